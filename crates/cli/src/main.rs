@@ -1,0 +1,3 @@
+//! The shoal binary: one file a command.
+
+fn main() {}

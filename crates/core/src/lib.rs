@@ -1,0 +1,14 @@
+//! Shoal's vocabulary: the words that every other crate shares.
+//!
+//! Keys, times and quantities, and no behaviour beyond arithmetic on them. Nothing here touches a
+//! socket, a file, a clock or a source of randomness.
+
+#![forbid(unsafe_code)]
+
+mod key;
+mod quantity;
+mod time;
+
+pub use key::{Key, ObjectKey};
+pub use quantity::{ByteCount, QuantityError, parse_duration};
+pub use time::Timestamp;

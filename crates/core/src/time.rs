@@ -1,0 +1,49 @@
+//! Points in time, as milliseconds since the Unix epoch.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A point in time with millisecond resolution. Callers pass it in; nothing below the proxy reads a clock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// So many milliseconds after the epoch.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// So many seconds after the epoch.
+    pub const fn from_seconds(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(1000))
+    }
+
+    /// Converts a system time; times before the epoch become the epoch.
+    pub fn from_system(time: SystemTime) -> Self {
+        Self(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
+    }
+
+    /// Milliseconds since the epoch.
+    pub const fn millis(self) -> u64 {
+        self.0
+    }
+
+    /// Whole seconds since the epoch.
+    pub const fn seconds(self) -> u64 {
+        self.0 / 1000
+    }
+
+    /// As a system time.
+    pub fn to_system(self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.0)
+    }
+
+    /// The time from `earlier` to `self`; zero when `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This time moved forward, saturating.
+    pub const fn plus(self, by: Duration) -> Self {
+        Self(self.0.saturating_add(by.as_millis() as u64))
+    }
+}

@@ -1,0 +1,1 @@
+//! Decisions about keeping: replacement and admission, without I/O.

@@ -1,0 +1,219 @@
+//! What passes between the transport and the exchange: a request in, a reply out.
+//!
+//! The transport (HTTP/1, HTTP/2, plain or TLS) has framed and checked what it hands over; the exchange
+//! never sees a chunk or a frame. A reply says where its body is, so that the transport can send it in the
+//! cheapest way it has.
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use shoal_core::Timestamp;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A request, framed and checked, with who sent it.
+pub struct Request {
+    /// Method, target, version and fields as received, hop-by-hop fields included.
+    pub head: http::request::Parts,
+    /// Its body; trailers come as its last frame.
+    pub body: RequestBody,
+    /// Who sent it, and where it came in.
+    pub client: Arc<Client>,
+    /// Where interim (1xx) responses go while the final one is awaited. Sending never waits; a
+    /// transport that cannot carry them drops them.
+    pub interim: Option<InterimSink>,
+    /// When its first byte arrived.
+    pub received: Instant,
+}
+
+/// The body of a request: `None` when its framing says that it has none.
+pub type RequestBody = Option<StreamBody>;
+
+/// A body that arrives in frames: data, then perhaps trailers.
+pub type StreamBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Where interim responses go.
+pub type InterimSink = tokio::sync::mpsc::Sender<(StatusCode, HeaderMap)>;
+
+/// A client connection.
+#[derive(Debug)]
+pub struct Client {
+    /// The client's address: the PROXY protocol's when the listener takes it, else the socket's.
+    pub address: SocketAddr,
+    /// The address that it connected to.
+    pub local: SocketAddr,
+    /// Which `listen` entry of the settings accepted it.
+    pub listener: usize,
+    /// Whether the connection is TLS.
+    pub tls: bool,
+    /// The server name that the client asked for (SNI).
+    pub server_name: Option<String>,
+}
+
+/// The answer to a request.
+pub struct Reply {
+    /// Status and fields.
+    pub head: ReplyHead,
+    /// Where the body is.
+    pub body: ReplyBody,
+    /// What the access log will say; the transport completes it and gives it back through [`Handler::sent`].
+    pub record: Box<Record>,
+}
+
+/// Status and fields of a reply.
+pub enum ReplyHead {
+    /// Made for this request. Holds no hop-by-hop and no framing fields other than Content-Length.
+    Built(StatusCode, HeaderMap),
+    /// A stored response's, kept ready to send, with what this reply adds.
+    Stored {
+        /// The stored part.
+        stored: Arc<StoredHead>,
+        /// Current age in seconds, for the Age field.
+        age_seconds: u64,
+        /// The Cache-Status value.
+        cache_status: Bytes,
+    },
+}
+
+/// A stored response's head in both forms that the transports send.
+pub struct StoredHead {
+    /// The status.
+    pub status: StatusCode,
+    /// The fields, without Age, Cache-Status, Proxy-Status, Content-Length, and without hop-by-hop fields.
+    pub fields: HeaderMap,
+    /// The same as HTTP/1 lines (`Name: value CRLF`…), without the status line and the empty line.
+    pub lines: Bytes,
+}
+
+/// Where a reply's body is.
+pub enum ReplyBody {
+    /// No body (HEAD, 204, 304, or length 0). `Content-Length` in the head is sent as it stands.
+    Empty,
+    /// In memory, complete.
+    Memory(Bytes),
+    /// Arriving; `length` when it is known beforehand. Fewer bytes than that, or an error, must reach the
+    /// client as a cut response: a closed connection, or RST_STREAM.
+    Stream {
+        /// The frames.
+        frames: StreamBody,
+        /// Length in bytes, when known.
+        length: Option<u64>,
+    },
+    /// The connection (HTTP/1 after 101 or a 2xx to CONNECT) or stream (HTTP/2 CONNECT) becomes a tunnel to this.
+    Tunnel(Box<dyn TunnelIo>),
+}
+
+/// The far end of a tunnel.
+pub trait TunnelIo: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> TunnelIo for T {}
+
+/// What the access log says of one request.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// When the request arrived.
+    pub time: Timestamp,
+    /// From its first byte to the reply's last, in microseconds. Set by the transport.
+    pub duration_us: u64,
+    /// Client address.
+    pub client: Option<SocketAddr>,
+    /// Authenticated user.
+    pub user: Option<String>,
+    /// Method.
+    pub method: String,
+    /// Target as the client meant it: an absolute URL, or authority for CONNECT.
+    pub url: String,
+    /// 1.0, 1.1 or 2.
+    pub version: &'static str,
+    /// Final status.
+    pub status: u16,
+    /// Bytes of body sent. Set by the transport.
+    pub body_bytes: u64,
+    /// Bytes of head sent, where the transport knows. Set by the transport.
+    pub head_bytes: u64,
+    /// Whether the reply was cut: the client left, or the body failed. Set by the transport.
+    pub aborted: bool,
+    /// What the cache did.
+    pub outcome: Outcome,
+    /// How the origin was reached, and where: `None` when it was not.
+    pub upstream: Option<String>,
+    /// Referer and User-Agent for the combined format.
+    pub referer: Option<String>,
+    /// User agent.
+    pub user_agent: Option<String>,
+    /// Content type of the reply.
+    pub content_type: Option<String>,
+    /// The Cache-Status value of the reply.
+    pub cache_status: String,
+}
+
+/// What the cache did with a request, in Squid's words in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outcome {
+    /// Refused or answered by the proxy itself.
+    #[default]
+    None,
+    /// Served from RAM.
+    MemoryHit,
+    /// Served from disk.
+    Hit,
+    /// Fetched.
+    Miss,
+    /// Fetched, sharing another request's fetch.
+    Collapsed,
+    /// A stored response was validated and still held.
+    RefreshUnmodified,
+    /// A stored response was validated and replaced.
+    RefreshModified,
+    /// Stale, served while it is validated in the background.
+    StaleWhileRevalidate,
+    /// Stale, served because the origin failed.
+    StaleIfError,
+    /// Passed through: the request or response may not be stored.
+    Pass,
+    /// A tunnel.
+    Tunnel,
+    /// Refused by an access rule.
+    Denied,
+}
+
+/// Turns requests into replies. The server calls this and nothing else of the exchange.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one request. Dropping the future means that the client has gone.
+    fn handle(&self, request: Request) -> impl Future<Output = Reply> + Send;
+
+    /// Takes note of a reply that was sent or cut, its record now complete.
+    fn sent(&self, record: Box<Record>);
+
+    /// An answer of the server's own, before any request could be made out: 400, 408, 413, 414, 431, 505.
+    fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply;
+}
+
+/// Why a body ended before its end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// The sender closed or reset the connection.
+    Cut(String),
+    /// The sender's framing made no sense.
+    Malformed(&'static str),
+    /// Nothing came for too long.
+    Timeout,
+    /// The store could not give it.
+    Store(shoal_store::Error),
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut(why) => write!(f, "body cut short: {why}"),
+            Self::Malformed(what) => write!(f, "malformed body: {what}"),
+            Self::Timeout => f.write_str("body stalled"),
+            Self::Store(source) => write!(f, "stored body: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for BodyError {}

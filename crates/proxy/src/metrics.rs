@@ -1,0 +1,80 @@
+//! Every counter and gauge, in one table.
+//!
+//! To count something new, add a row: the field, the exported name with its labels, and the help text.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One number that others add to.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one.
+    pub fn count(&self) {
+        self.add(1);
+    }
+
+    /// Adds `amount`.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Takes `amount` back, for gauges.
+    pub fn subtract(&self, amount: u64) {
+        self.0.fetch_sub(amount, Ordering::Relaxed);
+    }
+
+    /// Its value now.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $field:ident = $kind:literal $name:literal $labels:literal $help:literal;)*) => {
+        /// All of this process's metrics.
+        #[derive(Debug, Default)]
+        pub struct Metrics { $($(#[$doc])* #[doc = $help] pub $field: Counter,)* }
+
+        impl Metrics {
+            /// (kind, name, labels, help, value) of every row, in table order.
+            pub fn rows(&self) -> Vec<(&'static str, &'static str, &'static str, &'static str, u64)> {
+                vec![$(($kind, $name, $labels, $help, self.$field.value()),)*]
+            }
+        }
+    };
+}
+
+metrics! {
+    requests = "counter" "shoal_requests_total" "" "Requests received.";
+    connections = "counter" "shoal_connections_total" "" "Client connections accepted.";
+    connections_open = "gauge" "shoal_connections" "" "Client connections open now.";
+    refused = "counter" "shoal_requests_refused_total" "" "Requests refused as malformed, oversized or ambiguous.";
+    hits_memory = "counter" "shoal_responses_total" "result=\"memory_hit\"" "Responses by what the cache did.";
+    hits_disk = "counter" "shoal_responses_total" "result=\"hit\"" "Responses by what the cache did.";
+    misses = "counter" "shoal_responses_total" "result=\"miss\"" "Responses by what the cache did.";
+    collapsed = "counter" "shoal_responses_total" "result=\"collapsed\"" "Responses by what the cache did.";
+    refresh_unmodified = "counter" "shoal_responses_total" "result=\"refresh_unmodified\"" "Responses by what the cache did.";
+    refresh_modified = "counter" "shoal_responses_total" "result=\"refresh_modified\"" "Responses by what the cache did.";
+    stale = "counter" "shoal_responses_total" "result=\"stale\"" "Responses by what the cache did.";
+    passes = "counter" "shoal_responses_total" "result=\"pass\"" "Responses by what the cache did.";
+    tunnels = "counter" "shoal_responses_total" "result=\"tunnel\"" "Responses by what the cache did.";
+    denied = "counter" "shoal_responses_total" "result=\"denied\"" "Responses by what the cache did.";
+    other = "counter" "shoal_responses_total" "result=\"none\"" "Responses by what the cache did.";
+}
+
+/// The Prometheus text format of `rows`; rows of one name must stand together.
+pub fn exposition(rows: &[(&str, &str, &str, &str, u64)]) -> String {
+    let mut text = String::new();
+    let mut previous = "";
+    for (kind, name, labels, help, value) in rows {
+        if *name != previous {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            previous = name;
+        }
+        let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let _ = writeln!(text, "{name}{braces} {value}");
+    }
+    text
+}

@@ -1,0 +1,143 @@
+//! What a cache architecture promises, and what it is promised.
+
+use bytes::Bytes;
+use shoal_core::{Key, ObjectKey};
+use std::sync::Arc;
+
+/// A cache architecture: objects on disk, found by key.
+///
+/// Every call may block on the disk unless it says otherwise, and may be made from any thread.
+pub trait Store: Send + Sync {
+    /// The architecture's name, as the settings spell it.
+    fn name(&self) -> &'static str;
+
+    /// Whether the index holds an entry for `key`. Touches no device; may be wrong either way for
+    /// an instant, and an entry that it names may still turn out to be a miss.
+    fn may_contain(&self, key: Key) -> bool;
+
+    /// Opens the object, counting as a hit for replacement. `None` is a miss: absent, or what was
+    /// found did not stand up to its checks (then counted, and its entry dropped).
+    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error>;
+
+    /// Starts an insert. `body_bytes` is the length when it is known beforehand. Nothing becomes
+    /// visible until [`Insert::commit`]; an older object of the same key stays until then.
+    fn insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<Box<dyn Insert>, Error>;
+
+    /// Replaces the metadata of a stored object without rewriting its body. False when it is absent.
+    fn update_metadata(&self, key: &ObjectKey, metadata: &[u8]) -> Result<bool, Error>;
+
+    /// Removes the object; bodies that are open stay readable. False when it was absent.
+    fn remove(&self, key: Key) -> Result<bool, Error>;
+
+    /// What is stored now.
+    fn usage(&self) -> Usage;
+
+    /// Writes to disk what a power loss should not take, and marks the store as closed in order.
+    fn close(&self) -> Result<(), Error>;
+}
+
+/// An object that stood up to its checks on opening.
+pub struct Stored {
+    /// The metadata given on insert or by the last update.
+    pub metadata: Bytes,
+    /// The body.
+    pub body: Arc<dyn StoredBody>,
+}
+
+/// A body on disk. Readable while it is being written, up to what has been appended.
+pub trait StoredBody: Send + Sync {
+    /// Its length; of a body still being written, what has been appended so far.
+    fn length(&self) -> u64;
+
+    /// Reads at most `limit` bytes from `offset`, fewer at the body's end. What comes back has
+    /// been checked against the body's checksums once the body is complete; bytes that do not match are
+    /// [`Error::Corrupt`], and the entry has been dropped.
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error>;
+}
+
+/// An object being written. Dropping it uncommitted leaves no trace.
+pub trait Insert: Send {
+    /// Appends to the body.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error>;
+
+    /// A view of what has been and will be appended; it stays readable after commit and after drop.
+    fn body(&self) -> Arc<dyn StoredBody>;
+
+    /// Completes the object and makes it visible, with its final metadata when it changed.
+    fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error>;
+}
+
+/// What a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Objects visible.
+    pub objects: u64,
+    /// Most objects that the index can hold.
+    pub objects_max: u64,
+    /// Disk space charged, in bytes.
+    pub bytes: u64,
+    /// The configured limit, in bytes.
+    pub bytes_max: u64,
+    /// Objects given up to make room, since start.
+    pub evictions: u64,
+    /// Objects that failed a check and were dropped, since start.
+    pub corrupt: u64,
+}
+
+/// Why the store and its disk could not do it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    Disk {
+        /// What was attempted.
+        action: &'static str,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// Stored bytes do not match their checksum or cannot be read as what they should be.
+    Corrupt {
+        /// Which part.
+        part: &'static str,
+    },
+    /// The store chose not to take the object.
+    Declined(Declined),
+    /// The folder or file cannot be used as this store.
+    Unusable(String),
+}
+
+/// Why an insert was declined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Declined {
+    /// Larger than the store takes, or than the store is.
+    TooLarge,
+    /// No space could be made: everything else is being written or read.
+    NoSpace,
+    /// The disk is out of service.
+    OutOfService,
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Disk { action, source } => write!(f, "could not {action}: {source}"),
+            Self::Corrupt { part } => write!(f, "corrupt {part}"),
+            Self::Declined(why) => write!(f, "declined: {why:?}"),
+            Self::Unusable(why) => write!(f, "unusable store: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Disk { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

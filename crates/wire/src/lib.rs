@@ -1,0 +1,1 @@
+//! Strict HTTP/1 framing and the PROXY protocol as pure functions of bytes.

@@ -1,0 +1,1 @@
+//! Tests that cross crates: a scripted origin, the binary under test, guarantees.
