@@ -1,0 +1,156 @@
+//! What the admin listener asks of a node: the requests and answers, free of HTTP.
+
+use crate::metrics::Metrics;
+use serde::{Deserialize, Serialize};
+
+/// A node as its admin listener sees it.
+///
+/// Calls may block: the listener makes them on a thread of its own, a bounded number at a time.
+pub trait Control: Send + Sync + 'static {
+    /// The counters of this process.
+    fn metrics(&self) -> &Metrics;
+
+    /// Where the node stands.
+    fn readiness(&self) -> Readiness;
+
+    /// What it is and what it holds now.
+    fn status(&self) -> Status;
+
+    /// Removes or invalidates stored responses.
+    fn purge(&self, request: PurgeRequest) -> PurgeOutcome;
+
+    /// Reads the settings again. Errors are one line a mistake, and leave the old settings at work.
+    fn reload(&self) -> Result<(), Vec<String>>;
+}
+
+/// Whether the node takes requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Readiness {
+    /// Not yet accepting clients.
+    Starting,
+    /// Accepting clients.
+    Ready,
+    /// Finishing what is in flight before it stops.
+    Draining,
+}
+
+impl Readiness {
+    /// As the admin listener spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// What a node is and holds, for `shoal status` and `GET /status`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The name by which it calls itself in Via and Cache-Status.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Whether it takes requests.
+    pub readiness: Readiness,
+    /// Seconds since it started.
+    pub uptime_seconds: u64,
+    /// Where it accepts clients.
+    pub addresses: Vec<String>,
+    /// What it keeps in RAM.
+    pub ram: Space,
+    /// What it keeps on disk; absent without a disk store.
+    pub store: Option<StoreStatus>,
+    /// Upstreams of the sites that are checked.
+    #[serde(default)]
+    pub upstreams: Vec<UpstreamStatus>,
+}
+
+/// A budget and what is used of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// Stored responses held.
+    pub objects: u64,
+    /// Bytes used.
+    pub bytes: u64,
+    /// The configured limit in bytes.
+    pub bytes_max: u64,
+}
+
+/// The disk store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreStatus {
+    /// Its cache architecture.
+    pub architecture: String,
+    /// Its folder.
+    pub directory: String,
+    /// Space used.
+    pub space: Space,
+    /// Most objects that its index holds.
+    pub objects_max: u64,
+    /// Objects given up to make room, since start.
+    pub evictions: u64,
+    /// Objects that failed a check and were dropped, since start.
+    pub corrupt: u64,
+}
+
+impl StoreStatus {
+    /// The status of a store from its own account of what it holds.
+    pub fn new(architecture: &str, directory: &str, usage: &shoal_store::Usage) -> Self {
+        Self {
+            architecture: architecture.into(),
+            directory: directory.into(),
+            space: Space { objects: usage.objects, bytes: usage.bytes, bytes_max: usage.bytes_max },
+            objects_max: usage.objects_max,
+            evictions: usage.evictions,
+            corrupt: usage.corrupt,
+        }
+    }
+}
+
+/// One upstream of a site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamStatus {
+    /// Its URL as the settings spell it.
+    pub url: String,
+    /// Whether requests are sent to it.
+    pub healthy: bool,
+}
+
+/// What to purge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PurgeRequest {
+    /// Every variant stored under this absolute URL.
+    Url(String),
+    /// Every response that carries this tag.
+    Tag(String),
+    /// Every response of an origin that belongs to this cache group (RFC 9875).
+    Group {
+        /// The origin as `scheme://host[:port]`.
+        origin: String,
+        /// The group's name.
+        group: String,
+    },
+    /// Every response of this host, whatever its scheme and port.
+    Host(String),
+    /// Everything.
+    All,
+}
+
+/// What became of a purge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PurgeOutcome {
+    /// None of what was named will be served any more.
+    Purged {
+        /// How many stored responses that were, where they could be counted at once.
+        responses: Option<u64>,
+    },
+    /// The request names nothing that could be stored, and why.
+    Invalid(String),
+    /// The store could not do it, and why.
+    Failed(String),
+}
