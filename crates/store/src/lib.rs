@@ -4,5 +4,7 @@
 //! stands behind the [`Store`] trait. Calls are blocking: the proxy makes them on its I/O pool.
 
 mod contract;
+mod options;
 
 pub use contract::{Declined, Error, Insert, Store, Stored, StoredBody, Usage};
+pub use options::{OpenOptions, open};

@@ -1,0 +1,33 @@
+//! How a store is opened, and the table's entrance: [`open`].
+
+use crate::{Error, Store};
+use shoal_core::Timestamp;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a store needs to know before it opens.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Folder of the store; made when absent.
+    pub directory: PathBuf,
+    /// Disk space used at most, in bytes: object files in whole file system blocks, folders and index included.
+    pub disk_bytes: u64,
+    /// Objects held at most; 0 derives it from `disk_bytes`. Fixed when the store is created.
+    pub max_objects: u64,
+    /// Largest body stored, in bytes.
+    pub object_max_bytes: u64,
+    /// The cache architecture, by name.
+    pub architecture: String,
+    /// The time of opening. It only numbers objects, so that of two files with one key the newer wins
+    /// when the index has been lost.
+    pub now: Timestamp,
+}
+
+/// Opens or creates the store in a folder of the file system, in constant time.
+///
+/// # Errors
+/// [`Error::Unusable`] says what an operator can do about it: unknown architecture, a folder that cannot be
+/// read or written, a limit too small to hold anything, another process that has the store open.
+pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
+    Err(Error::Unusable(format!("unknown architecture {:?}", options.architecture)))
+}
