@@ -1,1 +1,30 @@
-//! Tests that cross crates: a scripted origin, the binary under test, guarantees.
+//! Tests that cross crates: a scripted origin, the binary under test, raw clients, guarantees.
+//!
+//! ```text
+//!   client::Connection ──bytes──► shoal::Shoal (the built binary) ──bytes──► origin::Origin
+//!          ▲                            │ access log, metrics, store            │ counters, heads received
+//!          └────────────── a test expects answers and counters ────────────────┘
+//! ```
+//!
+//! Everything is scripted: bodies follow from their names and seeds, the order of events is fixed with
+//! [`origin::Gate`]s where it matters, and every wait has a limit. A failed expectation panics with what
+//! was seen, and the binary's log is printed.
+
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod certificates;
+pub mod client;
+pub mod fields;
+pub mod h2;
+pub mod members;
+pub mod origin;
+pub mod seeded;
+pub mod shoal;
+pub mod wait;
+pub mod wire;
+
+pub use client::{Connection, Request, Response};
+pub use fields::Fields;
+pub use origin::{Answer, Gate, Origin, Resource};
+pub use shoal::{Setup, Shoal};

@@ -1,0 +1,92 @@
+//! A certificate authority for one test.
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::path::Path;
+use std::sync::Arc;
+
+/// An authority that signs certificates for names and addresses.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate and its key.
+pub struct Issued {
+    /// The certificate, PEM.
+    pub certificate_pem: String,
+    /// Its private key, PEM.
+    pub key_pem: String,
+    certificate: CertificateDer<'static>,
+    key: Vec<u8>,
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Authority {
+    /// Makes a new authority.
+    pub fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names to be wrong");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("ring makes P-256 keys");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority signs itself");
+        Self { issuer }
+    }
+
+    /// The authority's own certificate, PEM.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// Issues a certificate for `names`, which are host names or addresses.
+    pub fn issue(&self, names: &[&str]) -> Issued {
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        let params = CertificateParams::new(names).expect("names are ASCII");
+        let key = KeyPair::generate().expect("ring makes P-256 keys");
+        let certificate = params.signed_by(&key, &self.issuer).expect("the authority signs");
+        Issued {
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+            certificate: certificate.der().clone(),
+            key: key.serialize_der(),
+        }
+    }
+
+    /// What a TLS client that trusts this authority uses, offering `protocols` by ALPN.
+    pub fn client(&self, protocols: &[&str]) -> Arc<rustls::ClientConfig> {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).expect("an authority's certificate is a root");
+        let builder = rustls::ClientConfig::builder_with_provider(provider());
+        let versions = builder.with_safe_default_protocol_versions().expect("ring speaks TLS 1.2 and 1.3");
+        let mut config = versions.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Arc::new(config)
+    }
+}
+
+impl Issued {
+    /// Writes `NAME.pem` and `NAME.key` into `folder`.
+    pub fn write(&self, folder: &Path, name: &str) {
+        let files = [("pem", &self.certificate_pem), ("key", &self.key_pem)];
+        for (suffix, text) in files {
+            std::fs::write(folder.join(format!("{name}.{suffix}")), text)
+                .expect("a temporary folder takes files");
+        }
+    }
+
+    /// What a TLS server with this certificate uses.
+    pub fn server(&self) -> Arc<rustls::ServerConfig> {
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()));
+        let builder = rustls::ServerConfig::builder_with_provider(provider());
+        let versions = builder.with_safe_default_protocol_versions().expect("ring speaks TLS 1.2 and 1.3");
+        let config = versions.with_no_client_auth().with_single_cert(vec![self.certificate.clone()], key);
+        Arc::new(config.expect("the key belongs to the certificate"))
+    }
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}

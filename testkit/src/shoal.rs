@@ -1,0 +1,9 @@
+//! The binary under test: built when needed, started with its own folder and addresses, ended on drop.
+
+mod binary;
+mod process;
+mod setup;
+
+pub use binary::binary;
+pub use process::Shoal;
+pub use setup::Setup;

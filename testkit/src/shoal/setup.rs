@@ -1,0 +1,138 @@
+//! The settings of an instance under test.
+
+use super::process::Shoal;
+use crate::address::{free_port, fresh_ip};
+use crate::origin::Origin;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use toml::{Table, Value};
+
+/// Settings in the making: small limits, two workers, a store, and a log in a folder of its own.
+///
+/// There is a reverse listener, whose site `*` is the origin, and a forward listener, which may reach
+/// loopback; tests add to them and change them.
+pub struct Setup {
+    pub(super) folder: TempDir,
+    pub(super) settings: Table,
+    pub(super) listeners: Vec<(String, SocketAddr)>,
+    pub(super) admin: SocketAddr,
+    pub(super) environment: Vec<(String, String)>,
+    ip: std::net::IpAddr,
+}
+
+impl Setup {
+    /// A reverse proxy for `origin`, which is also a forward proxy.
+    pub fn to(origin: &Origin) -> Self {
+        Self::bare()
+            .listen("reverse", "mode = 'reverse'")
+            .site(&format!("hosts = ['*']\nupstreams = [{{ url = '{}' }}]\n", origin.url()))
+    }
+
+    /// A forward proxy alone.
+    pub fn bare() -> Self {
+        let folder = tempfile::Builder::new().prefix("shoal-test-").tempdir().expect("a temporary folder");
+        let ip = fresh_ip();
+        let admin = free_port(ip);
+        let mut settings: Table = DEFAULTS.parse().expect("the text below is TOML");
+        settings.insert("listen".into(), Value::Array(Vec::new()));
+        let setup = Self { folder, settings, listeners: Vec::new(), admin, environment: Vec::new(), ip };
+        let path = |name: &str| setup.folder.path().join(name).to_string_lossy().into_owned();
+        let (store, log) = (path("store"), path("access.log"));
+        setup
+            .set("admin.listen", admin.to_string())
+            .set("store.directory", store)
+            .set("log.access", log)
+            .listen("forward", "mode = 'forward'")
+    }
+
+    /// Sets `table.key` to a value.
+    pub fn set(mut self, path: &str, value: impl Into<Value>) -> Self {
+        let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
+        let mut table = &mut self.settings;
+        for name in tables.split('.').filter(|name| !name.is_empty()) {
+            let entry = table.entry(name).or_insert_with(|| Value::Table(Table::new()));
+            table = entry.as_table_mut().expect("a settings path names tables");
+        }
+        table.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets `table.key` to an array of strings.
+    pub fn set_list(self, path: &str, values: &[&str]) -> Self {
+        self.set(path, values.iter().map(|value| Value::from(*value)).collect::<Vec<_>>())
+    }
+
+    /// Adds a listener named for the test's use; `body` is the inside of its `[[listen]]`, without the address.
+    pub fn listen(mut self, name: &str, body: &str) -> Self {
+        let address = free_port(self.ip);
+        let mut listen: Table = body.parse().unwrap_or_else(|error| panic!("{body}: {error}"));
+        listen.insert("address".into(), address.to_string().into());
+        self.listeners.push((name.into(), address));
+        self.array("listen", listen)
+    }
+
+    /// Adds a site; `body` is the inside of its `[[site]]`.
+    pub fn site(self, body: &str) -> Self {
+        let site: Table = body.parse().unwrap_or_else(|error| panic!("{body}: {error}"));
+        self.array("site", site)
+    }
+
+    /// Leaves out the sites added so far.
+    pub fn without_sites(mut self) -> Self {
+        self.settings.remove("site");
+        self
+    }
+
+    /// Adds a variable to the environment of the process.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// The folder of this instance: settings, store, logs, and whatever a test puts there.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file into the folder and gives its path.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).expect("a temporary folder takes files");
+        path
+    }
+
+    /// The settings as the file that the binary reads.
+    pub fn text(&self) -> String {
+        toml::to_string(&self.settings).expect("a table is TOML")
+    }
+
+    /// Starts it and waits until it serves.
+    pub fn start(self) -> Shoal {
+        Shoal::start(self)
+    }
+
+    fn array(mut self, name: &str, table: Table) -> Self {
+        let entry = self.settings.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+        entry.as_array_mut().expect("listeners and sites are arrays").push(table.into());
+        self
+    }
+}
+
+const DEFAULTS: &str = "
+workers = 2
+[cache]
+ram = '16 MiB'
+name = 'shoal'
+[store]
+disk = '64 MiB'
+io_threads = 4
+[forward]
+allow_clients = ['127.0.0.0/8', '::1/128']
+allow_private_destinations = ['127.0.0.0/8']
+[log]
+format = 'json'
+level = 'info'
+[admin]
+purge_from = ['127.0.0.0/8']
+";

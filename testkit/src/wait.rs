@@ -1,0 +1,25 @@
+//! Waiting for something to become true, with a limit.
+
+use std::time::{Duration, Instant};
+
+/// The limit of every wait that does not name its own.
+pub const LIMIT: Duration = Duration::from_secs(10);
+
+/// Polls `condition` until it holds; panics naming `what` when it does not within [`LIMIT`].
+pub fn until(what: &str, condition: impl FnMut() -> bool) {
+    assert!(within(LIMIT, condition), "not within {LIMIT:?}: {what}");
+}
+
+/// Polls `condition` until it holds or `limit` has passed; says whether it held.
+pub fn within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if condition() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
