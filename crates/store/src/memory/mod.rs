@@ -1,0 +1,175 @@
+//! The RAM tier: objects by key, shared by all workers, within a byte budget that holds in a burst too.
+//!
+//! Sharded by key; a shard's lock is held for a lookup and a pointer copy. The budget is a [`Ledger`] that bodies
+//! in flight reserve from as well: when it runs short the tier gives up objects, by S3-FIFO unless told otherwise.
+//!
+//! An object that someone still holds would stay in memory if it were given up, so its bytes stay charged: it is
+//! passed over as a victim, and when it is removed or replaced it lingers on the books until it has been let go.
+
+mod ledger;
+mod shard;
+#[cfg(test)]
+mod tests;
+
+pub use ledger::{GiveBack, Ledger, Reservation};
+
+use parking_lot::Mutex;
+use shard::Shard;
+use shoal_core::Key;
+use shoal_policy::{Replacement, S3Fifo};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+/// Objects in RAM. See the module's head.
+pub struct MemoryTier<V> {
+    ledger: Arc<Ledger>,
+    shards: Box<[Mutex<Shard<V>>]>,
+    /// Bytes on the books: objects that can be found, and those that linger.
+    bytes: AtomicU64,
+    evictions: AtomicU64,
+    /// Where the next search for a victim starts.
+    next_shard: AtomicUsize,
+}
+
+/// What the tier holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUsage {
+    /// Objects that can be found.
+    pub objects: u64,
+    /// Bytes charged for them, overhead included.
+    pub bytes: u64,
+    /// Objects given up to make room, since start.
+    pub evictions: u64,
+}
+
+impl<V: Send + Sync + 'static> MemoryTier<V> {
+    /// An empty tier that replaces by S3-FIFO. `shards` is rounded up to a power of two; a few per core is right.
+    pub fn new(ledger: Arc<Ledger>, shards: usize) -> Arc<Self> {
+        Self::with_policy(ledger, shards, || Box::new(S3Fifo::new()))
+    }
+
+    /// An empty tier with a replacement policy for each shard.
+    pub fn with_policy(
+        ledger: Arc<Ledger>,
+        shards: usize,
+        policy: impl Fn() -> Box<dyn Replacement>,
+    ) -> Arc<Self> {
+        let shards = shards.clamp(1, SHARDS_MAX).next_power_of_two();
+        let tier = Arc::new(Self {
+            ledger: Arc::clone(&ledger),
+            shards: (0..shards).map(|_| Mutex::new(Shard::new(policy()))).collect(),
+            bytes: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            next_shard: AtomicUsize::new(0),
+        });
+        let giver: Weak<Self> = Arc::downgrade(&tier);
+        ledger.register(giver);
+        tier
+    }
+
+    /// The object, counting as a hit for replacement. Allocates nothing.
+    pub fn get(&self, key: Key) -> Option<Arc<V>> {
+        self.shard(key).lock().hit(key)
+    }
+
+    /// Keeps `value`, replacing what the key had. False, and nothing kept, when the budget cannot take
+    /// `weight_bytes` and [`ENTRY_OVERHEAD_BYTES`]; what the key had is gone then too.
+    pub fn insert(&self, key: Key, value: Arc<V>, weight_bytes: u64) -> bool {
+        // The older object goes first: its bytes may be what the newer one needs.
+        self.remove(key);
+        let bytes = weight_bytes.saturating_add(ENTRY_OVERHEAD_BYTES);
+        match self.ledger.try_reserve(bytes) {
+            Some(reservation) => {
+                self.put(key, value, reservation);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Keeps `value` at the expense of a reservation that already covers it, such as that of a body that was in
+    /// flight; grown by [`ENTRY_OVERHEAD_BYTES`]. False, and nothing kept, when it cannot grow.
+    pub fn insert_reserved(&self, key: Key, value: Arc<V>, mut reservation: Reservation) -> bool {
+        self.remove(key);
+        let fits = Arc::ptr_eq(reservation.ledger(), &self.ledger) && reservation.grow(ENTRY_OVERHEAD_BYTES);
+        if fits {
+            self.put(key, value, reservation);
+        }
+        fits
+    }
+
+    /// Removes the object; who holds it keeps it. False when it was absent.
+    pub fn remove(&self, key: Key) -> bool {
+        let (removed, released) = {
+            let mut shard = self.shard(key).lock();
+            (shard.remove(key), shard.release_lingering())
+        };
+        self.take_off_the_books(released.bytes);
+        removed
+    }
+
+    /// What the tier holds.
+    pub fn usage(&self) -> MemoryUsage {
+        MemoryUsage {
+            objects: self.shards.iter().map(|shard| shard.lock().len() as u64).sum(),
+            bytes: self.bytes.load(Relaxed),
+            evictions: self.evictions.load(Relaxed),
+        }
+    }
+
+    fn put(&self, key: Key, value: Arc<V>, reservation: Reservation) {
+        let bytes = reservation.transfer();
+        self.bytes.fetch_add(bytes, Relaxed);
+        // Of two inserts of one key at once the later wins; its predecessor goes the way of the removed.
+        self.shard(key).lock().insert(key, value, bytes);
+    }
+
+    fn take_off_the_books(&self, bytes: u64) {
+        if bytes > 0 {
+            self.bytes.fetch_sub(bytes, Relaxed);
+            self.ledger.release(bytes);
+        }
+    }
+
+    fn shard(&self, key: Key) -> &Mutex<Shard<V>> {
+        // The high bits of the low half: bucket choices below use other bits.
+        &self.shards[(key.low() >> 48) as usize & (self.shards.len() - 1)]
+    }
+}
+
+impl<V: Send + Sync + 'static> GiveBack for MemoryTier<V> {
+    fn holds(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    fn give_back(&self, bytes: u64) -> u64 {
+        let mut given = 0;
+        let mut fruitless = 0;
+        while given < bytes && fruitless < self.shards.len() {
+            let index = self.next_shard.fetch_add(1, Relaxed) % self.shards.len();
+            // What is let go is dropped after the lock: a drop may be long.
+            let (lingering, victim) = {
+                let mut shard = self.shards[index].lock();
+                (shard.release_lingering(), shard.evict())
+            };
+            let freed = lingering.bytes + victim.as_ref().map_or(0, |(_, bytes)| *bytes);
+            self.evictions.fetch_add(u64::from(victim.is_some()), Relaxed);
+            self.take_off_the_books(freed);
+            given += freed;
+            fruitless = if freed == 0 { fruitless + 1 } else { 0 };
+        }
+        given
+    }
+}
+
+impl<V> Drop for MemoryTier<V> {
+    fn drop(&mut self) {
+        self.ledger.release(*self.bytes.get_mut());
+    }
+}
+
+/// What an entry costs beside its value: its place in the map, in the policy, and among the ghosts, each with the
+/// slack of a table that has just doubled.
+pub const ENTRY_OVERHEAD_BYTES: u64 = 256;
+/// More shards than this gain nothing.
+const SHARDS_MAX: usize = 1024;

@@ -1,0 +1,118 @@
+//! The budget holds, objects in use stay charged, and what is asked for stays.
+
+use super::*;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+fn key(n: u64) -> Key {
+    Key::of(&n.to_le_bytes())
+}
+
+#[test]
+fn objects_are_found_until_removed() {
+    let tier = MemoryTier::new(Ledger::new(1 << 20), 4);
+    assert!(tier.insert(key(1), Arc::new("one"), 3));
+    assert_eq!(tier.get(key(1)).as_deref(), Some(&"one"));
+    assert_eq!(tier.get(key(2)), None);
+    assert_eq!(tier.usage(), MemoryUsage { objects: 1, bytes: 3 + ENTRY_OVERHEAD_BYTES, evictions: 0 });
+    assert!(tier.remove(key(1)));
+    assert!(!tier.remove(key(1)));
+    assert_eq!(tier.get(key(1)), None);
+}
+
+#[test]
+fn the_newer_object_replaces_the_older() {
+    let ledger = Ledger::new(1 << 20);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
+    assert!(tier.insert(key(1), Arc::new(1), 1000));
+    assert!(tier.insert(key(1), Arc::new(2), 10));
+    assert_eq!(tier.get(key(1)).as_deref(), Some(&2));
+    assert_eq!(ledger.used(), 10 + ENTRY_OVERHEAD_BYTES);
+}
+
+#[test]
+fn the_tier_makes_room_for_itself_and_for_bodies_in_flight() {
+    let ledger = Ledger::new(100 * 1000);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 4);
+    for n in 0..1000 {
+        assert!(tier.insert(key(n), Arc::new(n), 1000 - ENTRY_OVERHEAD_BYTES));
+        assert!(ledger.used() <= ledger.limit());
+    }
+    assert_eq!(tier.usage().objects, 100);
+    let mut body = ledger.try_reserve(40_000).expect("the tier gives back");
+    assert!(body.grow(10_000));
+    assert_eq!(tier.usage().objects, 50);
+    assert!(ledger.try_reserve(60_000).is_none());
+    assert_eq!(tier.usage().objects, 50, "nothing is given up for what cannot be had");
+    assert_eq!(ledger.refused(), 1);
+    drop(body);
+    assert_eq!(ledger.used(), 50_000);
+    drop(tier);
+    assert_eq!(ledger.used(), 0);
+}
+
+#[test]
+fn a_body_in_flight_becomes_an_object_without_being_counted_twice() {
+    let ledger = Ledger::new(1000 + ENTRY_OVERHEAD_BYTES);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
+    let body = ledger.try_reserve(1000).unwrap();
+    assert!(tier.insert_reserved(key(1), Arc::new(()), body));
+    assert_eq!(ledger.used(), ledger.limit());
+    assert!(!tier.insert_reserved(key(2), Arc::new(()), Ledger::new(9).try_reserve(1).unwrap()));
+}
+
+#[test]
+fn objects_in_use_are_not_victims_and_stay_charged_when_removed() {
+    let ledger = Ledger::new(10 * (100 + ENTRY_OVERHEAD_BYTES));
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
+    assert!(tier.insert(key(0), Arc::new(0), 100));
+    let held = tier.get(key(0)).unwrap();
+    for n in 1..100 {
+        assert!(tier.insert(key(n), Arc::new(n), 100));
+    }
+    assert!(tier.get(key(0)).is_some());
+    tier.remove(key(0));
+    assert!(ledger.try_reserve(ledger.limit()).is_none(), "its bytes are still in memory");
+    drop(held);
+    assert!(ledger.try_reserve(ledger.limit()).is_some());
+}
+
+#[test]
+fn the_budget_holds_in_a_burst_of_threads() {
+    let ledger = Ledger::new(200_000);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 8);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while !done.load(Relaxed) {
+                assert!(ledger.used() <= ledger.limit());
+            }
+        });
+        let workers: Vec<_> = (0..4_u64)
+            .map(|worker| {
+                let (tier, ledger) = (&tier, &ledger);
+                scope.spawn(move || {
+                    for n in 0..5000 {
+                        let name = (n * 7 + worker) % 300;
+                        match tier.get(key(name)) {
+                            Some(value) => assert_eq!(*value, name),
+                            None => drop(tier.insert(key(name), Arc::new(name), 500 + name)),
+                        }
+                        if n % 16 == 0 {
+                            drop(ledger.try_reserve(20_000));
+                        }
+                        if n % 31 == 0 {
+                            tier.remove(key(name));
+                        }
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        done.store(true, Relaxed);
+        watch.join().unwrap();
+    });
+    assert!(tier.usage().objects > 100);
+    drop(tier);
+    assert_eq!(ledger.used(), 0);
+}
