@@ -1,3 +1,54 @@
-//! Project tasks: cargo xtask ci.
+//! Project tasks: `cargo xtask ci` and its parts.
+//!
+//! `ci` is the one command that says whether a change may go in, here and in continuous integration. Its
+//! rules are data: the crate table of `docs/ARCHITECTURE.md` ([`crate_table`]), the tables of bans in
+//! [`tidy`], and the excuses with their reasons in `xtask/exceptions.toml` ([`exceptions`]).
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod ci;
+mod crate_table;
+mod deps;
+mod exceptions;
+mod finding;
+mod fuzz;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+/// What a task says when it went well, or what is wrong and what to do about it.
+type Outcome = Result<String, String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Ok(said) => {
+            println!("{said}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Outcome {
+    let root = workspace::root();
+    match arguments {
+        ["ci", options @ ..] => ci::run(&root, options),
+        ["tidy"] => tidy::run(&root),
+        ["deps"] => deps::run(&root),
+        ["fuzz", options @ ..] => fuzz::run(&root, options),
+        [] | ["help" | "--help" | "-h"] => Ok(USAGE.into()),
+        [unknown, ..] => Err(format!("there is no task {unknown:?}\n\n{USAGE}")),
+    }
+}
+
+const USAGE: &str = "\
+cargo xtask ci [--keep-going]   everything a change must pass; stops at the first failure unless told to go on
+cargo xtask tidy                the rules of the house over the sources and docs
+cargo xtask deps                the crate table, reasons, licences and duplicate versions of dependencies
+cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20), starting from fuzz/seeds";

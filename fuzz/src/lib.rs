@@ -1,0 +1,2 @@
+//! What parsers and recovery must withstand.
+#![forbid(unsafe_code)]
