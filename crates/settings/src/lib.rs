@@ -1,10 +1,35 @@
 //! Shoal's settings: their schema, their defaults, their checks.
 //!
-//! A setting is a field with a default that works, a unit, and a doc comment written for an operator.
+//! A setting is a field with a default that works, a unit, and a doc comment written for an operator; `schema` holds
+//! them all, and the sample file and the reference page are printed from it. Reading goes in three steps:
+//!
+//! ```text
+//! file ─────────┐
+//! SHOAL_… ──────┼─► tree: values, each with its place ─► Settings: types and limits ─► check: what belongs together
+//! command line ─┘                                              └──────────── mistakes ────────────┘
+//! ```
+//!
+//! All mistakes are reported in one go, each with the place that an operator has to edit.
 //! Nothing here reads a file or the environment; the binary does and passes text in.
 
 #![forbid(unsafe_code)]
 
+mod address;
+mod check;
+#[macro_use]
+mod define;
+mod document;
+mod host;
+mod mistake;
+mod outline;
+mod overrides;
 mod schema;
+mod setting;
+mod source;
+mod tree;
 
+pub use address::AdminAddress;
+pub use mistake::Mistake;
+pub use overrides::Override;
 pub use schema::*;
+pub use source::Source;

@@ -1,0 +1,216 @@
+//! What must hold between settings, beyond the type and limits of each.
+//!
+//! A rule is silent where a mistake was already noted: the value it would judge is not what was meant.
+
+use crate::host::{check_destination, check_host_pattern, check_upstream_url, is_token};
+use crate::mistake::{Mistakes, closest};
+use crate::tree::Table;
+use crate::{AdminAddress, Mode, Settings, Site};
+use std::path::Path;
+
+/// Notes what does not go together in `settings`, which were read from `table`.
+pub(crate) fn check(
+    settings: &Settings,
+    table: &Table,
+    readable: &dyn Fn(&Path) -> Result<(), String>,
+    mistakes: &mut Mistakes,
+) {
+    let mut rules = Rules { table, mistakes };
+    rules.listeners(settings);
+    rules.modes(settings);
+    for (index, site) in settings.site.iter().enumerate() {
+        rules.site(index, site, &settings.site[..index]);
+    }
+    rules.forward(settings);
+    rules.cache(settings);
+    rules.store(settings);
+    rules.files(settings, readable);
+}
+
+struct Rules<'a> {
+    table: &'a Table,
+    mistakes: &'a mut Mistakes,
+}
+
+impl Rules<'_> {
+    fn fault(&mut self, key: &str, message: impl Into<String>) {
+        self.fault_with(key, message, None);
+    }
+
+    fn fault_with(&mut self, key: &str, message: impl Into<String>, hint: Option<String>) {
+        if !self.mistakes.touches(key) {
+            self.mistakes.note(&self.table.locate(key), key, message, hint);
+        }
+    }
+
+    fn result(&mut self, key: &str, result: Result<(), String>) {
+        if let Err(message) = result {
+            self.fault(key, message);
+        }
+    }
+
+    fn listeners(&mut self, settings: &Settings) {
+        if settings.listen.is_empty() {
+            self.fault("listen", "there must be at least one listener");
+        }
+        for (index, listen) in settings.listen.iter().enumerate() {
+            let earlier = &settings.listen[..index];
+            // port 0 takes any free port, each time another
+            if listen.address.port() != 0 && earlier.iter().any(|other| other.address == listen.address) {
+                self.fault(
+                    &format!("listen[{index}].address"),
+                    format!("{} is listened on twice", listen.address),
+                );
+            }
+        }
+        if let Some(AdminAddress::Tcp(admin)) = &settings.admin.listen
+            && admin.port() != 0
+            && settings.listen.iter().any(|listen| listen.address == *admin)
+        {
+            self.fault("admin.listen", format!("{admin} is a listener for clients too"));
+        }
+    }
+
+    fn modes(&mut self, settings: &Settings) {
+        let reverse = settings.listen.iter().position(|listen| listen.mode == Mode::Reverse);
+        match reverse {
+            Some(index) if settings.site.is_empty() && !self.mistakes.touches("site") => self.fault_with(
+                &format!("listen[{index}].mode"),
+                "a reverse listener without a site to serve",
+                Some("add a [[site]]".into()),
+            ),
+            None if !settings.site.is_empty() && !self.mistakes.touches("listen") => self.fault_with(
+                "site[0]",
+                "no listener would serve it",
+                Some("set the mode of a [[listen]] to \"reverse\"".into()),
+            ),
+            _ => {}
+        }
+    }
+
+    fn site(&mut self, index: usize, site: &Site, earlier: &[Site]) {
+        let at = |name: &str| format!("site[{index}].{name}");
+        if site.hosts.is_empty() {
+            self.fault(&at("hosts"), "a site needs at least one host; \"*\" is any");
+        }
+        for (number, host) in site.hosts.iter().enumerate() {
+            let key = format!("site[{index}].hosts[{number}]");
+            self.result(&key, check_host_pattern(host));
+            let taken = earlier
+                .iter()
+                .any(|other| other.path_prefix == site.path_prefix && other.hosts.contains(host))
+                || site.hosts[..number].contains(host);
+            if taken {
+                self.fault(
+                    &key,
+                    format!("{host:?} with path prefix {:?} is served already", site.path_prefix),
+                );
+            }
+        }
+        self.result(&at("path_prefix"), check_path(&site.path_prefix));
+        if site.upstreams.is_empty() {
+            self.fault(&at("upstreams"), "a site needs at least one upstream");
+        }
+        for (number, upstream) in site.upstreams.iter().enumerate() {
+            let key = |name: &str| format!("site[{index}].upstreams[{number}].{name}");
+            match check_upstream_url(&upstream.url) {
+                Err(message) => self.fault(&key("url"), message),
+                Ok(true) if upstream.h2c => {
+                    self.fault(&key("h2c"), "h2c is HTTP/2 without TLS, and this upstream is https");
+                }
+                Ok(_) => {}
+            }
+        }
+        if let Some(health) = &site.health {
+            self.result(&at("health.path"), check_path(&health.path));
+        }
+    }
+
+    fn forward(&mut self, settings: &Settings) {
+        let forward = &settings.forward;
+        let lists = [
+            ("deny_destinations", &forward.deny_destinations),
+            ("allow_private_destinations", &forward.allow_private_destinations),
+        ];
+        for (name, list) in lists {
+            for (index, destination) in list.iter().enumerate() {
+                self.result(&format!("forward.{name}[{index}]"), check_destination(destination));
+            }
+        }
+        for (index, port) in forward.connect_ports.iter().enumerate() {
+            if *port == 0 {
+                self.fault(&format!("forward.connect_ports[{index}]"), "ports are 1 to 65535");
+            }
+        }
+        if !forward.realm.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+            self.fault("forward.realm", "a realm is made of printable ASCII characters");
+        }
+    }
+
+    fn cache(&mut self, settings: &Settings) {
+        let cache = &settings.cache;
+        if cache.ram_object_max > cache.ram && !self.mistakes.touches("cache.ram") {
+            let message = format!("{} is more than cache.ram, {}", cache.ram_object_max, cache.ram);
+            self.fault("cache.ram_object_max", message);
+        }
+        // a Via pseudonym is a token; Cache-Status begins with an sf-token, which begins with a letter (RFC 9651, 3.3.4)
+        if !is_token(&cache.name) || !cache.name.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            self.fault("cache.name", format!("{:?} is not a token that begins with a letter", cache.name));
+        }
+        for (index, field) in cache.tag_fields.iter().enumerate() {
+            if !is_token(field) {
+                self.fault(&format!("cache.tag_fields[{index}]"), format!("{field:?} is not a field name"));
+            }
+        }
+    }
+
+    fn store(&mut self, settings: &Settings) {
+        let store = &settings.store;
+        if !ARCHITECTURES.contains(&store.architecture.as_str()) {
+            let hint = closest(&store.architecture, ARCHITECTURES.iter().copied());
+            let message =
+                format!("unknown architecture {:?}; known: {}", store.architecture, ARCHITECTURES.join(", "));
+            self.fault_with(
+                "store.architecture",
+                message,
+                hint.map(|meant| format!("did you mean `{meant}`?")),
+            );
+        }
+        if store.object_max > store.disk && !self.mistakes.touches("store.disk") {
+            self.fault(
+                "store.object_max",
+                format!("{} is more than store.disk, {}", store.object_max, store.disk),
+            );
+        }
+    }
+
+    fn files(&mut self, settings: &Settings, readable: &dyn Fn(&Path) -> Result<(), String>) {
+        let mut files = Vec::new();
+        for (index, listen) in settings.listen.iter().enumerate() {
+            for (number, pair) in listen.tls.iter().enumerate() {
+                files.push((format!("listen[{index}].tls[{number}].certificate"), &pair.certificate));
+                files.push((format!("listen[{index}].tls[{number}].key"), &pair.key));
+            }
+        }
+        files.extend(settings.forward.users_file.iter().map(|path| ("forward.users_file".into(), path)));
+        files.extend(settings.upstream.ca_file.iter().map(|path| ("upstream.ca_file".into(), path)));
+        for (key, path) in files {
+            let result = readable(path).map_err(|why| format!("cannot read {}: {why}", path.display()));
+            self.result(&key, result);
+        }
+    }
+}
+
+/// A path as it stands in a request: absolute, without query, fragment, blanks or controls.
+fn check_path(path: &str) -> Result<(), String> {
+    if !path.starts_with('/') {
+        return Err(format!("{path:?} does not begin with \"/\""));
+    }
+    match path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'?' && byte != b'#') {
+        true => Ok(()),
+        false => Err(format!("{path:?} is not a path: it has no query and no fragment, and blanks are %20")),
+    }
+}
+
+/// The cache architectures that the store knows.
+const ARCHITECTURES: [&str; 1] = ["squid"];

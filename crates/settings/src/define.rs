@@ -1,0 +1,205 @@
+//! The macros in which the schema is written: a struct's fields, comments, defaults and limits in one place.
+//!
+//! Comments are for rustdoc and for the operator alike, so the macros keep them as data beside the types:
+//!
+//! ```text
+//! section! {                      every field has a default; the struct implements Default
+//!     /// About the section.
+//!     pub struct Cache {
+//!         /// About the field.
+//!         #[limits(ByteCount::mib(4)..=ByteCount(1 << 50))]
+//!         pub ram: ByteCount = ByteCount::mib(256),
+//!     }
+//! }
+//! entry! { … }                    as before, but fields without a default must be set;
+//!                                 `example { … }` at its end is what the sample file shows
+//! choice! { … }                   one of several words
+//! ```
+
+/// A struct of settings, each with a default.
+macro_rules! section {
+    (
+        $(#[$($about:tt)*])*
+        pub struct $name:ident {
+            $($(#[$($attribute:tt)*])* pub $field:ident: $type:ty = $default:expr,)*
+        }
+    ) => {
+        entry! {
+            $(#[$($about)*])*
+            pub struct $name {
+                $($(#[$($attribute)*])* pub $field: $type = $default,)*
+            }
+            example { Self::default() }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+    };
+}
+
+/// A struct of settings, some of them required.
+macro_rules! entry {
+    (
+        $(#[doc = $about:literal])*
+        pub struct $name:ident {
+            $(
+                $(#[doc = $text:literal])*
+                $(#[limits($limits:expr)])?
+                pub $field:ident: $type:ty $(= $default:expr)?,
+            )*
+        }
+        example { $example:expr }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $(
+                $(#[doc = $text])*
+                $(#[doc = concat!("\nFrom and to: `", stringify!($limits), "`.")])?
+                pub $field: $type,
+            )*
+        }
+
+        impl $crate::setting::Section for $name {
+            fn outline() -> Vec<$crate::setting::Field> {
+                vec![$($crate::setting::Field {
+                    name: stringify!($field),
+                    text: concat!($($text, "\n",)*),
+                    kind: <$type as $crate::setting::Setting>::kind(),
+                    default: {
+                        let default: Option<fn() -> $type> = default_of!($type $(= $default)?);
+                        default.map(|default| $crate::setting::Setting::write(&default()))
+                    },
+                    limits: limits_of!($type $(, $limits)?),
+                },)*]
+            }
+
+            fn read_fields(fields: &mut $crate::setting::Fields<'_>) -> Option<Self> {
+                fields.refuse_others(&[$(stringify!($field),)*]);
+                $(
+                    let $field = fields.field::<$type>(
+                        stringify!($field),
+                        default_of!($type $(= $default)?),
+                        check_of!($type $(, $limits)?),
+                    );
+                )*
+                // only now, so that every field was looked at
+                Some(Self { $($field: $field?,)* })
+            }
+
+            fn write_fields(&self) -> Vec<(&'static str, $crate::setting::Written)> {
+                vec![$((stringify!($field), $crate::setting::Setting::write(&self.$field)),)*]
+            }
+
+            fn example() -> Self {
+                $example
+            }
+        }
+
+        impl $crate::setting::Setting for $name {
+            fn kind() -> $crate::setting::Kind {
+                use $crate::setting::{Kind, Section};
+                Kind::Section { outline: Self::outline, example: || Self::example().write() }
+            }
+
+            fn read(
+                node: &$crate::tree::Node,
+                key: &str,
+                mistakes: &mut $crate::mistake::Mistakes,
+            ) -> Option<Self> {
+                $crate::setting::read_section(node, key, mistakes)
+            }
+
+            fn write(&self) -> $crate::setting::Written {
+                $crate::setting::Written::Section($crate::setting::Section::write_fields(self))
+            }
+        }
+    };
+}
+
+/// One of several words.
+macro_rules! choice {
+    (
+        $(#[doc = $about:literal])*
+        pub enum $name:ident {
+            $($(#[doc = $text:literal])* $variant:ident = $word:literal,)*
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[doc = $text])* $variant,)*
+        }
+
+        impl $name {
+            /// Every one.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// As the file spells it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl $crate::setting::Setting for $name {
+            fn kind() -> $crate::setting::Kind {
+                $crate::setting::Kind::Choice(&[$(($word, concat!($($text, "\n",)*)),)*])
+            }
+
+            fn read(
+                node: &$crate::tree::Node,
+                key: &str,
+                mistakes: &mut $crate::mistake::Mistakes,
+            ) -> Option<Self> {
+                let word = <String as $crate::setting::Setting>::read(node, key, mistakes)?;
+                let found = Self::ALL.iter().find(|choice| choice.name() == word);
+                if found.is_none() {
+                    $crate::setting::refuse_word(node, key, &word, &[$($word,)*], mistakes);
+                }
+                found.copied()
+            }
+
+            fn write(&self) -> $crate::setting::Written {
+                $crate::setting::quoted(self.name())
+            }
+        }
+    };
+}
+
+macro_rules! default_of {
+    ($type:ty) => {
+        None
+    };
+    ($type:ty = $default:expr) => {
+        Some(|| $default)
+    };
+}
+
+macro_rules! limits_of {
+    ($type:ty) => {
+        None
+    };
+    ($type:ty, $limits:expr) => {
+        Some($crate::setting::describe_limits::<$type>(&($limits)))
+    };
+}
+
+macro_rules! check_of {
+    ($type:ty) => {
+        None
+    };
+    ($type:ty, $limits:expr) => {
+        Some(&|value: &$type| $crate::setting::check_limits(value, &($limits)))
+    };
+}

@@ -1,0 +1,248 @@
+//! The sample file and the reference page, printed from the schema.
+
+use crate::Settings;
+use crate::setting::{Field, Kind, Section, Written, join};
+use std::fmt::Write;
+
+impl Settings {
+    /// A file that spells out every default, each setting with its comment. Reads back as the default settings.
+    pub fn sample() -> String {
+        let mut page = SAMPLE_HEAD.to_owned();
+        let fields = Settings::outline();
+        // TOML wants what has no heading of its own before the first heading
+        for field in fields.iter().filter(|field| !has_heading(&field.kind)) {
+            page.push('\n');
+            setting(&mut page, field, field.default.as_ref(), "");
+        }
+        for field in fields.iter().filter(|field| has_heading(&field.kind)) {
+            page.push('\n');
+            comment(&mut page, field.text);
+            section(&mut page, field);
+        }
+        page
+    }
+
+    /// The reference page in Markdown.
+    pub fn reference() -> String {
+        let mut page = REFERENCE_HEAD.to_owned();
+        let (headed, bare): (Vec<Field>, Vec<Field>) =
+            Settings::outline().into_iter().partition(|field| has_heading(&field.kind));
+        let _ = writeln!(page, "\n## At the top of the file\n");
+        rows(&mut page, &bare, "");
+        for field in &headed {
+            chapter(&mut page, field, "##", "");
+        }
+        page
+    }
+}
+
+const SAMPLE_HEAD: &str = "\
+# Shoal's settings, each at its default. What you do not set rests at its default; unknown names are mistakes.
+# Sizes: \"512 MB\" is 512,000,000 bytes, \"512 MiB\" is 536,870,912. Durations: \"250 ms\", \"30 s\", \"5 min\", \"2 h\".
+# Relative paths start at the working directory. `shoal check FILE` names every mistake with its line.
+";
+
+const REFERENCE_HEAD: &str = "\
+# Settings
+
+<!-- Printed by `shoal config reference`; edit crates/settings/src/schema.rs instead. -->
+
+`shoal run --config shoal.toml` reads this file; without `--config` it takes the file that `SHOAL_CONFIG` names, and
+else the built-in defaults, which `shoal config default` prints as a commented file. `shoal check FILE` names every
+mistake with its line and column, and exits with code 2 when there is one. Unknown settings are mistakes.
+
+- **Sizes** carry their unit: `\"512 MB\"` is 512,000,000 bytes, `\"512 MiB\"` is 536,870,912.
+- **Durations** carry their unit: `\"250 ms\"`, `\"30 s\"`, `\"5 min\"`, `\"2 h\"`, `\"1 day\"`.
+- **Networks** are written `\"10.0.0.0/8\"`; an address alone stands for itself.
+- **Paths** that are relative start at the working directory.
+- **Absent** is written `\"none\"` where a setting takes it.
+- **Environment**: `SHOAL_CACHE__RAM=512MB` sets `cache.ram`, and so for every other; two underscores part the
+  section from the setting. Lists are written with commas, lists of tables as TOML. Command line options win over
+  the environment, and it over the file.
+";
+
+fn has_heading(kind: &Kind) -> bool {
+    match kind {
+        Kind::Section { .. } => true,
+        Kind::List(inner) => has_heading(inner),
+        _ => false,
+    }
+}
+
+/// The fields and an example of a section, or of the entries of a list of them.
+fn inside(kind: &Kind) -> Option<(Vec<Field>, Written)> {
+    match kind {
+        Kind::Section { outline, example } => Some((outline(), example())),
+        Kind::List(inner) => inside(inner),
+        _ => None,
+    }
+}
+
+/// A headed section, or every entry of a list of them; an empty list shows an example, commented out.
+fn section(page: &mut String, field: &Field) {
+    let Some((fields, example)) = inside(&field.kind) else { return };
+    let (heading, entries, mark) = match &field.default {
+        Some(Written::List(entries)) if entries.is_empty() => {
+            (format!("[[{}]]", field.name), vec![example], "#")
+        }
+        Some(Written::List(entries)) => (format!("[[{}]]", field.name), entries.clone(), ""),
+        Some(value) => (format!("[{}]", field.name), vec![value.clone()], ""),
+        None => return,
+    };
+    for entry in entries {
+        let _ = writeln!(page, "{mark}{heading}");
+        let Written::Section(values) = &entry else { continue };
+        for (field, (_, value)) in fields.iter().zip(values) {
+            setting(page, field, Some(value), mark);
+        }
+    }
+}
+
+/// One setting under its comment.
+fn setting(page: &mut String, field: &Field, value: Option<&Written>, mark: &str) {
+    comment(page, &described(field));
+    for (name, words) in words(&field.kind) {
+        comment(page, &format!("  {name}: {words}"));
+    }
+    if let Some(value) = value {
+        let _ = writeln!(page, "{mark}{} = {value}", field.name);
+    }
+}
+
+fn comment(page: &mut String, text: &str) {
+    for line in text.trim_end().lines() {
+        let _ = writeln!(page, "# {}", line.strip_prefix(' ').unwrap_or(line));
+    }
+}
+
+/// The comment of a setting with its limits, or what its list's entries hold.
+fn described(field: &Field) -> String {
+    let text = field.text.trim_end();
+    match &field.limits {
+        Some(limits) => format!("{text} ({})", limits.replace('"', "")),
+        None => text.into(),
+    }
+}
+
+/// The words of a choice or the fields of an inline table, each with its meaning on one line.
+fn words(kind: &Kind) -> Vec<(String, String)> {
+    match kind {
+        Kind::Choice(words) => {
+            words.iter().map(|(word, text)| (format!("\"{word}\""), one_line(text))).collect()
+        }
+        kind => match inside(kind) {
+            Some((fields, _)) => {
+                fields.iter().map(|field| (field.name.to_owned(), one_line(&described(field)))).collect()
+            }
+            None => Vec::new(),
+        },
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A section of the reference with its settings, then the tables within them.
+fn chapter(page: &mut String, field: &Field, level: &str, outer: &str) {
+    let Some((fields, example)) = inside(&field.kind) else { return };
+    let name = join(outer, field.name);
+    let heading = match (&field.kind, outer.is_empty()) {
+        (Kind::List(_), true) => format!("`[[{name}]]`"),
+        (_, true) => format!("`[{name}]`"),
+        (Kind::List(_), false) => format!("Entries of `{name}`"),
+        (_, false) => format!("`{name}`"),
+    };
+    let _ = writeln!(page, "\n{level} {heading}\n\n{}\n", one_line(field.text));
+    rows(page, &fields, &name);
+    if !outer.is_empty() {
+        let _ = writeln!(page, "\nFor example `{example}`.");
+    }
+    for inner in fields.iter().filter(|field| has_heading(&field.kind)) {
+        chapter(page, inner, "###", &name);
+    }
+}
+
+/// One row a setting.
+fn rows(page: &mut String, fields: &[Field], outer: &str) {
+    let _ = writeln!(page, "| setting | type | default | |\n|---|---|---|---|");
+    for field in fields {
+        let default = match &field.default {
+            Some(value) => format!("`{value}`"),
+            None => "required".into(),
+        };
+        let mut text = one_line(field.text);
+        if let Some(limits) = &field.limits {
+            let _ = write!(text, " From {}.", limits.replace('"', "").replacen(" to ", " up to ", 1));
+        }
+        if let Kind::Choice(words) = &field.kind {
+            for (word, meaning) in *words {
+                let _ = write!(text, "<br>`{word}`: {}", one_line(meaning));
+            }
+        }
+        let kind = type_name(&field.kind, &join(outer, field.name));
+        let cells = [format!("`{}`", field.name), kind, default, text].map(|cell| cell.replace('|', "\\|"));
+        let _ = writeln!(page, "| {} |", cells.join(" | "));
+    }
+}
+
+fn type_name(kind: &Kind, name: &str) -> String {
+    // the anchors that Markdown makes of the headings of `chapter`
+    let anchor = name.replace('.', "");
+    match kind {
+        Kind::Text(noun) => noun.clone(),
+        Kind::Bare(noun) => (*noun).into(),
+        Kind::Choice(_) => "one of these".into(),
+        Kind::Section { .. } => format!("[table](#{anchor})"),
+        Kind::List(inner) if has_heading(inner) => format!("[list of tables](#entries-of-{anchor})"),
+        Kind::List(inner) => format!("list of {}", type_name(inner, name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_reads_back_as_the_defaults() {
+        assert_eq!(Settings::parse(&Settings::sample(), "sample"), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn the_sample_sets_every_setting() {
+        let sample = Settings::sample();
+        for path in crate::outline::paths() {
+            let (section, name) = path.rsplit_once('.').unwrap_or(("", &path));
+            let after =
+                if section.is_empty() { 0 } else { sample.find(&format!("[{section}]")).expect("a heading") };
+            let rest = &sample[after..];
+            assert!(
+                rest.contains(&format!("\n{name} = ")) || rest.contains(&format!("[[{name}]]")),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_sample_comments_out_is_valid() {
+        let uncommented: String = Settings::sample()
+            .lines()
+            .map(|line| match line.strip_prefix('#') {
+                Some(setting) if !setting.starts_with(' ') => format!("{setting}\n"),
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        let uncommented = uncommented.replacen("mode = \"forward\"", "mode = \"reverse\"", 1);
+        let settings = Settings::parse(&uncommented, "sample").expect("a valid file");
+        assert_eq!(settings.site, [crate::Site::example()]);
+    }
+
+    #[test]
+    fn the_reference_page_is_up_to_date() {
+        let page = include_str!("../../../docs/CONFIG.md");
+        assert!(
+            page == Settings::reference(),
+            "run: cargo run -p shoal -- config reference > docs/CONFIG.md"
+        );
+    }
+}

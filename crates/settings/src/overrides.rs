@@ -1,0 +1,92 @@
+//! Settings given outside the file: environment variables and command line options.
+//!
+//! `SHOAL_CACHE__RAM=512MB` sets `cache.ram`. Texts stand without quotes, lists as TOML or with commas between
+//! their items: `SHOAL_FORWARD__CONNECT_PORTS=443,8443`.
+
+use crate::mistake::{Mistakes, closest};
+use crate::outline::{kind_of, paths};
+use crate::setting::Kind;
+use crate::tree::{Node, Place, Table, Value};
+use std::rc::Rc;
+
+/// One setting given outside the file. Later ones win over earlier ones, and all over the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// Where it was given, for mistakes: `SHOAL_CACHE__RAM`, `--ram`.
+    pub origin: String,
+    /// The setting: `cache.ram`.
+    pub key: String,
+    /// Its value, spelled as a variable spells it.
+    pub value: String,
+}
+
+impl Override {
+    /// The overrides among environment variables: those whose names begin with `SHOAL_`.
+    ///
+    /// Left out are `SHOAL_CONFIG`, which names the file, and what container schedulers set for a
+    /// service that is called shoal (`SHOAL_SERVICE_HOST`, `SHOAL_PORT_3128_TCP`, …).
+    pub fn from_environment(variables: impl IntoIterator<Item = (String, String)>) -> Vec<Self> {
+        let foreign = |rest: &str| {
+            rest == "CONFIG" || rest == "PORT" || rest.starts_with("PORT_") || rest.starts_with("SERVICE_")
+        };
+        let mut overrides: Vec<Self> = variables
+            .into_iter()
+            .filter_map(|(name, value)| {
+                let rest = name.strip_prefix("SHOAL_").filter(|rest| !foreign(rest))?;
+                let key = rest.split("__").map(str::to_lowercase).collect::<Vec<_>>().join(".");
+                Some(Self { origin: name, key, value })
+            })
+            .collect();
+        // the environment has no order; mistakes should
+        overrides.sort_by(|a, b| a.origin.cmp(&b.origin));
+        overrides
+    }
+
+    /// Puts its value in its place in `table`.
+    pub(crate) fn apply(&self, table: &mut Table, mistakes: &mut Mistakes) {
+        let place = Place::Override(Rc::from(self.origin.as_str()));
+        let path: Vec<&str> = self.key.split('.').collect();
+        let Some(kind) = kind_of(&path) else {
+            let hint = hint_for(&self.origin, &self.key);
+            return mistakes.note(&place, &self.key, "no such setting", hint);
+        };
+        if matches!(kind, Kind::Section { .. }) {
+            let hint = format!("name one of its settings: {}__…", self.origin);
+            return mistakes.note(&place, &self.key, "a section, not a setting", Some(hint));
+        }
+        let node = node(&self.value, &kind, &place);
+        let (last, sections) = path.split_last().expect("a split text has a part");
+        let table = sections.iter().fold(table, |table, section| table.table_mut(section, &place));
+        table.set(last, node);
+    }
+}
+
+/// The value that `text` spells for a setting of this kind. What is not of the kind comes back as text, for the
+/// setting itself to refuse.
+fn node(text: &str, kind: &Kind, place: &Place) -> Node {
+    let as_text = |text: &str| Node { place: place.clone(), value: Value::Text(text.into()) };
+    match kind {
+        Kind::Text(_) | Kind::Choice(_) => as_text(text),
+        Kind::Bare(_) | Kind::Section { .. } => {
+            Node::parse(text.trim(), place).unwrap_or_else(|| as_text(text))
+        }
+        Kind::List(_) if text.trim_start().starts_with('[') => {
+            Node::parse(text.trim(), place).unwrap_or_else(|| as_text(text))
+        }
+        Kind::List(inner) => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            let items = items.map(|item| node(item, inner, place)).collect();
+            Node { place: place.clone(), value: Value::List(items) }
+        }
+    }
+}
+
+fn hint_for(origin: &str, key: &str) -> Option<String> {
+    let known = paths();
+    let meant = closest(key, known.iter().map(String::as_str))?;
+    let shown = match origin.starts_with("SHOAL_") {
+        true => format!("SHOAL_{}", meant.replace('.', "__").to_uppercase()),
+        false => meant.to_owned(),
+    };
+    Some(format!("did you mean `{shown}`?"))
+}

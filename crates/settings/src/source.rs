@@ -1,0 +1,90 @@
+//! Where settings come from, and the steps from there to [`Settings`].
+
+use crate::mistake::{Mistake, Mistakes};
+use crate::setting::{Fields, Section as _};
+use crate::tree::{Place, Table};
+use crate::{Listen, Override, Settings, Site, check};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Everything that settings are made from.
+pub struct Source<'a> {
+    /// What the file is called in mistakes.
+    pub file: &'a str,
+    /// What it says; empty for the built-in defaults.
+    pub text: &'a str,
+    /// What is set beside it.
+    pub overrides: Vec<Override>,
+    /// Says why a file that the settings name cannot be read. Called once a file.
+    pub readable: &'a dyn Fn(&Path) -> Result<(), String>,
+}
+
+impl Source<'_> {
+    /// Reads and checks the settings, or gives every mistake, in the order of the file.
+    pub fn read(&self) -> Result<Settings, Vec<Mistake>> {
+        let mut mistakes = Mistakes::default();
+        let mut table = match Table::parse(self.text) {
+            Ok(table) => table,
+            Err(errors) => {
+                for (offset, message) in errors {
+                    mistakes.note(&Place::File { offset }, "", message, None);
+                }
+                return Err(mistakes.placed(self.file, self.text));
+            }
+        };
+        for entry in &self.overrides {
+            entry.apply(&mut table, &mut mistakes);
+        }
+        let settings = Settings::read_fields(&mut Fields::new(&table, None, "", &mut mistakes));
+        let mut settings = settings.expect("every setting at the top has a default");
+        settings.settle(&table);
+        check::check(&settings, &table, self.readable, &mut mistakes);
+        if mistakes.is_empty() { Ok(settings) } else { Err(mistakes.placed(self.file, self.text)) }
+    }
+}
+
+impl Settings {
+    /// Reads the text of a file, without overrides, and without looking at the files that it names.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake, in the order of the file; when it is not TOML, only what keeps it from being so.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Mistake>> {
+        Source { file, text, overrides: Vec::new(), readable: &|_| Ok(()) }.read()
+    }
+
+    /// Brings defaults into line with what was set, and names into the form in which they are compared.
+    fn settle(&mut self, table: &Table) {
+        if !table.holds("store", "object_max") {
+            self.store.object_max = self.store.object_max.min(self.store.disk);
+        }
+        let hosts = self.site.iter_mut().flat_map(|site| &mut site.hosts);
+        let forward = &mut self.forward;
+        let destinations =
+            forward.deny_destinations.iter_mut().chain(&mut forward.allow_private_destinations);
+        for name in hosts.chain(destinations) {
+            name.make_ascii_lowercase();
+        }
+    }
+}
+
+impl Override {
+    /// A site that takes every host and fetches from `url`, as `shoal run --to URL` serves it.
+    pub fn site(origin: &str, url: &str) -> Self {
+        Self::entries(origin, "site", &vec![Site::to(url)])
+    }
+
+    /// The one listener of `shoal run --listen ADDRESS`: reverse when there is a site, else forward.
+    pub fn listen(origin: &str, address: SocketAddr, reverse: bool) -> Self {
+        let listen = if reverse { Listen::reverse(address) } else { Listen::forward(address) };
+        Self::entries(origin, "listen", &vec![listen])
+    }
+
+    fn entries(origin: &str, key: &str, value: &impl crate::setting::Setting) -> Self {
+        Self { origin: origin.into(), key: key.into(), value: value.write().to_string() }
+    }
+}
+
+#[cfg(test)]
+#[path = "source/tests.rs"]
+mod tests;
