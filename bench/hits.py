@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""CPU per hit, Shoal against nginx at its best, on this machine, in turn.
+
+    python3 bench/hits.py                 print the tables
+    python3 bench/hits.py --write         also put them into docs/experiments/hits.md
+
+The server runs on core 0 and wrk on core 1. All servers are up throughout; every round visits each of them at
+each size with each kind of request, in an order that turns round by round, and the median of the rounds is
+kept. A point counts only if the origin was asked nothing meanwhile. Needs nginx, wrk, taskset, and a release
+build of shoal (`cargo build --release`).
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import measure
+import servers
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PAGE = os.path.join(ROOT, "docs", "experiments", "hits.md")
+BEGIN, END = "<!-- result: written by bench/hits.py --write -->", "<!-- end of result -->"
+REQUESTS = {"bare": measure.BARE, "browser": measure.BROWSER}
+
+
+def main():
+    options = arguments()
+    for tool in ("wrk", "taskset"):
+        if not shutil.which(tool):
+            raise SystemExit(f"{tool} is not installed (Debian: apt-get install wrk util-linux)")
+    if not options.only_nginx and not os.access(options.shoal, os.X_OK):
+        raise SystemExit(f"{options.shoal} is not there: cargo build --release, or --only-nginx")
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
+        origin = servers.Origin()
+        running = []
+        try:
+            running += servers.start_nginx(folder, origin.url)
+            idle = None
+            if not options.only_nginx:
+                shoal = servers.start_shoal(folder, origin.url, options.shoal)
+                running.append(shoal)
+                time.sleep(2)
+                idle = measure.resident_bytes(shoal.process.pid)
+            warm(running, options.sizes)
+            points = rounds(running, origin, options)
+            text = report(options, running, points)
+            if idle is not None:
+                text += memory_report(options, shoal, idle)
+        finally:
+            for server in running:
+                server.stop()
+    print(text)
+    if options.write:
+        write_page(text)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=4, help="length of one point")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536])
+    parser.add_argument("--shoal", default=default_binary(), help="the binary to measure")
+    parser.add_argument("--only-nginx", action="store_true")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
+    return parser.parse_args()
+
+
+def default_binary():
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    return os.path.join(target, "release", "shoal")
+
+
+def warm(running, sizes):
+    """Fetches each object twice through each server and checks its length."""
+    for server in running:
+        for size in sizes:
+            for _ in range(2):
+                if len(server.get(f"/{size}")) != size:
+                    raise SystemExit(f"{server.name} answers /{size} with another length")
+
+
+def rounds(running, origin, options):
+    """Every point of every round: (server, size, kind of request) to a list of measurements."""
+    points = {}
+    for number in range(options.rounds):
+        turn = number % len(running)
+        order = running[turn:] + running[:turn]
+        for size in options.sizes:
+            for kind, headers in REQUESTS.items():
+                for server in order:
+                    asked = origin.asked
+                    measured = measure.point(server, size, headers, options.seconds, options.connections)
+                    if origin.asked != asked:
+                        raise SystemExit(f"{server.name} asked the origin during {size} {kind}: not only hits")
+                    points.setdefault((server.name, size, kind), []).append(measured)
+        print(f"round {number + 1} of {options.rounds} done", file=sys.stderr)
+    return points
+
+
+def report(options, running, points):
+    """The machine, the command, and the table of CPU per hit with the ratio to the best nginx."""
+    columns = [(size, kind) for size in options.sizes for kind in REQUESTS]
+    median = lambda key, what: statistics.median(measured[what] for measured in points[key])
+    best = {
+        column: min(median((server.name, *column), "us") for server in running if server.name.startswith("nginx"))
+        for column in columns
+    }
+    lines = [f"Machine: {machine()}.", f"Command: `python3 bench/hits.py {shown(options)}`.", ""]
+    lines += ["| µs of CPU a hit (user part) | " + " | ".join(f"{size // 1024} KB {kind}" for size, kind in columns) + " |"]
+    lines += ["|---|" + "---|" * len(columns)]
+    for server in running:
+        cells = []
+        for column in columns:
+            key = (server.name, *column)
+            cells.append(f"{median(key, 'us'):.2f} ({median(key, 'user_us'):.2f})")
+        lines.append(f"| {server.name} | " + " | ".join(cells) + " |")
+    lines += ["", "| hits per CPU-second, best nginx = 1.00 | " + " | ".join(f"{s // 1024} KB {k}" for s, k in columns) + " |"]
+    lines += ["|---|" + "---|" * len(columns)]
+    for server in running:
+        cells = [f"{best[column] / median((server.name, *column), 'us'):.2f}" for column in columns]
+        lines.append(f"| {server.name} | " + " | ".join(cells) + " |")
+    spread = max((max(m["us"] for m in ms) - min(m["us"] for m in ms)) / statistics.median(m["us"] for m in ms) for ms in points.values())
+    lines += ["", f"Widest spread of one cell over its rounds: {spread:.0%} of its median."]
+    return "\n".join(lines) + "\n"
+
+
+def memory_report(options, shoal, idle):
+    """What Shoal takes: memory when idle and after the load, and its index per object."""
+    lines = ["", "| memory | |", "|---|---|"]
+    lines.append(f"| resident, idle | {idle / 1e6:.1f} MB |")
+    lines.append(f"| resident, after the load | {measure.resident_bytes(shoal.process.pid) / 1e6:.1f} MB |")
+    status = subprocess.run(
+        [options.shoal, "status", "--config", shoal.settings_file, "--json"], capture_output=True, text=True
+    )
+    if status.returncode != 0:
+        raise SystemExit(f"shoal status failed: {status.stderr}")
+    most = find_number(json.loads(status.stdout), "objects_max")
+    index = os.path.getsize(os.path.join(shoal.store_folder, "index"))
+    lines.append(f"| index file / objects it can hold | {index} B / {most} = {index / most:.1f} B |")
+    return "\n".join(lines) + "\n"
+
+
+def find_number(tree, name):
+    """The first number called `name` anywhere in a JSON value."""
+    if isinstance(tree, dict):
+        if isinstance(tree.get(name), (int, float)):
+            return tree[name]
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for part in tree:
+            found = find_number(part, name)
+            if found is not None:
+                return found
+    return None
+
+
+def shown(options):
+    return f"--rounds {options.rounds} --seconds {options.seconds} --connections {options.connections}"
+
+
+def machine():
+    """CPU, cores, kernel and versions, without the name of the host."""
+    with open("/proc/cpuinfo") as file:
+        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    nginx = subprocess.run([shutil.which("nginx") or "/usr/sbin/nginx", "-v"], capture_output=True, text=True).stderr
+    wrk = subprocess.run(["wrk", "-v"], capture_output=True, text=True).stdout.split()
+    nginx = nginx.strip().removeprefix("nginx version: ")
+    model = models[0] if models else platform.machine()
+    release = platform.release().split("-")[0]
+    return f"{model}, {os.cpu_count()} cores, Linux {release}, {nginx}, wrk {wrk[1]}"
+
+
+def write_page(text):
+    with open(PAGE) as file:
+        page = file.read()
+    head, rest = page.split(BEGIN)
+    _, tail = rest.split(END)
+    with open(PAGE, "w") as file:
+        file.write(f"{head}{BEGIN}\n\n{text}\n{END}{tail}")
+
+
+if __name__ == "__main__":
+    main()

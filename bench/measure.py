@@ -1,0 +1,80 @@
+"""Measuring one point: CPU of a server's processes over the requests that wrk made."""
+
+import os
+import re
+import subprocess
+
+LOAD_CORE = "1"
+TICK = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+BARE = []
+BROWSER = [
+    "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+    "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
+    "Accept-Language: en-GB,en;q=0.9,de;q=0.8",
+    "Accept-Encoding: gzip, deflate, br, zstd",
+    "Referer: http://www.example.org/section/page.html",
+    "DNT: 1",
+    "Sec-Fetch-Dest: document",
+    "Sec-Fetch-Mode: navigate",
+    "Sec-Fetch-Site: same-origin",
+    "Upgrade-Insecure-Requests: 1",
+    "Cookie: session=0123456789abcdef0123456789abcdef; theme=dark; consent=1",
+]
+
+
+def processes(root):
+    """The process and all its descendants."""
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        fields = stat(name)
+        if fields:
+            parents.setdefault(int(fields[1]), []).append(int(name))
+    found, open_ones = [], [root]
+    while open_ones:
+        process = open_ones.pop()
+        found.append(process)
+        open_ones.extend(parents.get(process, []))
+    return found
+
+
+def stat(process):
+    """The fields of /proc/N/stat after the command name: state, parent, …; None when it has ended."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def cpu_seconds(root):
+    """User and system time spent so far by the process and its descendants."""
+    fields = [found for found in map(stat, processes(root)) if found]
+    return sum(int(f[11]) for f in fields) / TICK, sum(int(f[12]) for f in fields) / TICK
+
+
+def resident_bytes(root):
+    """Resident memory of the process and its descendants; shared pages count in each."""
+    return sum(int(fields[21]) * PAGE for fields in map(stat, processes(root)) if fields)
+
+
+def load(url, seconds, headers, connections):
+    """Runs wrk and returns (requests, requests per second)."""
+    command = ["taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s"]
+    for header in headers:
+        command += ["-H", header]
+    text = subprocess.run(command + [url], capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in text or "Socket errors" in text:
+        raise SystemExit(f"wrk saw failures at {url}:\n{text}")
+    requests = int(re.search(r"(\d+) requests in", text).group(1))
+    return requests, float(re.search(r"Requests/sec:\s*([\d.]+)", text).group(1))
+
+
+def point(server, size, headers, seconds, connections):
+    """CPU per hit in microseconds (all, user part) and requests per second of one server."""
+    user, system = cpu_seconds(server.process.pid)
+    requests, rate = load(f"{server.url}/{size}", seconds, headers, connections)
+    user_after, system_after = cpu_seconds(server.process.pid)
+    user, system = user_after - user, system_after - system
+    return {"us": (user + system) / requests * 1e6, "user_us": user / requests * 1e6, "rate": rate}

@@ -1,0 +1,184 @@
+"""The servers that are compared: an origin, nginx in several settings, and Shoal.
+
+Each is started in a folder of its own, pinned to one core, listening on a free loopback port.
+"""
+
+import getpass
+import http.server
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+
+SERVER_CORE = "0"
+
+
+class Origin(http.server.ThreadingHTTPServer):
+    """Answers /N with N bytes that stay fresh for a day, and counts what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), OriginHandler)
+        self.asked = 0
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class OriginHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.server.asked += 1
+        body = (b"0123456789abcdef" * 65536)[: int(self.path.strip("/"))]
+        self.send_response(200)
+        self.send_header("Content-Type", "application/octet-stream")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "public, max-age=86400")
+        self.send_header("ETag", f'"{len(body)}-1"')
+        self.send_header("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Server:
+    """A running server: its name, its address, and its process with all descendants."""
+
+    def __init__(self, name, port, command, folder, environment=None):
+        self.name = name
+        self.port = port
+        self.log = os.path.join(folder, "output.log")
+        with open(self.log, "w") as log:
+            pinned = ["taskset", "-c", SERVER_CORE] + command
+            self.process = subprocess.Popen(
+                pinned, stdout=log, stderr=log, cwd=folder, env={**os.environ, **(environment or {})}
+            )
+        self.wait_until_it_listens()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def wait_until_it_listens(self):
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        with open(self.log) as log:
+            raise SystemExit(f"{self.name} does not listen on {self.port}; it said:\n{log.read()}")
+
+    def get(self, path):
+        """The whole body of one GET."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=10) as reply:
+                return reply.read()
+        except (urllib.error.URLError, TimeoutError) as why:
+            raise SystemExit(f"{self.name}: GET {path}: {why}") from why
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+NGINX_SETTINGS = {
+    "nginx, sendfile": "sendfile on; tcp_nopush off; open_file_cache off;",
+    "nginx, sendfile, open_file_cache": "sendfile on; tcp_nopush off; {open_files}",
+    "nginx, sendfile, tcp_nopush, open_file_cache": "sendfile on; tcp_nopush on; {open_files}",
+    "nginx, no sendfile": "sendfile off; open_file_cache off;",
+    "nginx, no sendfile, open_file_cache": "sendfile off; {open_files}",
+}
+
+OPEN_FILES = "open_file_cache max=1000 inactive=1h; open_file_cache_valid 1h;"
+
+NGINX_FILE = """
+{user}daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; keepalive_requests 1000000000; keepalive_timeout 1h;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/temp; fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  {setting}
+  proxy_cache_path {folder}/cache levels=1:2 keys_zone=hits:10m inactive=1d max_size=1g;
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass {origin}; proxy_cache hits; proxy_http_version 1.1; proxy_set_header Connection "";
+    }}
+  }}
+}}
+"""
+
+SHOAL_FILE = """
+threads = 1
+[[listen]]
+address = "127.0.0.1:{port}"
+mode = "reverse"
+[[site]]
+upstreams = [{{ url = "{origin}" }}]
+[store]
+directory = "{folder}/cache"
+disk = "1 GB"
+[admin]
+listen = "127.0.0.1:{admin_port}"
+"""
+
+
+def start_nginx(folder, origin):
+    """nginx in every setting of the table."""
+    program = shutil.which("nginx") or "/usr/sbin/nginx"
+    if not os.path.exists(program):
+        raise SystemExit("nginx is not installed (Debian: apt-get install nginx-light)")
+    servers = []
+    for number, (name, setting) in enumerate(NGINX_SETTINGS.items()):
+        own = os.path.join(folder, f"nginx-{number}")
+        os.makedirs(own)
+        port = free_port()
+        setting = setting.format(open_files=OPEN_FILES)
+        user = f"user {getpass.getuser()}; " if os.geteuid() == 0 else ""
+        text = NGINX_FILE.format(user=user, folder=own, port=port, origin=origin, setting=setting)
+        file = write(own, "nginx.conf", text)
+        servers.append(Server(name, port, [program, "-p", own, "-c", file], own))
+    return servers
+
+
+def start_shoal(folder, origin, program):
+    """Shoal as a reverse proxy with one thread and its defaults otherwise."""
+    own = os.path.join(folder, "shoal")
+    os.makedirs(own)
+    port, admin_port = free_port(), free_port()
+    text = SHOAL_FILE.format(folder=own, port=port, admin_port=admin_port, origin=origin)
+    file = write(own, "shoal.toml", text)
+    server = Server("shoal", port, [program, "run", "--config", file], own)
+    server.settings_file = file
+    server.store_folder = os.path.join(own, "cache")
+    return server
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.write(text)
+    return path
