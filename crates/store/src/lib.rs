@@ -4,6 +4,7 @@
 //! stands behind the [`Store`] trait. Calls are blocking: the proxy makes them on its I/O pool.
 
 mod contract;
+pub mod door;
 pub mod memory;
 mod options;
 

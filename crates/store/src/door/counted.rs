@@ -1,0 +1,141 @@
+//! A door that counts: the I/O budget tests compare its numbers with the promise.
+
+use super::{Access, File, FileSystem, Space};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Wraps a file system and counts the calls to it by kind.
+pub struct Counted {
+    inner: Arc<dyn FileSystem>,
+    tally: Arc<Tally>,
+}
+
+/// Calls by kind, failed ones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Files made.
+    pub creates: u64,
+    /// Files opened.
+    pub opens: u64,
+    /// Reads of files.
+    pub reads: u64,
+    /// Writes to files.
+    pub writes: u64,
+    /// Names removed.
+    pub unlinks: u64,
+    /// Everything else: lengths, folders made and listed, space, sync.
+    pub others: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+}
+
+impl Counted {
+    /// Counts from zero.
+    pub fn new(inner: Arc<dyn FileSystem>) -> Self {
+        Self { inner, tally: Arc::default() }
+    }
+
+    /// Calls since the last time this was asked.
+    pub fn take(&self) -> Calls {
+        let [creates, opens, reads, writes, unlinks, others, bytes_read, bytes_written] =
+            self.tally.0.each_ref().map(|count| count.swap(0, Relaxed));
+        Calls { creates, opens, reads, writes, unlinks, others, bytes_read, bytes_written }
+    }
+
+    fn wrap(&self, file: io::Result<Box<dyn File>>) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(CountedFile { inner: file?, tally: Arc::clone(&self.tally) }))
+    }
+}
+
+impl FileSystem for Counted {
+    fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
+        self.tally.count(Kind::Create);
+        self.wrap(self.inner.create(path))
+    }
+
+    fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        self.tally.count(Kind::Open);
+        self.wrap(self.inner.open(path, access))
+    }
+
+    fn length(&self, path: &str) -> io::Result<u64> {
+        self.tally.count(Kind::Other);
+        self.inner.length(path)
+    }
+
+    fn unlink(&self, path: &str) -> io::Result<()> {
+        self.tally.count(Kind::Unlink);
+        self.inner.unlink(path)
+    }
+
+    fn make_folder(&self, path: &str) -> io::Result<()> {
+        self.tally.count(Kind::Other);
+        self.inner.make_folder(path)
+    }
+
+    fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
+        self.tally.count(Kind::Other);
+        self.inner.list(path, limit)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.tally.count(Kind::Other);
+        self.inner.space()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.tally.count(Kind::Other);
+        self.inner.sync()
+    }
+}
+
+/// An open file whose reads and writes are counted.
+struct CountedFile {
+    inner: Box<dyn File>,
+    tally: Arc<Tally>,
+}
+
+impl File for CountedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.tally.count(Kind::Read);
+        let read = self.inner.read_at(buffer, offset)?;
+        self.tally.add(Kind::BytesRead, read as u64);
+        Ok(read)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.tally.count(Kind::Write);
+        let written = self.inner.write_at(bytes, offset)?;
+        self.tally.add(Kind::BytesWritten, written as u64);
+        Ok(written)
+    }
+}
+
+/// What is counted, in the order of the fields of [`Calls`].
+#[derive(Clone, Copy)]
+enum Kind {
+    Create,
+    Open,
+    Read,
+    Write,
+    Unlink,
+    Other,
+    BytesRead,
+    BytesWritten,
+}
+
+#[derive(Default)]
+struct Tally([AtomicU64; 8]);
+
+impl Tally {
+    fn count(&self, kind: Kind) {
+        self.add(kind, 1);
+    }
+
+    fn add(&self, kind: Kind, amount: u64) {
+        self.0[kind as usize].fetch_add(amount, Relaxed);
+    }
+}

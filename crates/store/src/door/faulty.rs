@@ -1,0 +1,228 @@
+//! A door that fails: errors, torn writes, full disks and delays decided by a seed, and a sudden end.
+//!
+//! A [`CrashPoint`] counts down over all calls of all doors that share it, and over the stores to the index. At
+//! zero the process is as good as killed: the call at hand may take effect in part, and no later one does.
+
+use super::{Access, File, FileSystem, Space};
+use rustix::io::Errno;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Wraps a file system and lets calls to it fail.
+pub struct Faulty {
+    inner: Arc<dyn FileSystem>,
+    faults: Arc<Faults>,
+}
+
+/// Which calls fail.
+#[derive(Debug)]
+pub struct Faults {
+    /// Decides which calls fail; the same seed and order of calls fail the same.
+    state: AtomicU64,
+    /// Failing calls of a thousand, per kind of fault.
+    rates: Rates,
+    crash: Arc<CrashPoint>,
+}
+
+/// Failing calls of a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    errors: u64,
+    full: u64,
+    torn: u64,
+    delays: u64,
+}
+
+/// The moment at which everything stops.
+#[derive(Debug)]
+pub struct CrashPoint(AtomicU64);
+
+impl CrashPoint {
+    /// Stops at the call after so many have passed.
+    pub fn after(calls: u64) -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(calls)))
+    }
+
+    /// Never stops.
+    pub fn never() -> Arc<Self> {
+        Self::after(NEVER)
+    }
+
+    /// Lets one call pass, or stops it.
+    pub fn pass(&self) -> bool {
+        let countdown = |left: u64| match left {
+            NEVER | STOPPED => None,
+            0 => Some(STOPPED),
+            left => Some(left - 1),
+        };
+        match self.0.fetch_update(SeqCst, SeqCst, countdown) {
+            Ok(left) => left > 0,
+            Err(state) => state == NEVER,
+        }
+    }
+
+    /// Whether everything has stopped.
+    pub fn has_come(&self) -> bool {
+        self.0.load(SeqCst) == STOPPED
+    }
+}
+
+impl Faults {
+    /// No faults, until asked for.
+    pub fn new(seed: u64) -> Self {
+        Self { state: AtomicU64::new(seed), rates: Rates::default(), crash: CrashPoint::never() }
+    }
+
+    /// So many calls of a thousand fail with an input/output error (EIO).
+    pub fn errors(mut self, per_mille: u64) -> Self {
+        self.rates.errors = per_mille;
+        self
+    }
+
+    /// So many creates and writes of a thousand find the disk full (ENOSPC).
+    pub fn full(mut self, per_mille: u64) -> Self {
+        self.rates.full = per_mille;
+        self
+    }
+
+    /// So many writes of a thousand write a part and then fail.
+    pub fn torn(mut self, per_mille: u64) -> Self {
+        self.rates.torn = per_mille;
+        self
+    }
+
+    /// So many calls of a thousand are delayed by up to a millisecond.
+    pub fn delays(mut self, per_mille: u64) -> Self {
+        self.rates.delays = per_mille;
+        self
+    }
+
+    /// Everything stops at this point.
+    pub fn crash_at(mut self, crash: Arc<CrashPoint>) -> Self {
+        self.crash = crash;
+        self
+    }
+
+    /// A number below `limit`, the next of the sequence (splitmix64).
+    fn below(&self, limit: u64) -> u64 {
+        let z = self.state.fetch_add(GOLDEN, SeqCst).wrapping_add(GOLDEN);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit.max(1)
+    }
+
+    fn strikes(&self, per_mille: u64) -> bool {
+        per_mille > 0 && self.below(1000) < per_mille
+    }
+
+    /// What befalls every call.
+    fn befall(&self) -> io::Result<()> {
+        if self.strikes(self.rates.delays) {
+            std::thread::sleep(Duration::from_micros(self.below(1000)));
+        }
+        if !self.crash.pass() || self.strikes(self.rates.errors) {
+            return Err(Errno::IO.into());
+        }
+        Ok(())
+    }
+
+    fn befall_growth(&self) -> io::Result<()> {
+        self.befall()?;
+        if self.strikes(self.rates.full) { Err(Errno::NOSPC.into()) } else { Ok(()) }
+    }
+}
+
+impl Faulty {
+    /// Wraps `inner`.
+    pub fn new(inner: Arc<dyn FileSystem>, faults: Faults) -> Self {
+        Self { inner, faults: Arc::new(faults) }
+    }
+
+    fn wrap(&self, inner: Box<dyn File>) -> Box<dyn File> {
+        Box::new(FaultyFile { inner, faults: Arc::clone(&self.faults) })
+    }
+}
+
+impl FileSystem for Faulty {
+    fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
+        self.faults.befall_growth()?;
+        Ok(self.wrap(self.inner.create(path)?))
+    }
+
+    fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        self.faults.befall()?;
+        Ok(self.wrap(self.inner.open(path, access)?))
+    }
+
+    fn length(&self, path: &str) -> io::Result<u64> {
+        self.faults.befall()?;
+        self.inner.length(path)
+    }
+
+    fn unlink(&self, path: &str) -> io::Result<()> {
+        self.faults.befall()?;
+        self.inner.unlink(path)
+    }
+
+    fn make_folder(&self, path: &str) -> io::Result<()> {
+        self.faults.befall_growth()?;
+        self.inner.make_folder(path)
+    }
+
+    fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
+        self.faults.befall()?;
+        self.inner.list(path, limit)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.faults.befall()?;
+        self.inner.space()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.faults.befall()?;
+        self.inner.sync()
+    }
+}
+
+/// An open file whose reads and writes may fail.
+struct FaultyFile {
+    inner: Box<dyn File>,
+    faults: Arc<Faults>,
+}
+
+impl FaultyFile {
+    /// Writes some of the bytes, as a call does that is cut short.
+    fn tear(&self, bytes: &[u8], offset: u64) {
+        let part = self.faults.below(bytes.len() as u64 + 1) as usize;
+        // A failing call promises nothing, so what becomes of the part does not matter.
+        let _ = self.inner.write_at(&bytes[..part], offset);
+    }
+}
+
+impl File for FaultyFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.faults.befall()?;
+        self.inner.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let was_over = self.faults.crash.has_come();
+        let outcome = self.faults.befall_growth();
+        let crashed_here = outcome.is_err() && !was_over && self.faults.crash.has_come();
+        if crashed_here || (outcome.is_ok() && self.faults.strikes(self.faults.rates.torn)) {
+            self.tear(bytes, offset);
+            return Err(Errno::IO.into());
+        }
+        outcome?;
+        self.inner.write_at(bytes, offset)
+    }
+}
+
+/// Countdown that does not run.
+const NEVER: u64 = u64::MAX;
+/// Countdown that has run out and stopped a call.
+const STOPPED: u64 = u64::MAX - 1;
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,0 +1,258 @@
+//! Files in RAM, for tests and simulations: fast, of limited size, and able to lose power.
+
+use super::{Access, File, FileSystem, Space};
+use parking_lot::{Mutex, RwLock};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// A file system in RAM.
+#[derive(Debug)]
+pub struct Memory {
+    tree: Mutex<Tree>,
+    space: Arc<SpaceUsed>,
+}
+
+#[derive(Debug, Default)]
+struct Tree {
+    folders: BTreeSet<String>,
+    files: BTreeMap<String, Arc<Inode>>,
+    /// What a power loss leaves for certain: the state at the last sync.
+    synced: BTreeMap<String, Vec<u8>>,
+}
+
+/// A file's bytes, alive while it has a name or an open handle.
+#[derive(Debug)]
+struct Inode {
+    bytes: RwLock<Vec<u8>>,
+    space: Arc<SpaceUsed>,
+}
+
+/// Whole blocks that all files take, unlinked ones with open handles too.
+#[derive(Debug)]
+struct SpaceUsed {
+    used: AtomicU64,
+    limit: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Memory {
+    /// Holds at most so many bytes, counted in whole blocks.
+    pub fn new(limit_bytes: u64) -> Self {
+        let (used, most) = (AtomicU64::new(0), AtomicU64::new(0));
+        let space = Arc::new(SpaceUsed { used, most, limit: AtomicU64::new(limit_bytes) });
+        Self { tree: Mutex::new(Tree::default()), space }
+    }
+
+    /// The most bytes that files have taken at any time.
+    pub fn most_used(&self) -> u64 {
+        self.space.most.load(SeqCst)
+    }
+
+    /// Bytes that files take now.
+    pub fn used(&self) -> u64 {
+        self.space.used.load(SeqCst)
+    }
+
+    /// Sets another limit, below what is used to have a full disk.
+    pub fn resize(&self, limit_bytes: u64) {
+        self.space.limit.store(limit_bytes, SeqCst);
+    }
+
+    /// All files by path.
+    pub fn files(&self) -> Vec<String> {
+        self.tree.lock().files.keys().cloned().collect()
+    }
+
+    /// Changes a file's bytes behind everyone's back.
+    pub fn tamper(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(inode) = self.tree.lock().files.get(path) {
+            inode.change(|bytes| change(bytes));
+        }
+    }
+
+    /// What the disk holds when power is lost now: files synced are whole; what came after the last sync may be
+    /// there, or not, or in part, page by page, as `choose` decides (it answers with a number below its argument).
+    pub fn after_power_loss(&self, mut choose: impl FnMut(u64) -> u64) -> Self {
+        let tree = self.tree.lock();
+        let lost = Self::new(self.space.limit.load(SeqCst));
+        let mut names: BTreeSet<&String> = tree.files.keys().collect();
+        names.extend(tree.synced.keys());
+        for name in names {
+            let now = tree.files.get(name).map(|inode| inode.bytes.read().clone());
+            let left = mingle(tree.synced.get(name), now.as_ref(), &mut choose);
+            if let Some(bytes) = left {
+                let inode = Inode::new(&lost.space);
+                inode.change(|content| *content = bytes);
+                lost.tree.lock().files.insert(name.clone(), inode);
+            }
+        }
+        lost.tree.lock().folders.clone_from(&tree.folders);
+        lost
+    }
+
+    fn find(&self, path: &str) -> io::Result<Arc<Inode>> {
+        Ok(Arc::clone(self.tree.lock().files.get(path).ok_or(Errno::NOENT)?))
+    }
+}
+
+/// One file after a power loss, from its synced and its present content.
+fn mingle(
+    synced: Option<&Vec<u8>>,
+    now: Option<&Vec<u8>>,
+    choose: &mut impl FnMut(u64) -> u64,
+) -> Option<Vec<u8>> {
+    if synced == now {
+        return now.cloned();
+    }
+    let empty = Vec::new();
+    let (old, new) = match (synced, now) {
+        (Some(old), Some(new)) => (old, new),
+        // The making or the removal of the name may be lost.
+        (Some(old), None) => return (choose(2) == 0).then(|| old.clone()),
+        (None, Some(_)) if choose(3) == 0 => return None,
+        (None, Some(new)) => (&empty, new),
+        (None, None) => return None,
+    };
+    let length = if choose(4) == 0 { old.len() } else { new.len() };
+    let mut bytes = vec![0; length];
+    for (page, target) in bytes.chunks_mut(PAGE).enumerate() {
+        let source = match choose(4) {
+            0 => old,
+            1 => continue,
+            _ => new,
+        };
+        let available = source.get(page * PAGE..).unwrap_or(&[]);
+        let copied = available.len().min(target.len());
+        target[..copied].copy_from_slice(&available[..copied]);
+    }
+    Some(bytes)
+}
+
+impl FileSystem for Memory {
+    fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
+        let mut tree = self.tree.lock();
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        if !folder.is_empty() && !tree.folders.contains(folder) {
+            return Err(Errno::NOENT.into());
+        }
+        if tree.files.contains_key(path) {
+            return Err(Errno::EXIST.into());
+        }
+        let inode = Inode::new(&self.space);
+        tree.files.insert(path.to_owned(), Arc::clone(&inode));
+        Ok(Box::new(Handle { inode, access: Access::Write }))
+    }
+
+    fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(Handle { inode: self.find(path)?, access }))
+    }
+
+    fn length(&self, path: &str) -> io::Result<u64> {
+        Ok(self.find(path)?.bytes.read().len() as u64)
+    }
+
+    fn unlink(&self, path: &str) -> io::Result<()> {
+        let inode = self.tree.lock().files.remove(path);
+        Ok(inode.map(drop).ok_or(Errno::NOENT)?)
+    }
+
+    fn make_folder(&self, path: &str) -> io::Result<()> {
+        self.tree.lock().folders.insert(path.to_owned());
+        Ok(())
+    }
+
+    fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
+        let tree = self.tree.lock();
+        if !path.is_empty() && !tree.folders.contains(path) {
+            return Err(Errno::NOENT.into());
+        }
+        let names = tree.files.range(prefix.clone()..).map(|(name, _)| name);
+        let inside = names.map_while(|name| name.strip_prefix(&prefix)).filter(|name| !name.contains('/'));
+        Ok(inside.take(limit).map(str::to_owned).collect())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let free_bytes = self.space.limit.load(SeqCst).saturating_sub(self.used());
+        Ok(Space { block_bytes: PAGE as u64, free_bytes })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut tree = self.tree.lock();
+        let synced = tree.files.iter().map(|(name, inode)| (name.clone(), inode.bytes.read().clone()));
+        tree.synced = synced.collect();
+        Ok(())
+    }
+}
+
+/// An open file.
+struct Handle {
+    inode: Arc<Inode>,
+    access: Access,
+}
+
+impl File for Handle {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let bytes = self.inode.bytes.read();
+        let available = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or(&[]);
+        let read = available.len().min(buffer.len());
+        buffer[..read].copy_from_slice(&available[..read]);
+        Ok(read)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        if self.access == Access::Read {
+            return Err(Errno::BADF.into());
+        }
+        let end = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(bytes.len()));
+        let end = end.ok_or(Errno::FBIG)?;
+        let mut content = self.inode.bytes.write();
+        let blocks = |length: usize| length.div_ceil(PAGE) as u64 * PAGE as u64;
+        let more = blocks(end.max(content.len())) - blocks(content.len());
+        if !self.inode.space.take(more) {
+            return Err(Errno::NOSPC.into());
+        }
+        let length = end.max(content.len());
+        content.resize(length, 0);
+        content[end - bytes.len()..end].copy_from_slice(bytes);
+        Ok(bytes.len())
+    }
+}
+
+impl Inode {
+    fn new(space: &Arc<SpaceUsed>) -> Arc<Self> {
+        Arc::new(Self { bytes: RwLock::default(), space: Arc::clone(space) })
+    }
+
+    /// Changes the bytes without regard to the limit.
+    fn change(&self, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = self.bytes.write();
+        self.space.used.fetch_sub((bytes.len().div_ceil(PAGE) * PAGE) as u64, SeqCst);
+        change(&mut bytes);
+        self.space.used.fetch_add((bytes.len().div_ceil(PAGE) * PAGE) as u64, SeqCst);
+    }
+}
+
+impl Drop for Inode {
+    fn drop(&mut self) {
+        self.space.used.fetch_sub((self.bytes.get_mut().len().div_ceil(PAGE) * PAGE) as u64, SeqCst);
+    }
+}
+
+impl SpaceUsed {
+    fn take(&self, more: u64) -> bool {
+        let limit = self.limit.load(SeqCst);
+        let fits = |used: u64| Some(used + more).filter(|sum| more == 0 || *sum <= limit);
+        let taken = self.used.fetch_update(SeqCst, SeqCst, fits);
+        if let Ok(before) = taken {
+            self.most.fetch_max(before + more, SeqCst);
+        }
+        taken.is_ok()
+    }
+}
+
+/// Block and page size.
+const PAGE: usize = 4096;

@@ -1,0 +1,101 @@
+//! The door to the file system: the only way by which object bytes reach files.
+//!
+//! One small trait with several bodies: [`Real`], [`Memory`] (files in RAM, with power losses), [`Counted`] (wraps
+//! another and counts calls by kind), [`Faulty`] (wraps another and fails, tears and delays on a seed, or
+//! stops dead at a given call). What an architecture promises about its I/O is tested through them.
+
+mod counted;
+mod faulty;
+mod memory;
+mod real;
+#[cfg(test)]
+mod tests;
+
+pub use counted::{Calls, Counted};
+pub use faulty::{CrashPoint, Faults, Faulty};
+pub use memory::Memory;
+pub use real::Real;
+
+use std::io;
+
+/// A tree of folders and files. Paths are relative, with `/` between names; any thread may call.
+pub trait FileSystem: Send + Sync {
+    /// Makes a new file, open for reading and writing. `AlreadyExists` when the path is taken.
+    fn create(&self, path: &str) -> io::Result<Box<dyn File>>;
+
+    /// Opens an existing file.
+    fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>>;
+
+    /// The length of a file, in bytes.
+    fn length(&self, path: &str) -> io::Result<u64>;
+
+    /// Removes a file's name. Handles that are open stay usable.
+    fn unlink(&self, path: &str) -> io::Result<()>;
+
+    /// Makes a folder; its parent exists. Done already is done.
+    fn make_folder(&self, path: &str) -> io::Result<()>;
+
+    /// Names in a folder, at most `limit`, in no order.
+    fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>>;
+
+    /// How the file system allots space.
+    fn space(&self) -> io::Result<Space>;
+
+    /// Returns when everything written so far would survive a power loss.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// An open file. Positions are absolute, so that one handle serves many threads.
+pub trait File: Send + Sync {
+    /// Reads into `buffer` from `offset`; fewer bytes than asked for only now and then, 0 at the end.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes from `bytes` at `offset`; may write fewer.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+}
+
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
+/// How a file system allots space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// Files take whole multiples of so many bytes.
+    pub block_bytes: u64,
+    /// Bytes free for us now.
+    pub free_bytes: u64,
+}
+
+/// Reads until `buffer` is full or the file ends, and says how much it was.
+pub fn read_full(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all of `bytes`.
+pub fn write_full(file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write_at(&bytes[done..], offset + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => done += written,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The file system as it is: system calls relative to one folder.
+
+use super::{Access, File, FileSystem, Space};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// The tree under a folder. Paths cannot lead out of it, not through symbolic links either.
+#[derive(Debug)]
+pub struct Real {
+    root: OwnedFd,
+}
+
+impl Real {
+    /// Opens the folder, which exists.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { root: rustix::fs::open(folder, flags, Mode::empty())? })
+    }
+
+    fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mode = Mode::RUSR | Mode::WUSR;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match rustix::fs::openat2(&self.root, path, flags, mode_for(flags, mode), ResolveFlags::BENEATH) {
+            // A kernel or a sandbox without openat2: the last name is still not followed.
+            Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&self.root, path, flags, mode),
+            result => result,
+        }
+    }
+}
+
+impl FileSystem for Real {
+    fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
+        let file = self.open_at(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        let flags = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::RDWR,
+        };
+        Ok(Box::new(RealFile(self.open_at(path, flags)?)))
+    }
+
+    fn length(&self, path: &str) -> io::Result<u64> {
+        let stat = rustix::fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(stat.st_size as u64),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    fn unlink(&self, path: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.root, path, AtFlags::empty())?)
+    }
+
+    fn make_folder(&self, path: &str) -> io::Result<()> {
+        match rustix::fs::mkdirat(&self.root, path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
+        let folder = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in Dir::new(folder)? {
+            if names.len() == limit {
+                break;
+            }
+            // What is not UTF-8 is not ours.
+            match entry?.file_name().to_str() {
+                Ok("." | "..") | Err(_) => {}
+                Ok(name) => names.push(name.to_owned()),
+            }
+        }
+        Ok(names)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let stat = rustix::fs::fstatvfs(&self.root)?;
+        let block_bytes = stat.f_frsize.max(1);
+        Ok(Space { block_bytes, free_bytes: stat.f_bavail.saturating_mul(block_bytes) })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.root)?)
+    }
+}
+
+/// An open file.
+struct RealFile(OwnedFd);
+
+impl File for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::pread(&self.0, buffer, offset)?)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::pwrite(&self.0, bytes, offset)?)
+    }
+}
+
+/// openat2 refuses a mode where nothing is made.
+fn mode_for(flags: OFlags, mode: Mode) -> Mode {
+    if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() }
+}

@@ -1,0 +1,132 @@
+//! All bodies of the door behave as one, and each adds what it is for.
+
+use super::*;
+use std::sync::Arc;
+
+/// What every body must do.
+fn behaves(door: &dyn FileSystem) {
+    door.make_folder("00").unwrap();
+    door.make_folder("00").unwrap();
+    let file = door.create("00/a").unwrap();
+    assert_eq!(door.create("00/a").err().unwrap().kind(), io::ErrorKind::AlreadyExists);
+    write_full(&*file, b"body", 4096).unwrap();
+    write_full(&*file, b"head", 0).unwrap();
+    assert_eq!(door.length("00/a").unwrap(), 4100);
+    let again = door.open("00/a", Access::Read).unwrap();
+    assert!(again.write_at(b"x", 0).is_err());
+    door.unlink("00/a").unwrap();
+    assert_eq!(door.unlink("00/a").unwrap_err().kind(), io::ErrorKind::NotFound);
+    let mut buffer = [0; 5000];
+    assert_eq!(read_full(&*again, &mut buffer, 0).unwrap(), 4100);
+    assert_eq!((&buffer[..5], &buffer[4096..4100]), (&b"head\0"[..], &b"body"[..]));
+    assert_eq!(read_full(&*again, &mut buffer, 9999).unwrap(), 0);
+    assert_eq!(door.open("00/a", Access::Read).err().unwrap().kind(), io::ErrorKind::NotFound);
+    for name in ["00/b", "00/c", "00/d"] {
+        door.create(name).unwrap();
+    }
+    let mut names = door.list("00", 99).unwrap();
+    names.sort();
+    assert_eq!(names, ["b", "c", "d"]);
+    assert_eq!(door.list("00", 2).unwrap().len(), 2);
+    assert!(door.list("01", 2).is_err());
+    assert!(door.space().unwrap().block_bytes > 0);
+    door.sync().unwrap();
+}
+
+#[test]
+fn real_and_memory_behave_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    behaves(&Real::open(folder.path()).unwrap());
+    behaves(&Memory::new(1 << 20));
+    behaves(&Counted::new(Arc::new(Memory::new(1 << 20))));
+    behaves(&Faulty::new(Arc::new(Memory::new(1 << 20)), Faults::new(1).delays(10)));
+}
+
+#[test]
+fn real_does_not_leave_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("in")).unwrap();
+    std::fs::write(folder.path().join("out"), b"secret").unwrap();
+    std::os::unix::fs::symlink("../out", folder.path().join("in/link")).unwrap();
+    let door = Real::open(&folder.path().join("in")).unwrap();
+    assert!(door.open("link", Access::Read).is_err());
+    assert!(door.open("../out", Access::Read).is_err());
+    assert!(door.length("link").is_err());
+}
+
+#[test]
+fn counted_counts_by_kind() {
+    let door = Counted::new(Arc::new(Memory::new(1 << 20)));
+    let file = door.create("a").unwrap();
+    write_full(&*file, &[0; 100], 0).unwrap();
+    assert_eq!(read_full(&*file, &mut [0; 60], 0).unwrap(), 60);
+    let expected =
+        Calls { creates: 1, writes: 1, reads: 1, bytes_written: 100, bytes_read: 60, ..Calls::default() };
+    assert_eq!(door.take(), expected);
+    assert_eq!(door.take(), Calls::default());
+}
+
+#[test]
+fn memory_keeps_its_limit_and_counts_unlinked_files_that_are_open() {
+    let door = Memory::new(3 * 4096);
+    let file = door.create("a").unwrap();
+    write_full(&*file, &[1; 4097], 0).unwrap();
+    door.unlink("a").unwrap();
+    assert_eq!(door.used(), 8192);
+    let other = door.create("b").unwrap();
+    assert_eq!(other.write_at(&[1; 4097], 0).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    drop(file);
+    write_full(&*other, &[1; 4097], 0).unwrap();
+    assert_eq!((door.used(), door.most_used()), (8192, 8192));
+}
+
+#[test]
+fn faults_strike_at_about_their_rate_and_repeat_with_the_seed() {
+    let failures = |seed: u64| -> Vec<bool> {
+        let door = Faulty::new(Arc::new(Memory::new(1 << 20)), Faults::new(seed).errors(100));
+        (0..1000).map(|_| door.space().is_err()).collect()
+    };
+    let struck = failures(3).iter().filter(|failed| **failed).count();
+    assert!((50..200).contains(&struck), "{struck}");
+    assert_eq!(failures(3), failures(3));
+    assert_ne!(failures(3), failures(4));
+}
+
+#[test]
+fn nothing_passes_after_the_crash_point() {
+    let inner = Arc::new(Memory::new(1 << 20));
+    let crash = CrashPoint::after(2);
+    let door = Faulty::new(inner.clone(), Faults::new(1).crash_at(Arc::clone(&crash)));
+    let file = door.create("a").unwrap();
+    write_full(&*file, &[1; 100], 0).unwrap();
+    assert!(!crash.has_come());
+    assert!(file.write_at(&[2; 100], 100).is_err());
+    assert!(crash.has_come());
+    assert!(door.unlink("a").is_err());
+    assert_eq!(inner.files(), ["a"]);
+}
+
+#[test]
+fn what_was_synced_survives_a_power_loss_whole() {
+    let door = Memory::new(1 << 20);
+    write_full(&*door.create("synced").unwrap(), &[7; 9000], 0).unwrap();
+    door.sync().unwrap();
+    write_full(&*door.create("fresh").unwrap(), &[8; 9000], 0).unwrap();
+    let mut torn = 0;
+    for seed in 0..50_u64 {
+        let mut state = seed;
+        let lost = door.after_power_loss(|limit| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % limit
+        });
+        let mut bytes = vec![0; 9000];
+        let file = lost.open("synced", Access::Read).unwrap();
+        assert_eq!(read_full(&*file, &mut bytes, 0).unwrap(), 9000);
+        assert_eq!(bytes, [7; 9000]);
+        if let Ok(file) = lost.open("fresh", Access::Read) {
+            let length = read_full(&*file, &mut bytes, 0).unwrap();
+            torn += usize::from(bytes[..length] != [8; 9000]);
+        }
+    }
+    assert!(torn > 5, "{torn}");
+}
