@@ -1,1 +1,25 @@
 //! Strict HTTP/1 framing and the PROXY protocol as pure functions of bytes.
+//!
+//! ```text
+//!   bytes ──► HeadParser ──► RequestHead ──► BodyDecoder ──► data, trailers
+//!   bytes ◄── response::{status_line, fields, …} ◄── chunk::{size_line, trailers}
+//! ```
+//!
+//! Nothing here reads a socket or a clock. What could be understood in two ways by two recipients is refused,
+//! never guessed: request smuggling lives on such guesses. Every buffer that a peer can make grow has a limit.
+
+#![forbid(unsafe_code)]
+
+mod body;
+pub mod chunk;
+mod date;
+mod field_line;
+pub mod proxy_protocol;
+mod refusal;
+mod request;
+pub mod response;
+
+pub use body::{BodyDecoder, Decoded, Malformed};
+pub use date::{DateCache, IMF_FIXDATE_BYTES};
+pub use refusal::Refusal;
+pub use request::{Authority, BodyFraming, HeadParser, Limits, Parsed, RequestHead};

@@ -1,0 +1,269 @@
+//! The chunked transfer coding (RFC 9112 section 7.1), both ways, strictly.
+//!
+//! ```text
+//!   size [;extensions] CRLF  data CRLF   …   0 [;extensions] CRLF  trailers CRLF
+//! ```
+//!
+//! Sizes are bare hexadecimal digits; every line ends in CRLF and in nothing else. Extensions are skipped and,
+//! together with the size lines, must stay in proportion to the data, so that nobody can make us read gigabytes
+//! for a few bytes of body.
+
+use crate::body::{Decoded, Malformed};
+use crate::field_line::FieldAt;
+use bytes::{Buf, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use httparse::Status;
+
+/// Reads one chunked body out of a buffer, piece by piece.
+#[derive(Debug)]
+pub struct ChunkDecoder {
+    state: State,
+    /// Framing bytes beyond what the data so far justifies.
+    excess: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// In the digits of a size, `digits` of them so far.
+    Size { size: u64, digits: u8 },
+    /// In whitespace before an extension, which must follow.
+    BeforeExtension { size: u64 },
+    /// In an extension.
+    Extension { size: u64 },
+    /// After the CR of a size line.
+    SizeLineFeed { size: u64 },
+    /// In the data.
+    Data { remaining: u64 },
+    /// After the data, before its CR.
+    DataReturn,
+    /// After the data's CR.
+    DataLineFeed,
+    /// After the last chunk.
+    Trailers,
+    /// After the empty line.
+    End,
+}
+
+impl Default for ChunkDecoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ChunkDecoder {
+    /// A decoder at the start of a body.
+    pub fn new() -> Self {
+        Self { state: START, excess: 0 }
+    }
+
+    /// Takes the next piece off `buffer`: data, the end with its trailers, or nothing until more has arrived.
+    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, Malformed> {
+        loop {
+            match self.state {
+                State::Data { remaining } => return Ok(self.data(remaining, buffer)),
+                State::Trailers => return self.trailers(buffer),
+                State::End => return Ok(Decoded::End(None)),
+                _ if buffer.is_empty() => return Ok(Decoded::NeedMore),
+                _ => self.state = self.framing_byte(buffer.get_u8())?,
+            }
+        }
+    }
+
+    /// Whether the body was read to its end.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.state, State::End)
+    }
+
+    fn data(&mut self, remaining: u64, buffer: &mut BytesMut) -> Decoded {
+        if buffer.is_empty() {
+            return Decoded::NeedMore;
+        }
+        let count = usize::try_from(remaining).unwrap_or(usize::MAX).min(buffer.len());
+        let remaining = remaining - count as u64;
+        self.excess = self.excess.saturating_sub(count as u64);
+        self.state = if remaining == 0 { State::DataReturn } else { State::Data { remaining } };
+        Decoded::Data(buffer.split_to(count).freeze())
+    }
+
+    /// The state after one byte that belongs to the framing.
+    fn framing_byte(&mut self, byte: u8) -> Result<State, Malformed> {
+        self.excess += 1;
+        if self.excess > EXCESS_BYTES_MAX {
+            return Err(Malformed("chunk framing out of proportion to its data"));
+        }
+        match self.state {
+            State::Size { size, digits } => size_byte(size, digits, byte),
+            State::BeforeExtension { size } => match byte {
+                b' ' | b'\t' => Ok(State::BeforeExtension { size }),
+                b';' => Ok(State::Extension { size }),
+                _ => Err(Malformed("invalid chunk size")),
+            },
+            State::Extension { size } => match byte {
+                b'\r' => Ok(State::SizeLineFeed { size }),
+                b'\t' | b' '..=b'~' | 0x80.. => Ok(State::Extension { size }),
+                _ => Err(Malformed("invalid chunk extension")),
+            },
+            State::SizeLineFeed { size: 0 } if byte == b'\n' => Ok(State::Trailers),
+            State::SizeLineFeed { size } if byte == b'\n' => Ok(State::Data { remaining: size }),
+            State::DataReturn if byte == b'\r' => Ok(State::DataLineFeed),
+            State::DataLineFeed if byte == b'\n' => {
+                self.excess = self.excess.saturating_sub(CHUNK_ALLOWANCE);
+                Ok(START)
+            }
+            _ => Err(Malformed("chunk not ended by CRLF")),
+        }
+    }
+
+    /// The trailer section, read once it is whole.
+    fn trailers(&mut self, buffer: &mut BytesMut) -> Result<Decoded, Malformed> {
+        if buffer.starts_with(b"\r\n") {
+            buffer.advance(2);
+            self.state = State::End;
+            return Ok(Decoded::End(None));
+        }
+        let mut slots = [httparse::EMPTY_HEADER; TRAILERS_MAX];
+        match httparse::parse_headers(buffer, &mut slots) {
+            Ok(Status::Complete((length, fields))) if length <= TRAILER_BYTES_MAX => {
+                let trailers = read_trailers(&buffer[..length], fields)?;
+                buffer.advance(length);
+                self.state = State::End;
+                Ok(Decoded::End(Some(trailers).filter(|trailers| !trailers.is_empty())))
+            }
+            Ok(Status::Partial) if buffer.len() < TRAILER_BYTES_MAX => Ok(Decoded::NeedMore),
+            Ok(_) | Err(httparse::Error::TooManyHeaders) => Err(Malformed("trailers too large")),
+            Err(_) => Err(Malformed("invalid trailers")),
+        }
+    }
+}
+
+/// RFC 9112 section 7.1: "recipients MUST anticipate potentially large hexadecimal numerals and prevent parsing
+/// errors due to integer conversion overflows".
+fn size_byte(size: u64, digits: u8, byte: u8) -> Result<State, Malformed> {
+    match (byte as char).to_digit(16) {
+        Some(_) if digits == SIZE_DIGITS_MAX => Err(Malformed("chunk size too large")),
+        Some(digit) => Ok(State::Size { size: size << 4 | u64::from(digit), digits: digits + 1 }),
+        None if digits == 0 => Err(Malformed("invalid chunk size")),
+        None => match byte {
+            b'\r' => Ok(State::SizeLineFeed { size }),
+            b';' => Ok(State::Extension { size }),
+            // RFC 9112 section 7.1.1: chunk-ext = *( BWS ";" BWS chunk-ext-name …
+            b' ' | b'\t' => Ok(State::BeforeExtension { size }),
+            _ => Err(Malformed("invalid chunk size")),
+        },
+    }
+}
+
+fn read_trailers(section: &[u8], fields: &[httparse::Header<'_>]) -> Result<HeaderMap, Malformed> {
+    if !section.ends_with(b"\r\n") {
+        return Err(Malformed("trailer line not ended by CRLF"));
+    }
+    let mut trailers = HeaderMap::new();
+    for field in fields {
+        FieldAt::locate(section, field).map_err(|refusal| Malformed(refusal.reason))?;
+        let name = HeaderName::from_bytes(field.name.as_bytes());
+        let value = HeaderValue::from_bytes(field.value);
+        let (Ok(name), Ok(value)) = (name, value) else {
+            return Err(Malformed("invalid trailers"));
+        };
+        if may_trail(&name) {
+            trailers.append(name, value);
+        }
+    }
+    Ok(trailers)
+}
+
+/// Whether a field may stand in a trailer section.
+///
+/// RFC 9110 section 6.5.1: "Many fields cannot be processed outside the header section because their evaluation
+/// is necessary prior to receiving the content, such as those that describe message framing, routing,
+/// authentication, request modifiers, response controls, or content format." Such trailers are dropped.
+pub fn may_trail(name: &HeaderName) -> bool {
+    !FORBIDDEN_TRAILERS.contains(&name.as_str())
+}
+
+/// Appends the line that opens a chunk of `length` bytes; the data and [`CRLF`] follow. A chunk of length 0 would
+/// end the body: [`last`] does that.
+pub fn size_line(out: &mut Vec<u8>, length: usize) {
+    debug_assert!(length > 0, "an empty chunk ends the body");
+    let digits = (usize::BITS - length.leading_zeros()).div_ceil(4);
+    for position in (0..digits).rev() {
+        let nibble = (length >> (position * 4)) & 0xf;
+        out.push(b"0123456789abcdef"[nibble]);
+    }
+    out.extend_from_slice(CRLF);
+}
+
+/// Appends what ends a chunked body: the last chunk, the trailers that may stand there, and an empty line.
+pub fn last(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
+    out.extend_from_slice(b"0\r\n");
+    for (name, value) in trailers.into_iter().flatten().filter(|(name, _)| may_trail(name)) {
+        crate::response::field(out, name.as_str(), value.as_bytes());
+    }
+    out.extend_from_slice(CRLF);
+}
+
+/// What ends a line, and a chunk's data.
+pub const CRLF: &[u8] = b"\r\n";
+
+const START: State = State::Size { size: 0, digits: 0 };
+
+/// 2^64 − 1 has so many hexadecimal digits.
+const SIZE_DIGITS_MAX: u8 = 16;
+
+/// Framing bytes that each chunk may cost without being held against it: a size line and the two line ends.
+const CHUNK_ALLOWANCE: u64 = 24;
+
+/// Framing bytes beyond the data and the allowance.
+const EXCESS_BYTES_MAX: u64 = 16 * 1024;
+
+/// Bytes of a trailer section.
+const TRAILER_BYTES_MAX: usize = 8 * 1024;
+
+/// Fields of a trailer section.
+const TRAILERS_MAX: usize = 32;
+
+const FORBIDDEN_TRAILERS: &[&str] = &[
+    "accept-ranges",
+    "age",
+    "authorization",
+    "cache-control",
+    "cdn-cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-location",
+    "content-range",
+    "content-type",
+    "cookie",
+    "date",
+    "etag",
+    "expect",
+    "expires",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "keep-alive",
+    "last-modified",
+    "location",
+    "max-forwards",
+    "pragma",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "range",
+    "retry-after",
+    "set-cookie",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "vary",
+    "via",
+    "www-authenticate",
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! The authority component: host and port, as Host and the request target carry them.
+
+use std::net::Ipv6Addr;
+
+/// Host and port of `host[:port]`, checked. Compares as RFC 3986 section 6.2.2.1 says: the host without
+/// regard to case.
+#[derive(Clone, Copy, Debug)]
+pub struct Authority<'a> {
+    /// A registered name, an IPv4 address, or an IPv6 address in its brackets.
+    pub host: &'a [u8],
+    /// The port, when one is given.
+    pub port: Option<u16>,
+}
+
+impl<'a> Authority<'a> {
+    /// Reads `host[:port]`. `None` when it is no such thing: an empty host, user information, a character
+    /// that has no place there, a port beyond 65535.
+    pub fn parse(text: &'a [u8]) -> Option<Self> {
+        let host_end = match text.first()? {
+            b'[' => 1 + text.iter().position(|&byte| byte == b']')?,
+            _ => text.iter().position(|&byte| byte == b':').unwrap_or(text.len()),
+        };
+        let (host, rest) = text.split_at(host_end);
+        if !(is_ip_literal(host) || is_registered_name(host)) {
+            return None;
+        }
+        let port = match rest {
+            // RFC 3986 section 3.2.3: port = *DIGIT, so that an empty one is no error.
+            [] | [b':'] => None,
+            [b':', digits @ ..] => Some(port_number(digits)?),
+            _ => return None,
+        };
+        Some(Self { host, port })
+    }
+
+    /// Whether both name the same place when `default` is the port of an authority that gives none.
+    pub fn matches(&self, other: &Authority<'_>, default: Option<u16>) -> bool {
+        self.host.eq_ignore_ascii_case(other.host) && self.port.or(default) == other.port.or(default)
+    }
+}
+
+fn is_ip_literal(host: &[u8]) -> bool {
+    let inner = host.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    let text = inner.and_then(|inner| std::str::from_utf8(inner).ok());
+    text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
+}
+
+/// RFC 3986 section 3.2.2: `reg-name = *( unreserved / pct-encoded / sub-delims )`, here not empty, as RFC 9110
+/// section 4.2.1 asks: "A sender MUST NOT generate an "http" URI with an empty host identifier."
+fn is_registered_name(host: &[u8]) -> bool {
+    !host.is_empty() && host.len() <= HOST_BYTES_MAX && host.iter().all(|&byte| IN_NAME[byte as usize])
+}
+
+fn port_number(digits: &[u8]) -> Option<u16> {
+    let all_digits = digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(digits).ok().filter(|text| all_digits && text.len() <= 5)?.parse().ok()
+}
+
+/// DNS names have at most 253 bytes; percent-encoded ones may be longer.
+const HOST_BYTES_MAX: usize = 1024;
+
+static IN_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let marks = b"-._~%!$&'()*+,;=";
+    let mut index = 0;
+    while index < marks.len() {
+        table[marks[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_are_read_strictly() {
+        let good: [(&str, &str, Option<u16>); 6] = [
+            ("example.org", "example.org", None),
+            ("example.org:8080", "example.org", Some(8080)),
+            ("example.org:", "example.org", None),
+            ("[::1]:80", "[::1]", Some(80)),
+            ("127.0.0.1:65535", "127.0.0.1", Some(65535)),
+            ("under_score", "under_score", None),
+        ];
+        for (text, host, port) in good {
+            let read = Authority::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text} was refused"));
+            assert_eq!((read.host, read.port), (host.as_bytes(), port), "{text}");
+        }
+        let bad = ["", ":80", "a b", "user@example.org", "example.org:65536", "a:8o", "[::1", "[x]", "a/b"];
+        for text in bad.into_iter().chain(["[::1]x", "a,b:1:2", "é", "a\tb", "a:+80", "[]"]) {
+            assert!(Authority::parse(text.as_bytes()).is_none(), "{text} was taken");
+        }
+    }
+
+    #[test]
+    fn hosts_compare_without_case_and_with_the_default_port() {
+        let read = |text: &'static str| Authority::parse(text.as_bytes()).expect("valid");
+        assert!(read("Example.org").matches(&read("example.ORG:80"), Some(80)));
+        assert!(!read("example.org").matches(&read("example.org:80"), None));
+        assert!(!read("example.org:81").matches(&read("example.org"), Some(80)));
+    }
+}

@@ -1,0 +1,236 @@
+//! Cases for request heads: what is taken and how, what is refused and why, and that splitting changes nothing.
+
+use super::*;
+use http::StatusCode;
+use http::header::HOST;
+use proptest::prelude::*;
+
+const LIMITS: Limits = Limits { head_bytes_max: 4096, fields_max: 16, target_bytes_max: 256 };
+
+fn parse(text: &[u8]) -> Parsed {
+    HeadParser::new().parse(&mut BytesMut::from(text), &LIMITS)
+}
+
+fn taken(text: &[u8]) -> RequestHead {
+    match parse(text) {
+        Parsed::Head(head) => head,
+        other => panic!("{:?} gave {other:?}", String::from_utf8_lossy(text)),
+    }
+}
+
+/// Gives the parser one byte at a time; what is left in the buffer comes back too.
+fn drip(text: &[u8]) -> (Parsed, Vec<u8>) {
+    let mut parser = HeadParser::new();
+    let mut buffer = BytesMut::new();
+    for (at, byte) in text.iter().enumerate() {
+        buffer.extend_from_slice(&[*byte]);
+        match parser.parse(&mut buffer, &LIMITS) {
+            Parsed::Incomplete => {}
+            outcome => {
+                buffer.extend_from_slice(&text[at + 1..]);
+                return (outcome, buffer.to_vec());
+            }
+        }
+    }
+    (Parsed::Incomplete, buffer.to_vec())
+}
+
+#[test]
+fn a_plain_request_is_taken_off_the_buffer() {
+    let text = b"GET /a?b=c HTTP/1.1\r\nHost: example.org\r\nX-Empty: \t \r\nAccept:  */* \r\n\r\nGET /next";
+    let mut buffer = BytesMut::from(&text[..]);
+    let Parsed::Head(head) = HeadParser::new().parse(&mut buffer, &LIMITS) else { panic!("refused") };
+    assert_eq!(head.parts.method, Method::GET);
+    assert_eq!(head.parts.uri, "/a?b=c");
+    assert_eq!(head.parts.version, Version::HTTP_11);
+    assert_eq!(head.parts.headers[HOST], "example.org");
+    assert_eq!(head.parts.headers["accept"], "*/*");
+    assert_eq!(head.parts.headers["x-empty"], "");
+    assert_eq!((head.body, head.keep_alive, head.upgrade), (BodyFraming::None, true, false));
+    assert_eq!(head.head_bytes + buffer.len(), text.len());
+    assert_eq!(&buffer[..], b"GET /next");
+}
+
+#[test]
+fn values_are_slices_of_the_buffer() {
+    let mut buffer = BytesMut::from(&b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"[..]);
+    let place = buffer.as_ptr() as usize..buffer.as_ptr() as usize + buffer.len();
+    let Parsed::Head(head) = HeadParser::new().parse(&mut buffer, &LIMITS) else { panic!("refused") };
+    assert!(place.contains(&(head.parts.headers[HOST].as_bytes().as_ptr() as usize)));
+}
+
+#[test]
+fn wishes_are_read_from_the_fields() {
+    // (fields, keep_alive, expects_continue, accepts_trailers, upgrade)
+    let cases: [(&str, &str, bool, bool, bool, bool); 9] = [
+        ("1.1", "", true, false, false, false),
+        ("1.1", "Connection: Close\r\n", false, false, false, false),
+        ("1.1", "Connection: foo , close\r\n", false, false, false, false),
+        ("1.0", "", false, false, false, false),
+        ("1.0", "Connection: keep-alive\r\n", true, false, false, false),
+        ("1.1", "Expect: 100-Continue\r\nContent-Length: 3\r\n", true, true, false, false),
+        ("1.0", "Expect: 100-continue\r\nContent-Length: 3\r\n", false, false, false, false),
+        ("1.1", "TE: deflate;q=0.5, trailers\r\n", true, false, true, false),
+        ("1.1", "Connection: Upgrade\r\nUpgrade: websocket\r\n", true, false, false, true),
+    ];
+    for (version, fields, keep_alive, expects_continue, accepts_trailers, upgrade) in cases {
+        let head = taken(format!("PUT / HTTP/{version}\r\nHost: a\r\n{fields}\r\n").as_bytes());
+        let wishes = (head.keep_alive, head.expects_continue, head.accepts_trailers, head.upgrade);
+        assert_eq!(wishes, (keep_alive, expects_continue, accepts_trailers, upgrade), "{version} {fields}");
+    }
+}
+
+#[test]
+fn bodies_are_framed() {
+    let cases = [
+        ("Content-Length: 0", BodyFraming::None),
+        ("Content-Length: 18446744073709551615", BodyFraming::Length(u64::MAX)),
+        ("content-length: 007", BodyFraming::Length(7)),
+        ("Transfer-Encoding: Chunked", BodyFraming::Chunked),
+    ];
+    for (field, framing) in cases {
+        let text = format!("POST / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
+        assert_eq!(taken(text.as_bytes()).body, framing, "{field}");
+    }
+}
+
+#[test]
+fn targets_have_four_forms() {
+    let cases = [
+        ("GET //evil/x", "a", "//evil/x"),
+        ("OPTIONS *", "a", "*"),
+        ("GET http://Example.org/x?y", "example.org:80", "http://Example.org/x?y"),
+        ("GET https://[::1]:8443", "[::1]:8443", "https://[::1]:8443/"),
+        ("CONNECT example.org:443", "example.org:443", "example.org:443"),
+        ("CONNECT example.org:443", "example.org", "example.org:443"),
+    ];
+    for (line, host, uri) in cases {
+        let text = format!("{line} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        assert_eq!(taken(text.as_bytes()).parts.uri.to_string(), uri, "{line}");
+    }
+}
+
+#[test]
+fn sizes_are_bounded_exactly() {
+    let target = |length: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(length - 1));
+    assert!(matches!(parse(target(256).as_bytes()), Parsed::Head(_)));
+    check_refused(target(257).as_bytes(), 414);
+    check_refused(target(9000).as_bytes(), 414);
+    let fields = |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(count - 1));
+    assert!(matches!(parse(fields(16).as_bytes()), Parsed::Head(_)));
+    check_refused(fields(17).as_bytes(), 431);
+    let head = |size: usize| {
+        let start = "GET / HTTP/1.1\r\nHost: a\r\nB: ";
+        format!("{start}{}\r\n\r\n", "b".repeat(size - start.len() - 4))
+    };
+    assert!(matches!(parse(head(4096).as_bytes()), Parsed::Head(_)));
+    check_refused(head(4097).as_bytes(), 431);
+    let many = Limits { fields_max: 300, ..LIMITS };
+    let mut buffer = BytesMut::from(fields(300).as_bytes());
+    assert!(matches!(HeadParser::new().parse(&mut buffer, &many), Parsed::Head(_)));
+}
+
+fn check_refused(text: &[u8], status: u16) {
+    let status = StatusCode::from_u16(status).expect("valid");
+    for outcome in [parse(text), drip(text).0] {
+        match outcome {
+            Parsed::Refused(refusal) => assert_eq!(refusal.status, status, "{refusal:?}"),
+            other => panic!("{:?} gave {other:?}", String::from_utf8_lossy(text)),
+        }
+    }
+}
+
+#[test]
+fn one_empty_line_before_a_request_is_skipped() {
+    taken(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    check_refused(b"\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    check_refused(b"\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+}
+
+#[test]
+fn unfinished_heads_are_incomplete() {
+    for text in ["", "\r", "G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n", "GET / HTTP/1.1\r\nHo"]
+    {
+        assert!(matches!(parse(text.as_bytes()), Parsed::Incomplete), "{text:?}");
+    }
+}
+
+#[test]
+fn a_dripping_head_is_tokenized_seldom() {
+    let mut parser = HeadParser::new();
+    let mut buffer = BytesMut::new();
+    let text = format!("GET / HTTP/1.1\r\nHost: a\r\nB: {}\r\n\r\n", "b".repeat(3000));
+    let mut thresholds = std::collections::BTreeSet::new();
+    for byte in text.bytes() {
+        buffer.extend_from_slice(&[byte]);
+        parser.parse(&mut buffer, &LIMITS);
+        thresholds.insert(parser.attempt_at);
+    }
+    assert!(buffer.is_empty(), "the head was not taken");
+    assert!(thresholds.len() < 16, "{} attempts", thresholds.len());
+}
+
+/// Pieces of which sensible and senseless heads are made.
+fn pieces() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just("GET / HTTP/1.1\r\n"),
+        Just("POST http://a/ HTTP/1.1\r\n"),
+        Just("GET / HTTP/1.0\r\n"),
+        Just("Host: a\r\n"),
+        Just("Host : b\r\n"),
+        Just("Content-Length: 3\r\n"),
+        Just("Transfer-Encoding: chunked\r\n"),
+        Just("X: y\r\n"),
+        Just(" folded\r\n"),
+        Just("X: y\n"),
+        Just("\r\n"),
+        Just("\n"),
+        Just("\r"),
+        Just("\0"),
+        Just("G"),
+    ];
+    prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat().into_bytes())
+}
+
+proptest! {
+    #[test]
+    fn splitting_the_input_changes_nothing(text in pieces()) {
+        let mut buffer = BytesMut::from(&text[..]);
+        let whole = HeadParser::new().parse(&mut buffer, &LIMITS);
+        let (dripped, rest) = drip(&text);
+        match (whole, dripped) {
+            (Parsed::Head(a), Parsed::Head(b)) => {
+                prop_assert_eq!(&buffer[..], &rest[..]);
+                prop_assert_eq!((a.body, a.keep_alive, a.head_bytes), (b.body, b.keep_alive, b.head_bytes));
+                prop_assert_eq!((a.parts.method, a.parts.uri), (b.parts.method, b.parts.uri));
+                prop_assert_eq!(a.parts.headers, b.parts.headers);
+            }
+            (Parsed::Refused(a), Parsed::Refused(b)) => prop_assert_eq!(a.status, b.status),
+            (Parsed::Incomplete, Parsed::Incomplete) => {}
+            // Bytes that come one by one are judged when an end is in sight; garbage may wait that long.
+            (Parsed::Refused(_), Parsed::Incomplete) => prop_assert!(!holds_end(&text)),
+            (a, b) => prop_assert!(false, "whole {:?}, dripped {:?}", a, b),
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut text = b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec();
+        text.extend_from_slice(&bytes);
+        parse(&bytes);
+        parse(&text);
+    }
+
+    #[test]
+    fn accepted_heads_hold_no_bare_line_ends(text in pieces()) {
+        let mut buffer = BytesMut::from(&text[..]);
+        if let Parsed::Head(head) = HeadParser::new().parse(&mut buffer, &LIMITS) {
+            let start = text.len() - buffer.len() - head.head_bytes;
+            let bytes = &text[start..start + head.head_bytes];
+            let returns = bytes.iter().filter(|&&byte| byte == b'\r').count();
+            let feeds = bytes.iter().filter(|&&byte| byte == b'\n').count();
+            let pairs = bytes.windows(2).filter(|pair| pair == b"\r\n").count();
+            prop_assert_eq!((returns, feeds), (pairs, pairs));
+        }
+    }
+}
