@@ -1,0 +1,252 @@
+//! The rules of forward mode, and who may purge.
+
+use super::address::{canonical, private_class};
+use super::pattern::{HostPattern, PatternError};
+use super::users::{Users, UsersError};
+use http::{HeaderValue, StatusCode};
+use ipnet::IpNet;
+use shoal_settings::Forward;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Who may use the forward proxy, and for which destinations. Built once per reading of the settings.
+#[derive(Debug)]
+pub struct ForwardRules {
+    allow_clients: Vec<IpNet>,
+    connect_ports: Vec<u16>,
+    deny: Vec<HostPattern>,
+    allow_private: Vec<HostPattern>,
+    own: Vec<SocketAddr>,
+    users: Option<Users>,
+    challenge: HeaderValue,
+    id: u64,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The client's network is not served.
+    Client(IpAddr),
+    /// Credentials are missing or wrong: 407 with [`ForwardRules::challenge`].
+    Credentials,
+    /// CONNECT to a port that is not on the list.
+    Port(u16),
+    /// The destination is on the list of refused ones.
+    Denied(String),
+    /// The destination resolves to an address that is not public.
+    Private(IpAddr, &'static str),
+    /// The destination is this proxy.
+    Own(SocketAddr),
+}
+
+/// A rule that makes no sense.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// An entry of a list of destinations.
+    Pattern(&'static str, PatternError),
+    /// The users file.
+    Users(UsersError),
+    /// The realm cannot stand in a field.
+    Realm(String),
+}
+
+impl ForwardRules {
+    /// Reads the rules, and the users file when there is one. `own` are the addresses that this process
+    /// listens on, admin included.
+    ///
+    /// # Errors
+    /// When an entry or the users file makes no sense.
+    pub fn new(forward: &Forward, own: &[SocketAddr]) -> Result<Self, AccessError> {
+        let users = match &forward.users_file {
+            Some(path) => Some(Users::read(path).map_err(AccessError::Users)?),
+            None => None,
+        };
+        Ok(Self {
+            allow_clients: forward.allow_clients.clone(),
+            connect_ports: forward.connect_ports.clone(),
+            deny: patterns("forward.deny_destinations", &forward.deny_destinations)?,
+            allow_private: patterns(
+                "forward.allow_private_destinations",
+                &forward.allow_private_destinations,
+            )?,
+            own: own.to_vec(),
+            users,
+            challenge: challenge(&forward.realm)?,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    /// Tells these rules from any others of this process: connections opened under other rules are not reused.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether this client is served.
+    ///
+    /// # Errors
+    /// [`Refusal::Client`].
+    pub fn client(&self, address: IpAddr) -> Result<(), Refusal> {
+        let address = address.to_canonical();
+        if contains(&self.allow_clients, address) { Ok(()) } else { Err(Refusal::Client(address)) }
+    }
+
+    /// The user that `Proxy-Authorization` proves; `None` when none is asked for.
+    ///
+    /// # Errors
+    /// [`Refusal::Credentials`].
+    pub fn authenticate(&self, authorization: Option<&HeaderValue>) -> Result<Option<String>, Refusal> {
+        let Some(users) = &self.users else { return Ok(None) };
+        let user = authorization.and_then(|value| users.authenticate(value.as_bytes()));
+        user.map(Some).ok_or(Refusal::Credentials)
+    }
+
+    /// The Proxy-Authenticate value of a 407.
+    pub fn challenge(&self) -> &HeaderValue {
+        &self.challenge
+    }
+
+    /// Whether CONNECT may reach this port.
+    ///
+    /// # Errors
+    /// [`Refusal::Port`].
+    pub fn connect_port(&self, port: u16) -> Result<(), Refusal> {
+        if self.connect_ports.contains(&port) { Ok(()) } else { Err(Refusal::Port(port)) }
+    }
+
+    /// Whether this destination may be asked, as far as its name tells: `host` in lower case, without
+    /// brackets and final dot. Its addresses are judged by [`Self::address`].
+    ///
+    /// # Errors
+    /// [`Refusal::Denied`].
+    pub fn destination(&self, host: &str) -> Result<(), Refusal> {
+        let denied = self.deny.iter().any(|pattern| pattern.matches_name(host));
+        if denied { Err(Refusal::Denied(host.into())) } else { Ok(()) }
+    }
+
+    /// Whether this address, to which `host` resolved, may be connected to.
+    ///
+    /// # Errors
+    /// [`Refusal::Denied`], [`Refusal::Own`] or [`Refusal::Private`].
+    pub fn address(&self, host: &str, address: SocketAddr) -> Result<(), Refusal> {
+        let ip = canonical(address.ip());
+        let listed =
+            |pattern: &HostPattern| pattern.matches_address(ip) || pattern.matches_address(address.ip());
+        if self.deny.iter().any(listed) {
+            return Err(Refusal::Denied(ip.to_string()));
+        }
+        if self.is_own(ip, address.port()) {
+            return Err(Refusal::Own(address));
+        }
+        match private_class(address.ip()) {
+            Some(class) if !self.allow_private.iter().any(|p| listed(p) || p.matches_name(host)) => {
+                Err(Refusal::Private(address.ip(), class))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a connection that was just opened leads back to this process. A listener on all addresses
+    /// cannot be recognised by the destination alone; but when both ends of a connection have one address, the
+    /// destination is this machine.
+    ///
+    /// # Errors
+    /// [`Refusal::Own`].
+    pub fn connected(&self, local: SocketAddr, peer: SocketAddr) -> Result<(), Refusal> {
+        let this_machine = local.ip().to_canonical() == peer.ip().to_canonical();
+        let listening = self.own.iter().any(|own| own.ip().is_unspecified() && own.port() == peer.port());
+        if this_machine && listening { Err(Refusal::Own(peer)) } else { Ok(()) }
+    }
+
+    fn is_own(&self, ip: IpAddr, port: u16) -> bool {
+        self.own.iter().filter(|own| own.port() == port).any(|own| {
+            let listens_everywhere = own.ip().is_unspecified();
+            own.ip().to_canonical() == ip || listens_everywhere && (ip.is_loopback() || ip.is_unspecified())
+        })
+    }
+}
+
+/// Who may send PURGE to the ordinary listeners.
+#[derive(Clone, Debug)]
+pub struct PurgeRules(Vec<IpNet>);
+
+impl PurgeRules {
+    /// Allows these networks.
+    pub fn new(purge_from: &[IpNet]) -> Self {
+        Self(purge_from.to_vec())
+    }
+
+    /// Whether this client may purge.
+    pub fn allows(&self, client: IpAddr) -> bool {
+        contains(&self.0, client.to_canonical())
+    }
+}
+
+impl Refusal {
+    /// The status that the client is answered with.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Credentials => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+            Self::Own(_) => StatusCode::LOOP_DETECTED,
+            _ => StatusCode::FORBIDDEN,
+        }
+    }
+
+    /// The error type of `Proxy-Status` (RFC 9209, 2.3).
+    pub fn proxy_status(&self) -> &'static str {
+        match self {
+            Self::Private(..) => "destination_ip_prohibited",
+            Self::Own(_) => "proxy_loop_detected",
+            _ => "http_request_denied",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(address) => write!(f, "clients at {address} are not served"),
+            Self::Credentials => f.write_str("credentials are missing or wrong"),
+            Self::Port(port) => write!(f, "CONNECT to port {port} is not allowed"),
+            Self::Denied(host) => write!(f, "destination {host} is not allowed"),
+            Self::Private(address, class) => write!(f, "destination address {address} is {class}"),
+            Self::Own(address) => write!(f, "destination {address} is this proxy"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern(setting, source) => write!(f, "{setting}: {source}"),
+            Self::Users(source) => write!(f, "forward.users_file: {source}"),
+            Self::Realm(realm) => write!(f, "forward.realm: {realm:?} cannot stand in a field"),
+        }
+    }
+}
+
+impl std::error::Error for AccessError {}
+
+fn patterns(setting: &'static str, entries: &[String]) -> Result<Vec<HostPattern>, AccessError> {
+    let parse = |entry: &String| HostPattern::parse(entry).map_err(|e| AccessError::Pattern(setting, e));
+    entries.iter().map(parse).collect()
+}
+
+/// `Basic realm="…", charset="UTF-8"` (RFC 7617, 2 and 2.1).
+fn challenge(realm: &str) -> Result<HeaderValue, AccessError> {
+    let quoted = realm.replace('\\', "\\\\").replace('"', "\\\"");
+    let value = format!("Basic realm=\"{quoted}\", charset=\"UTF-8\"");
+    HeaderValue::from_str(&value).map_err(|_| AccessError::Realm(realm.into()))
+}
+
+fn contains(networks: &[IpNet], address: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(&address))
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+#[cfg(test)]
+mod tests;

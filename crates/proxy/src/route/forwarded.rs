@@ -1,0 +1,96 @@
+//! What an upstream is told about the client: `X-Forwarded-*` and `Forwarded` (RFC 7239).
+//!
+//! The chains (`X-Forwarded-For`, `Forwarded`) are appended to, so that a trusted proxy before this one keeps its word;
+//! an upstream that wants the address this node saw takes the last entry. `X-Forwarded-Proto` and
+//! `X-Forwarded-Host` describe the request as it reached this node and replace what the client sent.
+
+use crate::message::Client;
+use http::header::{FORWARDED, HeaderName};
+use http::{HeaderMap, HeaderValue};
+use std::net::IpAddr;
+
+/// Adds to `fields` how the request reached this node; `host` is the Host that the client sent.
+pub fn add_forwarded(fields: &mut HeaderMap, client: &Client, host: Option<&HeaderValue>) {
+    let address = client.address.ip().to_canonical();
+    let scheme = if client.tls { "https" } else { "http" };
+    append(fields, X_FORWARDED_FOR, &address.to_string());
+    append(fields, FORWARDED, &element(address, host, scheme));
+    fields.insert(X_FORWARDED_PROTO, HeaderValue::from_static(scheme));
+    match host {
+        Some(host) => fields.insert(X_FORWARDED_HOST, host.clone()),
+        None => fields.remove(X_FORWARDED_HOST),
+    };
+}
+
+/// One `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always enclosed in square
+/// brackets", and then quoted, as is a host with a port, since neither is a token.
+fn element(address: IpAddr, host: Option<&HeaderValue>, scheme: &str) -> String {
+    let node = match address {
+        IpAddr::V4(v4) => v4.to_string(),
+        IpAddr::V6(v6) => format!("\"[{v6}]\""),
+    };
+    // A host that would end the quoted string early is left out; no valid Host does.
+    let quotable = |text: &&str| !text.contains(['"', '\\']);
+    match host.and_then(|host| host.to_str().ok()).filter(quotable) {
+        Some(host) => format!("for={node};host=\"{host}\";proto={scheme}"),
+        None => format!("for={node};proto={scheme}"),
+    }
+}
+
+/// Appends to a list field, joining its lines into one.
+fn append(fields: &mut HeaderMap, name: HeaderName, entry: &str) {
+    let mut value = Vec::new();
+    for earlier in fields.get_all(&name) {
+        value.extend_from_slice(earlier.as_bytes());
+        value.extend_from_slice(b", ");
+    }
+    value.extend_from_slice(entry.as_bytes());
+    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(value)) {
+        fields.insert(name, value);
+    }
+}
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(address: &str, tls: bool) -> Client {
+        let local = "127.0.0.1:80".parse().expect("an address");
+        let address = address.parse().expect("an address");
+        Client { address, local, listener: 0, tls, server_name: None }
+    }
+
+    fn text<'a>(fields: &'a HeaderMap, name: &str) -> &'a str {
+        assert_eq!(fields.get_all(name).iter().count(), 1, "{name}");
+        fields[name].to_str().expect("ASCII")
+    }
+
+    #[test]
+    fn a_first_proxy_says_what_it_saw() {
+        let mut fields = HeaderMap::new();
+        fields.insert("x-forwarded-proto", HeaderValue::from_static("spoofed"));
+        let host = HeaderValue::from_static("example.org:8443");
+        add_forwarded(&mut fields, &client("[2001:db8::7]:999", true), Some(&host));
+        assert_eq!(text(&fields, "x-forwarded-for"), "2001:db8::7");
+        assert_eq!(text(&fields, "x-forwarded-proto"), "https");
+        assert_eq!(text(&fields, "x-forwarded-host"), "example.org:8443");
+        assert_eq!(text(&fields, "forwarded"), "for=\"[2001:db8::7]\";host=\"example.org:8443\";proto=https");
+    }
+
+    #[test]
+    fn a_later_proxy_appends() {
+        let mut fields = HeaderMap::new();
+        fields.append("x-forwarded-for", HeaderValue::from_static("192.0.2.1"));
+        fields.append("x-forwarded-for", HeaderValue::from_static("192.0.2.2"));
+        fields.append("x-forwarded-host", HeaderValue::from_static("spoofed"));
+        fields.append("forwarded", HeaderValue::from_static("for=192.0.2.1"));
+        add_forwarded(&mut fields, &client("[::ffff:10.0.0.9]:1", false), None);
+        assert_eq!(text(&fields, "x-forwarded-for"), "192.0.2.1, 192.0.2.2, 10.0.0.9");
+        assert_eq!(text(&fields, "forwarded"), "for=192.0.2.1, for=10.0.0.9;proto=http");
+        assert!(!fields.contains_key("x-forwarded-host"));
+    }
+}

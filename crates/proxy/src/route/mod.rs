@@ -1,0 +1,7 @@
+//! Reverse sites: which site a request is for, and what its upstream is told about the client.
+
+mod forwarded;
+mod table;
+
+pub use forwarded::add_forwarded;
+pub use table::{Route, RouteError, Routes};

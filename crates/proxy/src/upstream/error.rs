@@ -1,0 +1,171 @@
+//! Why an origin could not answer, whose fault that is, and what the client is told.
+
+use crate::access::Refusal;
+use crate::upstream::exchanged::Origin;
+use http::StatusCode;
+use std::fmt;
+use std::time::Duration;
+
+/// A request that got no usable response head.
+#[derive(Debug)]
+pub struct UpstreamError {
+    /// What went wrong.
+    pub cause: Cause,
+    /// Who was asked: `host:port`.
+    pub next_hop: String,
+    /// The particulars for the log; never shown to clients.
+    pub detail: String,
+    /// When asking again may help.
+    pub retry_after: Option<Duration>,
+}
+
+/// What went wrong between this node and an origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// A rule of forward mode forbids the destination: the client's fault.
+    Refused(Refusal),
+    /// The client's request could not be sent as HTTP: the client's fault.
+    RequestInvalid,
+    /// The request's body failed while it was passed on: the client's fault.
+    RequestBody,
+    /// The name does not resolve.
+    DnsError,
+    /// Name lookup took too long.
+    DnsTimeout,
+    /// Nobody listens there.
+    ConnectionRefused,
+    /// No route to any of its addresses, or another network error while connecting.
+    Unreachable,
+    /// Connecting took too long.
+    ConnectTimeout,
+    /// Too many requests already wait for a connection to this origin: our limit.
+    ConnectionLimit,
+    /// The origin's certificate was not accepted.
+    TlsCertificate,
+    /// The TLS handshake failed otherwise.
+    TlsProtocol,
+    /// No certificate authorities to judge the origin by: our configuration's fault.
+    TrustRoots,
+    /// The connection ended before a response.
+    Terminated,
+    /// The connection ended within the response's head.
+    Incomplete,
+    /// The request could not be passed on in time.
+    WriteTimeout,
+    /// No response in time.
+    ResponseTimeout,
+    /// The response's head is not HTTP, or its framing is ambiguous.
+    Malformed,
+    /// The response's head is larger than we take.
+    HeadTooLarge,
+    /// The response uses a transfer coding that was not asked for.
+    TransferCoding,
+    /// The origin switched protocols when it should not, or did it wrongly.
+    UpgradeFailed,
+}
+
+impl UpstreamError {
+    /// An error with no particular time to ask again, except for those that pass by themselves.
+    pub fn new(cause: Cause, next_hop: impl Into<String>, detail: impl Into<String>) -> Self {
+        let retry_after = (cause == Cause::ConnectionLimit).then_some(LIMIT_RETRY_AFTER);
+        Self { cause, next_hop: next_hop.into(), detail: detail.into(), retry_after }
+    }
+
+    /// A refusal by the rules of forward mode.
+    pub fn refused(refusal: Refusal, origin: &Origin) -> Self {
+        let detail = refusal.to_string();
+        Self::new(Cause::Refused(refusal), origin.authority(), detail)
+    }
+
+    /// The status that the client is answered with.
+    pub fn status(&self) -> StatusCode {
+        self.cause.status()
+    }
+
+    /// The error type of `Proxy-Status` (RFC 9209, 2.3).
+    pub fn proxy_status(&self) -> &'static str {
+        self.cause.proxy_status()
+    }
+}
+
+impl Cause {
+    /// The status that the client is answered with.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Refused(refusal) => refusal.status(),
+            Self::RequestInvalid | Self::RequestBody => StatusCode::BAD_REQUEST,
+            Self::DnsTimeout | Self::ConnectTimeout | Self::WriteTimeout | Self::ResponseTimeout => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
+            Self::ConnectionLimit => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TrustRoots => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// The error type of `Proxy-Status` (RFC 9209, 2.3).
+    pub fn proxy_status(&self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.proxy_status(),
+            Self::RequestInvalid | Self::RequestBody => "http_request_error",
+            Self::DnsError => "dns_error",
+            Self::DnsTimeout => "dns_timeout",
+            Self::ConnectionRefused => "connection_refused",
+            Self::Unreachable => "destination_ip_unroutable",
+            Self::ConnectTimeout => "connection_timeout",
+            Self::ConnectionLimit => "connection_limit_reached",
+            Self::TlsCertificate => "tls_certificate_error",
+            Self::TlsProtocol => "tls_protocol_error",
+            Self::TrustRoots => "proxy_configuration_error",
+            Self::Terminated => "connection_terminated",
+            Self::Incomplete => "http_response_incomplete",
+            Self::WriteTimeout => "connection_write_timeout",
+            Self::ResponseTimeout => "http_response_timeout",
+            Self::Malformed => "http_protocol_error",
+            Self::HeadTooLarge => "http_response_header_section_size",
+            Self::TransferCoding => "http_response_transfer_coding",
+            Self::UpgradeFailed => "http_upgrade_failed",
+        }
+    }
+
+    /// Whether no byte of the request can have reached an origin, so that another address or upstream
+    /// may be tried whatever the method.
+    pub fn before_sending(&self) -> bool {
+        matches!(
+            self,
+            Self::DnsError
+                | Self::DnsTimeout
+                | Self::ConnectionRefused
+                | Self::Unreachable
+                | Self::ConnectTimeout
+                | Self::ConnectionLimit
+                | Self::TlsCertificate
+                | Self::TlsProtocol
+        )
+    }
+
+    /// Whether the upstream is to blame, which is what counts against its health.
+    pub fn blames_upstream(&self) -> bool {
+        !matches!(
+            self,
+            Self::Refused(_)
+                | Self::RequestInvalid
+                | Self::RequestBody
+                | Self::ConnectionLimit
+                | Self::TrustRoots
+                | Self::WriteTimeout
+        )
+    }
+}
+
+impl fmt::Display for UpstreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.next_hop, self.proxy_status(), self.detail)
+    }
+}
+
+impl std::error::Error for UpstreamError {}
+
+/// A full queue drains within seconds, or the origin is down, which has its own errors.
+const LIMIT_RETRY_AFTER: Duration = Duration::from_secs(2);

@@ -1,0 +1,174 @@
+//! A site's upstreams: which one is asked next, and which are out.
+//!
+//! An upstream is out while active checks fail, or for a backoff after several failures in a row
+//! ([`health`]). When all are out, one is asked nevertheless: the checks may be wrong, and if they are not, the error
+//! is the same as without asking, while the exchange may still serve stale.
+
+mod balance;
+mod health;
+
+use crate::metrics::Counter;
+use crate::upstream::exchanged::{Origin, Scheme};
+use balance::Candidate;
+use health::Health;
+use parking_lot::Mutex;
+use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// The upstreams of one site.
+#[derive(Debug)]
+pub struct Group {
+    members: Vec<Arc<Member>>,
+    balance: Balance,
+    check: Option<HealthCheck>,
+    /// The running weights of smooth weighted round robin, one a member.
+    turns: Mutex<Vec<i64>>,
+    jitter: AtomicU64,
+}
+
+/// One upstream, with what is known about it.
+#[derive(Debug)]
+pub struct Member {
+    /// Where it is.
+    pub origin: Origin,
+    /// Its share of the requests.
+    pub weight: u32,
+    /// Requests sent to it.
+    pub requests: Counter,
+    /// Requests that it did not answer, or not with HTTP.
+    pub failures: Counter,
+    /// Requests in flight to it now.
+    pub in_flight: Counter,
+    health: Mutex<Health>,
+}
+
+/// An upstream URL that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamUrlError(pub String, pub &'static str);
+
+impl Group {
+    /// The upstreams of `site`; `seed` spreads the ends of backoffs.
+    ///
+    /// # Errors
+    /// When an upstream's URL cannot be used, or there is none.
+    pub fn new(site: &Site, seed: u64) -> Result<Self, UpstreamUrlError> {
+        let members: Vec<_> = site.upstreams.iter().map(Member::new).collect::<Result<_, _>>()?;
+        if members.is_empty() {
+            return Err(UpstreamUrlError(String::new(), "a site needs an upstream"));
+        }
+        Ok(Self {
+            turns: Mutex::new(vec![0; members.len()]),
+            members: members.into_iter().map(Arc::new).collect(),
+            balance: site.balance,
+            check: site.health.clone(),
+            jitter: AtomicU64::new(seed),
+        })
+    }
+
+    /// All of them, in the settings' order.
+    pub fn members(&self) -> &[Arc<Member>] {
+        &self.members
+    }
+
+    /// How they are checked; `None` when they are not.
+    pub fn check(&self) -> Option<&HealthCheck> {
+        self.check.as_ref()
+    }
+
+    /// The upstream to ask at `now`, but none of those whose indices `tried` holds; `None` when all were tried.
+    pub(in crate::upstream) fn choose(&self, key: u64, tried: &[usize], now: Instant) -> Option<usize> {
+        let untried = || (0..self.members.len()).filter(|index| !tried.contains(index));
+        let mut candidates: Vec<Candidate> =
+            untried().filter(|&i| self.members[i].is_in(now)).map(|i| self.candidate(i)).collect();
+        if candidates.is_empty() {
+            candidates = untried().map(|i| self.candidate(i)).collect();
+        }
+        match self.balance {
+            Balance::RoundRobin => balance::in_turn(&candidates, &mut self.turns.lock()),
+            Balance::LeastRequests => balance::least_requests(&candidates, &mut self.turns.lock()),
+            Balance::Hash => balance::rendezvous(&candidates, key),
+        }
+    }
+
+    /// Takes note of what became of a request to member `index`.
+    pub(in crate::upstream) fn record(&self, index: usize, answered: bool, now: Instant) {
+        let member = &self.members[index];
+        if answered {
+            member.health.lock().succeeded();
+        } else {
+            member.failures.count();
+            let random = balance::mix(self.jitter.fetch_add(1, Ordering::Relaxed));
+            member.health.lock().failed(now, random);
+        }
+    }
+
+    /// Takes note of an active check of member `index`.
+    pub(in crate::upstream) fn record_check(&self, index: usize, healthy: bool) {
+        let threshold = self.check.as_ref().map_or(1, |check| check.threshold.max(1));
+        self.members[index].health.lock().checked(healthy, threshold);
+    }
+
+    fn candidate(&self, index: usize) -> Candidate {
+        let member = &self.members[index];
+        let in_flight = member.in_flight.value();
+        Candidate { index, weight: member.weight, in_flight, name: member.hash() }
+    }
+}
+
+impl Member {
+    fn new(server: &UpstreamServer) -> Result<Self, UpstreamUrlError> {
+        Ok(Self {
+            origin: parse_url(&server.url, server.h2c)?,
+            weight: server.weight.max(1),
+            requests: Counter::default(),
+            failures: Counter::default(),
+            in_flight: Counter::default(),
+            health: Mutex::default(),
+        })
+    }
+
+    /// Whether it takes part at `now`.
+    pub fn is_in(&self, now: Instant) -> bool {
+        self.health.lock().is_in(now)
+    }
+
+    fn hash(&self) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(self.origin.to_string().as_bytes())
+    }
+}
+
+/// `http://host:port` or `https://host:port`, without path.
+fn parse_url(url: &str, h2c: bool) -> Result<Origin, UpstreamUrlError> {
+    let wrong = |what| UpstreamUrlError(url.to_owned(), what);
+    let uri: http::Uri = url.parse().map_err(|_| wrong("is no URL"))?;
+    let scheme = match (uri.scheme_str(), h2c) {
+        (Some("http"), false) => Scheme::Http,
+        (Some("http"), true) => Scheme::H2c,
+        (Some("https"), false) => Scheme::Https,
+        (Some("https"), true) => return Err(wrong("speaks TLS, where h2c does not apply")),
+        _ => return Err(wrong("must begin with http:// or https://")),
+    };
+    if !matches!(uri.path_and_query().map(|p| p.as_str()), None | Some("/" | "")) {
+        return Err(wrong("must not have a path"));
+    }
+    let authority = uri.authority().ok_or(wrong("has no host"))?;
+    if authority.as_str().contains('@') || authority.host().is_empty() {
+        return Err(wrong("must be a host and perhaps a port"));
+    }
+    let port = authority.port_u16().unwrap_or(scheme.default_port());
+    Ok(Origin::new(scheme, authority.host(), port))
+}
+
+impl fmt::Display for UpstreamUrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "upstream {:?} {}", self.0, self.1)
+    }
+}
+
+impl std::error::Error for UpstreamUrlError {}
+
+#[cfg(test)]
+mod tests;
