@@ -62,6 +62,11 @@ metrics! {
     tunnels = "counter" "shoal_responses_total" "result=\"tunnel\"" "Responses by what the cache did.";
     denied = "counter" "shoal_responses_total" "result=\"denied\"" "Responses by what the cache did.";
     other = "counter" "shoal_responses_total" "result=\"none\"" "Responses by what the cache did.";
+    disk_busy = "counter" "shoal_disk_refused_total" "" "Disk jobs refused because the queue was full; a read then counts as a miss.";
+    disk_declined = "counter" "shoal_disk_declined_total" "" "Objects that the disk store declined to take.";
+    disk_corrupt = "counter" "shoal_disk_corrupt_total" "" "Objects that failed a check and were dropped.";
+    disk_errors = "counter" "shoal_disk_errors_total" "" "Disk operations that failed.";
+    log_lines_dropped = "counter" "shoal_log_lines_dropped_total" "" "Access log lines dropped because the log was too slow or could not be written.";
 }
 
 /// The Prometheus text format of `rows`; rows of one name must stand together.

@@ -1,0 +1,112 @@
+//! The access log: one line a request, in the format of the operator's tools.
+//!
+//! Logging never makes a request wait for the disk. A line is formatted by the thread that served the request and
+//! appended to a bounded buffer; one writer thread takes what has gathered and writes it in one call. When the
+//! disk is too slow for that, lines are dropped and counted.
+
+mod date;
+mod escape;
+mod format;
+mod queue;
+mod writer;
+
+use crate::message::Record;
+use crate::metrics::Metrics;
+use parking_lot::Mutex;
+use queue::Queue;
+use shoal_settings::{Log, LogFormat};
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// An open access log, or none. Dropping it writes what is pending.
+pub struct AccessLog {
+    output: Option<Output>,
+    metrics: Arc<Metrics>,
+}
+
+struct Output {
+    format: LogFormat,
+    queue: Arc<Queue>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The access log could not be opened.
+#[derive(Debug)]
+pub struct OpenError {
+    /// Its file.
+    pub path: PathBuf,
+    /// What the system said.
+    pub source: std::io::Error,
+}
+
+impl AccessLog {
+    /// Opens the log that `settings` name; none when they name none.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened for appending, or its writer cannot be started.
+    pub fn open(settings: &Log, metrics: Arc<Metrics>) -> Result<Self, OpenError> {
+        let target = match settings.access.as_str() {
+            "" | "none" => return Ok(Self { output: None, metrics }),
+            "stdout" => writer::Target::Stdout,
+            path => writer::Target::File(path.into()),
+        };
+        let queue = Arc::new(Queue::new());
+        let writer = writer::start(target, queue.clone(), metrics.clone())
+            .map_err(|source| OpenError { path: settings.access.clone().into(), source })?;
+        let output = Output { format: settings.format, queue, writer: Mutex::new(Some(writer)) };
+        Ok(Self { output: Some(output), metrics })
+    }
+
+    /// Adds the line of one request. Never waits for the disk; when too much is pending, drops the line and counts it.
+    pub fn log(&self, record: &Record) {
+        let Some(output) = &self.output else { return };
+        LINE.with_borrow_mut(|line| {
+            line.clear();
+            format::append(output.format, record, line);
+            if !output.queue.push(line) {
+                self.metrics.log_lines_dropped.count();
+            }
+        });
+    }
+
+    /// Has the file opened again by its name, after what is pending was written: a log rotator has moved it away.
+    pub fn reopen(&self) {
+        if let Some(output) = &self.output {
+            output.queue.reopen();
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        let Some(output) = &self.output else { return };
+        output.queue.close();
+        if let Some(writer) = output.writer.lock().take() {
+            // a writer that panicked has been reported by the panic hook
+            let _ = writer.join();
+        }
+    }
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot open the access log {}: {}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+thread_local! {
+    /// The line in the making, kept so that a line costs no allocation.
+    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+#[cfg(test)]
+mod tests;

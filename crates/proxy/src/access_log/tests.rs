@@ -1,0 +1,175 @@
+use super::*;
+use crate::message::Outcome;
+use proptest::prelude::*;
+use shoal_core::Timestamp;
+use std::path::Path;
+
+fn record() -> Record {
+    Record {
+        time: Timestamp::from_millis(971_186_136_004),
+        duration_us: 1_234_567,
+        client: Some(([192, 0, 2, 7], 40_000).into()),
+        user: Some("al ice".into()),
+        method: "GET".into(),
+        url: "http://example.org/a b".into(),
+        version: "1.1",
+        status: 200,
+        body_bytes: 1000,
+        head_bytes: 234,
+        aborted: false,
+        outcome: Outcome::MemoryHit,
+        upstream: None,
+        referer: None,
+        user_agent: Some("curl/8 \"x\"".into()),
+        content_type: Some("text/html; charset=utf-8".into()),
+        cache_status: "shoal; hit".into(),
+    }
+}
+
+fn line(format: LogFormat, record: &Record) -> String {
+    let mut line = Vec::new();
+    format::append(format, record, &mut line);
+    String::from_utf8(line).expect("UTF-8")
+}
+
+#[test]
+fn squid_lines() {
+    let hit = "971186137.238   1234 192.0.2.7 TCP_MEM_HIT/200 1234 GET http://example.org/a%20b al%20ice HIER_NONE/- text/html\n";
+    assert_eq!(line(LogFormat::Squid, &record()), hit);
+    let tunnel = Record {
+        duration_us: 12_000,
+        client: Some("[::ffff:10.0.0.1]:80".parse().expect("an address")),
+        user: None,
+        method: "CONNECT".into(),
+        url: "example.org:443".into(),
+        aborted: true,
+        outcome: Outcome::Tunnel,
+        upstream: Some("203.0.113.9".into()),
+        content_type: None,
+        ..record()
+    };
+    let expected = "971186136.016     12 10.0.0.1 TCP_TUNNEL_ABORTED/200 1234 CONNECT example.org:443 - HIER_DIRECT/203.0.113.9 -\n";
+    assert_eq!(line(LogFormat::Squid, &tunnel), expected);
+    let parent = Record { upstream: Some("FIRSTUP_PARENT/10.0.0.2".into()), ..record() };
+    assert!(line(LogFormat::Squid, &parent).contains(" FIRSTUP_PARENT/10.0.0.2 "));
+}
+
+#[test]
+fn combined_lines() {
+    let expected = concat!(
+        r#"192.0.2.7 - al%20ice [10/Oct/2000:13:55:36 +0000] "GET http://example.org/a b HTTP/1.1" 200 1000 "-" "#,
+        r#""curl/8 \"x\"" "shoal; hit""#,
+        "\n"
+    );
+    assert_eq!(line(LogFormat::Combined, &record()), expected);
+}
+
+#[test]
+fn json_lines() {
+    let value: serde_json::Value =
+        serde_json::from_str(&line(LogFormat::Json, &record())).expect("a JSON object");
+    assert_eq!(value["time"], "2000-10-10T13:55:36.004Z");
+    assert_eq!(value["client"], "192.0.2.7");
+    assert_eq!(value["client_port"], 40_000);
+    assert_eq!(value["outcome"], "memory_hit");
+    assert_eq!(value["user_agent"], "curl/8 \"x\"");
+    assert_eq!(value["duration_us"], 1_234_567);
+    assert_eq!(value.get("referer"), None);
+}
+
+proptest! {
+    /// Whatever a client sends, a record is one line with the fields in their places.
+    #[test]
+    fn no_client_can_forge_a_line_or_a_field(
+        texts in prop::collection::vec(any::<String>(), 7),
+    ) {
+        let [user, method, url, referer, agent, kind, upstream] = texts.try_into().expect("seven");
+        let record = Record {
+            user: Some(user), method, url, referer: Some(referer), user_agent: Some(agent),
+            content_type: Some(kind), upstream: Some(upstream), ..record()
+        };
+        let squid = line(LogFormat::Squid, &record);
+        prop_assert_eq!(squid.matches('\n').count(), 1);
+        prop_assert_eq!(squid.split_ascii_whitespace().count(), 10);
+        let combined = line(LogFormat::Combined, &record);
+        prop_assert!(combined.trim_end_matches('\n').bytes().all(|byte| (0x20..0x7f).contains(&byte)));
+        let mut bytes = combined.bytes();
+        let mut quotes = 0;
+        while let Some(byte) = bytes.next() {
+            match byte {
+                // within quotes a backslash takes the next byte with it
+                b'\\' if quotes % 2 == 1 => drop(bytes.next()),
+                b'"' => quotes += 1,
+                _ => {}
+            }
+        }
+        prop_assert_eq!(quotes, 8);
+        let json = line(LogFormat::Json, &record);
+        prop_assert_eq!(json.matches('\n').count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&json).expect("a JSON object");
+        prop_assert_eq!(value["status"].as_u64(), Some(200));
+    }
+}
+
+fn open(path: &Path) -> (AccessLog, Arc<Metrics>) {
+    let metrics = Arc::new(Metrics::default());
+    let settings = Log { access: path.display().to_string(), ..Log::default() };
+    (AccessLog::open(&settings, metrics.clone()).expect("opened"), metrics)
+}
+
+fn lines(path: &Path) -> usize {
+    std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
+}
+
+fn wait_for(what: impl Fn() -> bool) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !what() {
+        assert!(std::time::Instant::now() < until, "waited in vain");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn every_line_is_written_and_a_moved_file_is_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, moved) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
+    let (log, metrics) = open(&path);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..100).for_each(|_| log.log(&record())));
+        }
+    });
+    wait_for(|| lines(&path) == 400);
+    std::fs::rename(&path, &moved).expect("moved");
+    log.log(&record());
+    log.reopen();
+    wait_for(|| path.exists());
+    log.log(&record());
+    drop(log);
+    assert_eq!((lines(&moved), lines(&path)), (401, 1));
+    assert_eq!(metrics.log_lines_dropped.value(), 0);
+}
+
+#[test]
+fn lines_that_the_disk_refuses_are_counted() {
+    let (log, metrics) = open(Path::new("/dev/full"));
+    for _ in 0..3 {
+        log.log(&record());
+    }
+    drop(log);
+    assert_eq!(metrics.log_lines_dropped.value(), 3);
+}
+
+#[test]
+fn no_log_is_no_error_and_a_bad_path_is_one() {
+    let metrics = Arc::new(Metrics::default());
+    let none = AccessLog::open(&Log::default(), metrics.clone()).expect("no log");
+    none.log(&record());
+    none.reopen();
+    let settings = Log { access: "/absent/folder/access.log".into(), ..Log::default() };
+    let error = AccessLog::open(&settings, metrics).err().expect("refused");
+    assert!(
+        error.to_string().starts_with("cannot open the access log /absent/folder/access.log: "),
+        "{error}"
+    );
+}

@@ -1,0 +1,111 @@
+//! The thread that writes the access log: batches out, the file opened again when asked.
+
+use super::queue::{Batch, Queue};
+use crate::metrics::Metrics;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Where the log goes.
+pub(super) enum Target {
+    Stdout,
+    File(PathBuf),
+}
+
+/// Opens the target and starts the thread, which ends when the queue is closed.
+pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) -> io::Result<JoinHandle<()>> {
+    let file = match &target {
+        Target::Stdout => None,
+        Target::File(path) => Some(open(path)?),
+    };
+    let mut writer = Writer { target, file, metrics, torn: false, failing: false };
+    std::thread::Builder::new().name("access-log".into()).spawn(move || {
+        let mut spare = Vec::new();
+        loop {
+            let batch = queue.take(spare);
+            let last = batch.last;
+            spare = writer.work(batch);
+            if last {
+                return;
+            }
+        }
+    })
+}
+
+struct Writer {
+    target: Target,
+    file: Option<File>,
+    metrics: Arc<Metrics>,
+    /// The last write stopped within a line.
+    torn: bool,
+    /// The last write failed, which has been reported.
+    failing: bool,
+}
+
+impl Writer {
+    /// Does one batch and gives its buffer back.
+    fn work(&mut self, batch: Batch) -> Vec<u8> {
+        if !batch.bytes.is_empty() {
+            let result = self.write(&batch.bytes);
+            self.report(result, batch.lines);
+        }
+        if batch.reopen
+            && let Target::File(path) = &self.target
+        {
+            match open(path) {
+                Ok(file) => (self.file, self.torn) = (Some(file), false),
+                Err(error) => tracing::warn!(
+                    path = %path.display(), %error,
+                    "cannot open the access log again; writing on to the old file"
+                ),
+            }
+        }
+        batch.bytes
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.file {
+            Some(file) => {
+                if self.torn {
+                    file.write_all(b"\n")?;
+                }
+                // write_all may have written a part when it fails
+                self.torn = true;
+                file.write_all(bytes)?;
+                self.torn = false;
+                Ok(())
+            }
+            None => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(bytes)?;
+                stdout.flush()
+            }
+        }
+    }
+
+    /// Counts lines that were lost, and says so once until writing works again.
+    fn report(&mut self, result: io::Result<()>, lines: u64) {
+        match result {
+            Ok(()) if self.failing => {
+                self.failing = false;
+                tracing::info!("the access log is written again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                self.metrics.log_lines_dropped.add(lines);
+                if !self.failing {
+                    tracing::error!(%error, "cannot write the access log; its lines are dropped");
+                }
+                self.failing = true;
+            }
+        }
+    }
+}
+
+/// Opens for appending. Access logs tell who read what, so others than owner and group may not read them.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}

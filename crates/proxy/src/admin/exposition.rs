@@ -1,0 +1,63 @@
+//! The page of `GET /metrics`: the table of counters, then what the node and the system say now.
+
+use super::process;
+use super::{Readiness, Status};
+use crate::metrics::{Metrics, exposition};
+use std::fmt::Write;
+
+/// The whole page in Prometheus' text format.
+pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
+    let mut page = exposition(&metrics.rows());
+    page.push_str(&exposition(&gauges(status)));
+    let version = escaped(&status.version);
+    header(&mut page, "gauge", "shoal_build_info", "The version at work.");
+    let _ = writeln!(page, "shoal_build_info{{version=\"{version}\"}} 1");
+    if !status.upstreams.is_empty() {
+        header(&mut page, "gauge", "shoal_upstream_healthy", "Whether requests are sent to an upstream.");
+        for upstream in &status.upstreams {
+            let url = escaped(&upstream.url);
+            let _ = writeln!(page, "shoal_upstream_healthy{{url=\"{url}\"}} {}", u8::from(upstream.healthy));
+        }
+    }
+    for (kind, name, help, value) in process::rows() {
+        header(&mut page, kind, name, help);
+        let _ = writeln!(page, "{name} {value}");
+    }
+    page
+}
+
+fn gauges(status: &Status) -> Vec<(&'static str, &'static str, &'static str, &'static str, u64)> {
+    let ready = u64::from(status.readiness == Readiness::Ready);
+    let mut rows = vec![
+        ("gauge", "shoal_ready", "", "Whether the node accepts clients.", ready),
+        ("gauge", "shoal_uptime_seconds", "", "Seconds since the start.", status.uptime_seconds),
+        ("gauge", "shoal_ram_objects", "", "Stored responses held in RAM.", status.ram.objects),
+        (
+            "gauge",
+            "shoal_ram_bytes",
+            "",
+            "RAM used for stored responses and bodies in flight.",
+            status.ram.bytes,
+        ),
+        ("gauge", "shoal_ram_bytes_max", "", "The configured RAM limit.", status.ram.bytes_max),
+    ];
+    if let Some(store) = &status.store {
+        rows.extend([
+            ("gauge", "shoal_store_objects", "", "Stored responses held on disk.", store.space.objects),
+            ("gauge", "shoal_store_objects_max", "", "Most objects that the index holds.", store.objects_max),
+            ("gauge", "shoal_store_bytes", "", "Disk space used.", store.space.bytes),
+            ("gauge", "shoal_store_bytes_max", "", "The configured disk limit.", store.space.bytes_max),
+            ("counter", "shoal_store_evictions_total", "", "Objects given up to make room.", store.evictions),
+        ]);
+    }
+    rows
+}
+
+fn header(page: &mut String, kind: &str, name: &str, help: &str) {
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// A label's value: backslash, quote and newline are escaped.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,77 @@
+//! Keeps requests out that a web page made a browser send to the admin listener.
+//!
+//! A page can have its own name resolve to 127.0.0.1 (DNS rebinding) and then read and write here as if it were
+//! at home; the name stands in Host. It can also post a form across origins; its own origin stands in Origin.
+
+use http::{HeaderMap, header};
+use std::net::IpAddr;
+
+/// Why a request is refused, if it is. `node_name` is this machine's own host name.
+pub(super) fn refusal(fields: &HeaderMap, node_name: &str) -> Option<&'static str> {
+    let host = match fields.get(header::HOST).map(|host| host.to_str()) {
+        None => None,
+        Some(Ok(host)) if trusted(host, node_name) => Some(host),
+        Some(_) => {
+            return Some("the Host field is neither an address, nor localhost, nor this machine's name");
+        }
+    };
+    let origin = fields.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
+    match origin {
+        // RFC 6454, 6.2: the ASCII serialization of an origin
+        Some(origin) if origin.strip_prefix("http://") != host => {
+            Some("requests from web pages are not served")
+        }
+        _ => None,
+    }
+}
+
+/// Whether a Host value cannot have come from somebody else's DNS answer: an address, `localhost`, or the name of
+/// this machine.
+fn trusted(host: &str, node_name: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    address.parse::<IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || (!node_name.is_empty() && name.eq_ignore_ascii_case(node_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(host: Option<&str>, origin: Option<&str>) -> bool {
+        let mut fields = HeaderMap::new();
+        for (name, value) in [(header::HOST, host), (header::ORIGIN, origin)] {
+            if let Some(value) = value {
+                fields.insert(name, value.parse().expect("a field value"));
+            }
+        }
+        refusal(&fields, "cache1").is_none()
+    }
+
+    #[test]
+    fn only_hosts_that_nobody_else_can_name_are_served() {
+        for host in
+            ["127.0.0.1:3129", "localhost", "LOCALHOST:3129", "[::1]:3129", "10.0.0.5:80", "cache1:3129"]
+        {
+            assert!(check(Some(host), None), "{host}");
+        }
+        for host in
+            ["evil.example", "evil.example:3129", "localhost.evil.example", "", "127.0.0.1.evil.example:1"]
+        {
+            assert!(!check(Some(host), None), "{host}");
+        }
+        assert!(check(None, None), "HTTP/1.0 has no Host, and no browser speaks it");
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_refused() {
+        assert!(check(Some("localhost:3129"), Some("http://localhost:3129")));
+        assert!(!check(Some("localhost:3129"), Some("http://evil.example")));
+        assert!(!check(Some("localhost:3129"), Some("null")));
+        assert!(!check(None, Some("http://evil.example")));
+    }
+}

@@ -1,0 +1,213 @@
+//! The admin listener's socket, thread and connections.
+//!
+//! One thread with a runtime of its own takes connections; calls to the node run on a few blocking threads, so
+//! that a purge that takes long does not keep `/healthz` from answering.
+
+use super::routes::{self, Answer};
+use super::{Control, guard};
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use shoal_settings::AdminAddress;
+use std::convert::Infallible;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, oneshot};
+
+/// A running admin listener. Dropping it closes the socket and ends the thread.
+pub struct AdminListener {
+    address: AdminAddress,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+enum Socket {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl AdminListener {
+    /// Binds `address` and serves `control` from a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the address cannot be bound, or the thread not be started.
+    pub fn start(address: &AdminAddress, control: Arc<dyn Control>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS)
+            .thread_name("admin-call")
+            .build()?;
+        let (socket, address) = {
+            let _context = runtime.enter();
+            bind(address)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(socket, control) => {}
+                    _ = stopped => {}
+                }
+            });
+            // a call that still blocks must not keep the process from ending
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens; the port that was chosen when the settings said 0.
+    pub fn address(&self) -> &AdminAddress {
+        &self.address
+    }
+}
+
+impl Drop for AdminListener {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // a thread that panicked has been reported by the panic hook
+            let _ = thread.join();
+        }
+        if let AdminAddress::Unix(path) = &self.address {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn bind(address: &AdminAddress) -> io::Result<(Socket, AdminAddress)> {
+    match address {
+        AdminAddress::Tcp(address) => {
+            let listener = std::net::TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let bound = AdminAddress::Tcp(listener.local_addr()?);
+            Ok((Socket::Tcp(tokio::net::TcpListener::from_std(listener)?), bound))
+        }
+        AdminAddress::Unix(path) => {
+            let path = std::path::absolute(path)?;
+            remove_abandoned(&path)?;
+            let listener = tokio::net::UnixListener::bind(&path)?;
+            // connecting needs write permission; the group may, so that operators need not be root
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o660))?;
+            Ok((Socket::Unix(listener), AdminAddress::Unix(path)))
+        }
+    }
+}
+
+/// Removes a socket that a process which was killed left behind; one that somebody listens on stays.
+fn remove_abandoned(path: &Path) -> io::Result<()> {
+    let is_socket =
+        |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && is_socket(path) => {
+            std::fs::remove_file(path)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes connections, at most [`CONNECTIONS`] at a time; further ones wait in the backlog.
+async fn accept(socket: Socket, control: Arc<dyn Control>) {
+    let node_name: Arc<str> = rustix::system::uname().nodename().to_string_lossy().into();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let place = places.clone().acquire_owned().await.expect("never closed");
+        let (control, node_name) = (control.clone(), node_name.clone());
+        let accepted = match &socket {
+            Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
+                tokio::spawn(async move {
+                    connection(stream, control, node_name).await;
+                    drop(place);
+                })
+            }),
+            Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| {
+                tokio::spawn(async move {
+                    connection(stream, control, node_name).await;
+                    drop(place);
+                })
+            }),
+        };
+        if let Err(error) = accepted {
+            tracing::warn!(%error, "the admin listener cannot accept a connection");
+            tokio::time::sleep(PAUSE_AFTER_ERROR).await;
+        }
+    }
+}
+
+async fn connection<S>(stream: S, control: Arc<dyn Control>, node_name: Arc<str>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = hyper::service::service_fn(move |request| {
+        let (control, node_name) = (control.clone(), node_name.clone());
+        async move { Ok::<_, Infallible>(response(respond(request, control, &node_name).await)) }
+    });
+    let result = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(READ_TIMEOUT)
+        .max_buf_size(16 << 10)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = result {
+        tracing::debug!(%error, "an admin connection ended");
+    }
+}
+
+async fn respond(request: Request<Incoming>, control: Arc<dyn Control>, node_name: &str) -> Answer {
+    if let Some(why) = guard::refusal(request.headers(), node_name) {
+        return routes::text(StatusCode::FORBIDDEN, format!("{why}\n"));
+    }
+    let (head, body) = request.into_parts();
+    let body = tokio::time::timeout(READ_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await;
+    let body = match body {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => {
+            return routes::text(StatusCode::PAYLOAD_TOO_LARGE, "the body is cut or too large\n".into());
+        }
+        Err(_) => return routes::text(StatusCode::REQUEST_TIMEOUT, "the body took too long\n".into()),
+    };
+    let call = tokio::task::spawn_blocking(move || {
+        routes::answer(&*control, &head.method, head.uri.path(), head.uri.query(), &body)
+    });
+    // a call that panicked has been reported by the panic hook
+    let failed =
+        |_| routes::text(StatusCode::INTERNAL_SERVER_ERROR, "the call failed; see the error log\n".into());
+    call.await.unwrap_or_else(failed)
+}
+
+fn response(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(answer.body));
+    *response.status_mut() = answer.status;
+    let fields = response.headers_mut();
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    fields.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(allow) = answer.allow {
+        fields.insert(header::ALLOW, HeaderValue::from_static(allow));
+    }
+    response
+}
+
+/// Connections served at a time.
+const CONNECTIONS: usize = 64;
+
+/// Calls to the node at a time; further ones wait.
+const BLOCKING_THREADS: usize = 4;
+
+/// Largest request body in bytes.
+const BODY_MAX: usize = 64 << 10;
+
+/// Time for a request's head, and again for its body; also how long an idle connection is kept.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause when connections cannot be accepted: mostly file descriptors are short.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);

@@ -1,0 +1,104 @@
+//! How `POST /purge` names what to purge: in the query, or as JSON in the body.
+
+use super::PurgeRequest;
+
+/// Reads the request from the query, or from the body when there is no query.
+///
+/// Query: `url=…`, `tag=…`, `host=…`, `origin=…&group=…` or `all`, values percent-encoded.
+/// Body: `{"url": "…"}`, `{"tag": "…"}`, `{"host": "…"}`, `{"group": {"origin": "…", "group": "…"}}` or `"all"`.
+pub(super) fn parse(query: Option<&str>, body: &[u8]) -> Result<PurgeRequest, String> {
+    match query {
+        Some(query) if !query.is_empty() => from_query(query),
+        _ if body.is_empty() => Err("name what to purge: url, tag, host, origin and group, or all".into()),
+        _ => {
+            serde_json::from_slice(body).map_err(|error| format!("the body is not a purge request: {error}"))
+        }
+    }
+}
+
+fn from_query(query: &str) -> Result<PurgeRequest, String> {
+    let mut parameters = Vec::new();
+    for part in query.split('&') {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        parameters
+            .push((name, percent_decoded(value).ok_or_else(|| format!("bad percent-encoding in {name}"))?));
+    }
+    parameters.sort();
+    let names: Vec<&str> = parameters.iter().map(|(name, _)| *name).collect();
+    let mut values = parameters.iter().map(|(_, value)| value.clone());
+    let mut next = || values.next().unwrap_or_default();
+    match names.as_slice() {
+        ["url"] => Ok(PurgeRequest::Url(next())),
+        ["tag"] => Ok(PurgeRequest::Tag(next())),
+        ["host"] => Ok(PurgeRequest::Host(next())),
+        ["group", "origin"] => {
+            let group = next();
+            Ok(PurgeRequest::Group { origin: next(), group })
+        }
+        ["all"] => Ok(PurgeRequest::All),
+        _ => Err(format!("{} do not name one thing to purge", names.join(", "))),
+    }
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        match (first, after) {
+            (b'%', [high, low, after @ ..]) => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                bytes.push((digit(*high)? * 16 + digit(*low)?) as u8);
+                rest = after;
+            }
+            (b'%', _) => return None,
+            (byte, after) => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_name_the_same() {
+        let group = PurgeRequest::Group { origin: "http://a".into(), group: "g/1".into() };
+        for (query, body, expected) in [
+            (
+                "url=http://a/b%3Fc%26d",
+                r#"{"url":"http://a/b?c&d"}"#,
+                PurgeRequest::Url("http://a/b?c&d".into()),
+            ),
+            ("tag=a%20b+c", r#"{"tag":"a b+c"}"#, PurgeRequest::Tag("a b+c".into())),
+            ("host=a.example", r#"{"host":"a.example"}"#, PurgeRequest::Host("a.example".into())),
+            ("origin=http://a&group=g/1", r#"{"group":{"origin":"http://a","group":"g/1"}}"#, group),
+            ("all", r#""all""#, PurgeRequest::All),
+        ] {
+            assert_eq!(parse(Some(query), b""), Ok(expected.clone()), "{query}");
+            assert_eq!(parse(None, body.as_bytes()), Ok(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_or_too_much_is_refused() {
+        for (query, body) in [
+            (None, ""),
+            (Some(""), ""),
+            (Some("url=a&tag=b"), ""),
+            (Some("group=g"), ""),
+            (Some("all&all"), ""),
+            (Some("url=%4"), ""),
+            (Some("url=%zz"), ""),
+            (Some("url=%ff"), ""),
+            (None, "{}"),
+            (None, r#"{"url":"a","tag":"b"}"#),
+            (None, "url=a"),
+        ] {
+            assert!(parse(query, body.as_bytes()).is_err(), "{query:?} {body}");
+        }
+    }
+}

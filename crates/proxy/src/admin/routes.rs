@@ -1,0 +1,108 @@
+//! What the admin listener answers: a method, a path and a body in, an answer out.
+
+use super::{Control, PurgeOutcome, Readiness, exposition, purge};
+use http::{Method, StatusCode};
+use serde_json::json;
+
+/// An answer, ready to be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub status: StatusCode,
+    pub content_type: &'static str,
+    /// For 405: the methods that the route takes.
+    pub allow: Option<&'static str>,
+    pub body: String,
+}
+
+/// Every route, with its method and what it is for.
+const ROUTES: [(&str, &str, &str); 6] = [
+    ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
+    ("GET", "/status", "what the node is and holds, as JSON"),
+    ("GET", "/healthz", "200 when the node accepts clients, else 503"),
+    ("GET", "/version", "the version at work"),
+    ("POST", "/purge", "removes stored responses: ?url=, ?tag=, ?host=, ?origin=&group= or ?all"),
+    ("POST", "/reload", "reads the settings again"),
+];
+
+/// Answers one request. May block, as [`Control`] may.
+pub(super) fn answer(
+    control: &dyn Control,
+    method: &Method,
+    path: &str,
+    query: Option<&str>,
+    body: &[u8],
+) -> Answer {
+    let Some((allowed, route, _)) = ROUTES.iter().find(|(_, route, _)| *route == path) else {
+        return text(StatusCode::NOT_FOUND, listing(path));
+    };
+    let fits = method.as_str() == *allowed || (*allowed == "GET" && method == Method::HEAD);
+    if !fits {
+        let allow = if *allowed == "GET" { "GET, HEAD" } else { "POST" };
+        let body = format!("{path} takes {allow}\n");
+        return Answer { allow: Some(allow), ..text(StatusCode::METHOD_NOT_ALLOWED, body) };
+    }
+    match *route {
+        "/metrics" => Answer {
+            content_type: "text/plain; version=0.0.4; charset=utf-8",
+            ..text(StatusCode::OK, exposition::page(control.metrics(), &control.status()))
+        },
+        "/status" => status(control),
+        "/healthz" => health(control.readiness()),
+        "/version" => text(StatusCode::OK, format!("shoal {}\n", control.status().version)),
+        "/purge" => purged(control, query, body),
+        _ => reloaded(control),
+    }
+}
+
+fn status(control: &dyn Control) -> Answer {
+    match serde_json::to_value(control.status()) {
+        Ok(value) => json(StatusCode::OK, &value),
+        Err(error) => json(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": error.to_string() })),
+    }
+}
+
+fn health(readiness: Readiness) -> Answer {
+    let status = match readiness {
+        Readiness::Ready => StatusCode::OK,
+        Readiness::Starting | Readiness::Draining => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    text(status, format!("{}\n", readiness.name()))
+}
+
+fn purged(control: &dyn Control, query: Option<&str>, body: &[u8]) -> Answer {
+    let outcome = match purge::parse(query, body) {
+        Ok(request) => control.purge(request),
+        Err(why) => PurgeOutcome::Invalid(why),
+    };
+    match outcome {
+        PurgeOutcome::Purged { responses } => {
+            json(StatusCode::OK, &json!({ "purged": { "responses": responses } }))
+        }
+        PurgeOutcome::Invalid(why) => json(StatusCode::BAD_REQUEST, &json!({ "error": why })),
+        PurgeOutcome::Failed(why) => json(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": why })),
+    }
+}
+
+fn reloaded(control: &dyn Control) -> Answer {
+    match control.reload() {
+        Ok(()) => json(StatusCode::OK, &json!({ "reloaded": true })),
+        Err(mistakes) => {
+            json(StatusCode::UNPROCESSABLE_ENTITY, &json!({ "reloaded": false, "mistakes": mistakes }))
+        }
+    }
+}
+
+fn listing(path: &str) -> String {
+    let routes: String =
+        ROUTES.iter().map(|(method, path, about)| format!("{method:4} {path:9} {about}\n")).collect();
+    format!("nothing at {path}; there is\n{routes}")
+}
+
+fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
+    Answer { status, content_type: "application/json", allow: None, body: format!("{value}\n") }
+}
+
+/// A plain text.
+pub(super) fn text(status: StatusCode, body: String) -> Answer {
+    Answer { status, content_type: "text/plain; charset=utf-8", allow: None, body }
+}

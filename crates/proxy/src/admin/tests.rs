@@ -1,0 +1,198 @@
+use super::*;
+use crate::metrics::Metrics;
+use parking_lot::Mutex;
+use shoal_settings::AdminAddress;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+/// A node that remembers what it was asked.
+#[derive(Default)]
+struct Scripted {
+    metrics: Metrics,
+    draining: bool,
+    purged: Mutex<Vec<PurgeRequest>>,
+}
+
+impl Control for Scripted {
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn readiness(&self) -> Readiness {
+        if self.draining { Readiness::Draining } else { Readiness::Ready }
+    }
+
+    fn status(&self) -> Status {
+        let usage =
+            shoal_store::Usage { objects: 7, bytes: 70, bytes_max: 700, evictions: 3, ..Default::default() };
+        Status {
+            name: "shoal".into(),
+            version: "1.2.3".into(),
+            readiness: self.readiness(),
+            uptime_seconds: 5,
+            addresses: vec!["127.0.0.1:3128".into()],
+            ram: Space { objects: 1, bytes: 10, bytes_max: 100 },
+            store: Some(StoreStatus::new("squid", "cache", &usage)),
+            upstreams: vec![UpstreamStatus { url: "http://a\"b".into(), healthy: true }],
+        }
+    }
+
+    fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
+        self.purged.lock().push(request.clone());
+        match request {
+            PurgeRequest::Url(url) if !url.starts_with("http://") => {
+                PurgeOutcome::Invalid("not a URL".into())
+            }
+            PurgeRequest::All => PurgeOutcome::Failed("the disk is out of service".into()),
+            PurgeRequest::Host(_) => panic!("a fault in the node"),
+            _ => PurgeOutcome::Purged { responses: Some(2) },
+        }
+    }
+
+    fn reload(&self) -> Result<(), Vec<String>> {
+        if self.draining { Err(vec!["shoal.toml:1:1: x: unknown setting".into()]) } else { Ok(()) }
+    }
+}
+
+fn start(control: Scripted) -> (AdminListener, Arc<Scripted>) {
+    let control = Arc::new(control);
+    let address = AdminAddress::Tcp(([127, 0, 0, 1], 0).into());
+    (AdminListener::start(&address, control.clone()).expect("bound"), control)
+}
+
+/// The status and body of the answer to these bytes.
+fn ask(listener: &AdminListener, request: &str) -> (u16, String) {
+    let mut answer = String::new();
+    match listener.address() {
+        AdminAddress::Tcp(address) => {
+            let mut stream = TcpStream::connect(address).expect("connected");
+            stream.write_all(request.as_bytes()).expect("sent");
+            stream.read_to_string(&mut answer).expect("read");
+        }
+        AdminAddress::Unix(path) => {
+            let mut stream = UnixStream::connect(path).expect("connected");
+            stream.write_all(request.as_bytes()).expect("sent");
+            stream.read_to_string(&mut answer).expect("read");
+        }
+    }
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status line");
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, body.to_owned())
+}
+
+fn request(listener: &AdminListener, method: &str, target: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    ask(listener, &(head + body))
+}
+
+#[test]
+fn metrics_are_whole_and_well_formed() {
+    let (listener, control) = start(Scripted::default());
+    control.metrics.requests.add(41);
+    let (status, page) = request(&listener, "GET", "/metrics", "");
+    assert_eq!(status, 200);
+    for line in [
+        "shoal_requests_total 41",
+        "shoal_responses_total{result=\"memory_hit\"} 0",
+        "shoal_store_bytes_max 700",
+        "shoal_ready 1",
+        "shoal_build_info{version=\"1.2.3\"} 1",
+        "shoal_upstream_healthy{url=\"http://a\\\"b\"} 1",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+    }
+    let mut types = std::collections::HashSet::new();
+    for line in page.lines() {
+        match line.strip_prefix("# TYPE ") {
+            Some(rest) => {
+                let name = rest.split(' ').next().expect("a name");
+                assert!(types.insert(name.to_owned()), "{name} stands in two places");
+            }
+            None if line.starts_with('#') => {}
+            None => {
+                let name = line.split(['{', ' ']).next().expect("a name");
+                assert!(types.contains(name), "{name} has no type");
+                let value = line.rsplit(' ').next().expect("a value");
+                assert!(value.parse::<f64>().is_ok(), "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn status_is_json_that_reads_back() {
+    let (listener, control) = start(Scripted::default());
+    let (status, body) = request(&listener, "GET", "/status", "");
+    assert_eq!(status, 200);
+    assert_eq!(serde_json::from_str::<Status>(&body).expect("a status"), control.status());
+    assert_eq!(request(&listener, "HEAD", "/status", ""), (200, String::new()));
+}
+
+#[test]
+fn health_follows_readiness() {
+    let (listener, _) = start(Scripted::default());
+    assert_eq!(request(&listener, "GET", "/healthz", ""), (200, "ready\n".into()));
+    assert_eq!(request(&listener, "GET", "/version", ""), (200, "shoal 1.2.3\n".into()));
+    let (listener, _) = start(Scripted { draining: true, ..Scripted::default() });
+    assert_eq!(request(&listener, "GET", "/healthz", ""), (503, "draining\n".into()));
+}
+
+#[test]
+fn purges_reach_the_node_and_report() {
+    let (listener, control) = start(Scripted::default());
+    for (target, body, status, answer) in [
+        ("/purge?tag=a", "", 200, r#"{"purged":{"responses":2}}"#),
+        ("/purge", r#"{"url":"http://a/"}"#, 200, r#"{"purged":{"responses":2}}"#),
+        ("/purge?url=a", "", 400, r#"{"error":"not a URL"}"#),
+        ("/purge?all", "", 500, r#"{"error":"the disk is out of service"}"#),
+        ("/purge?host=a", "", 500, "the call failed; see the error log"),
+    ] {
+        assert_eq!(request(&listener, "POST", target, body), (status, format!("{answer}\n")), "{target}");
+    }
+    assert_eq!(control.purged.lock().len(), 5);
+    assert_eq!(request(&listener, "POST", "/purge", "").0, 400);
+    assert_eq!(control.purged.lock().len(), 5, "nothing named, nothing purged");
+}
+
+#[test]
+fn reload_reports_mistakes() {
+    let (listener, _) = start(Scripted::default());
+    assert_eq!(request(&listener, "POST", "/reload", "").0, 200);
+    let (listener, _) = start(Scripted { draining: true, ..Scripted::default() });
+    let (status, body) = request(&listener, "POST", "/reload", "");
+    assert_eq!((status, body.contains("shoal.toml:1:1")), (422, true));
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let (listener, control) = start(Scripted::default());
+    let (status, body) = request(&listener, "GET", "/", "");
+    assert_eq!((status, body.contains("/metrics")), (404, true));
+    assert_eq!(request(&listener, "GET", "/purge?all", "").0, 405);
+    assert_eq!(request(&listener, "DELETE", "/status", "").0, 405);
+    assert_eq!(
+        ask(&listener, "GET /status HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").0,
+        403
+    );
+    assert_eq!(request(&listener, "POST", "/purge", &"x".repeat(70_000)).0, 413);
+    assert!(control.purged.lock().is_empty());
+}
+
+#[test]
+fn a_unix_socket_serves_and_goes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("admin.sock");
+    let address = AdminAddress::Unix(path.clone());
+    let abandoned = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+    assert!(AdminListener::start(&address, Arc::new(Scripted::default())).is_err(), "somebody listens there");
+    drop(abandoned);
+    let listener = AdminListener::start(&address, Arc::new(Scripted::default())).expect("taken over");
+    assert_eq!(request(&listener, "GET", "/healthz", "").0, 200);
+    drop(listener);
+    assert!(!path.exists());
+}
