@@ -92,21 +92,33 @@ fn fuzz_one(root: &Path, folder: &Path, name: &str, seconds: u32) -> Result<(), 
     for folder in [&corpus, &artifacts] {
         std::fs::create_dir_all(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
     }
-    println!("\n==> fuzz {name} for {seconds} s");
-    let status = Command::new(folder.join(TARGET).join("fuzz").join(name))
+    let output = Command::new(folder.join(TARGET).join("fuzz").join(name))
         .arg(&corpus)
         .arg(root.join("fuzz/seeds").join(name))
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        .args(["-print_final_stats=1", "-timeout=10", "-rss_limit_mb=2048", "-verbosity=0"])
-        .status()
+        .args(["-print_final_stats=1", "-timeout=10", "-rss_limit_mb=2048"])
+        .output()
         .map_err(|why| format!("fuzz: cannot run {name}: {why}"))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!(
-            "fuzz: {name} failed; the input is in fuzz/artifacts/{name}. Put it into fuzz/seeds/{name}, where `cargo test -p shoal-fuzz` replays it, and mend the code"
-        )),
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        println!(
+            "{name:<16} {:>10} inputs in {seconds} s, coverage {}",
+            after(&said, "stat::number_of_executed_units:"),
+            after(&said, " cov:")
+        );
+        return Ok(());
     }
+    eprintln!("{said}");
+    Err(format!(
+        "fuzz: {name} failed; the input is in fuzz/artifacts/{name}. Put it into fuzz/seeds/{name}, where \
+         `cargo test -p shoal-fuzz` replays it, and mend the code"
+    ))
+}
+
+/// The word after the last `mark` in what libFuzzer said.
+fn after<'a>(said: &'a str, mark: &str) -> &'a str {
+    said.rsplit_once(mark).and_then(|(_, rest)| rest.split_whitespace().next()).unwrap_or("unknown")
 }
 
 #[cfg(test)]
@@ -120,5 +132,13 @@ mod tests {
         assert_eq!(read(&["head"]), Ok((SECONDS, vec!["head"])));
         assert!(read(&["--seconds", "long"]).is_err());
         assert!(read(&["--hours"]).is_err());
+    }
+
+    #[test]
+    fn the_last_figure_is_read() {
+        let said = "#1 NEW cov: 10 ft: 3\n#2 DONE cov: 25 ft: 9\nstat::number_of_executed_units: 300\n";
+        assert_eq!(after(said, " cov:"), "25");
+        assert_eq!(after(said, "stat::number_of_executed_units:"), "300");
+        assert_eq!(after(said, "absent"), "unknown");
     }
 }

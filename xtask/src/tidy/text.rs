@@ -101,16 +101,12 @@ fn has_absolute_path(line: &str, folder: &str) -> bool {
     })
 }
 
-/// The IPv4 addresses written in a line; numbers of sections (`section 6.2.2.1`) are none.
+/// The IPv4 addresses written in a line. In a comment, four small numbers are a section of an RFC (`5.2.2.3`).
 fn ipv4_addresses(line: &str) -> impl Iterator<Item = Ipv4Addr> {
-    let parts = line.split(|c: char| !(c.is_alphanumeric() || "._-+§".contains(c)));
-    let words: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-    let numbers_section = |at: &usize| {
-        at.checked_sub(1)
-            .is_some_and(|before| ["section", "Section", "sections", "§"].contains(&words[before]))
-    };
-    let places = (0..words.len()).filter(|at| !numbers_section(at)).collect::<Vec<usize>>();
-    places.into_iter().filter_map(move |at| words[at].trim_matches('.').parse().ok())
+    let parts = line.split(|c: char| !(c.is_alphanumeric() || "._-+".contains(c)));
+    let in_comment = ["//", "#", "|", "*"].iter().any(|mark| line.trim_start().starts_with(mark));
+    let is_section = move |address: &Ipv4Addr| in_comment && address.octets().iter().all(|octet| *octet < 32);
+    parts.filter_map(|part| part.trim_matches('.').parse().ok()).filter(move |address| !is_section(address))
 }
 
 /// Whether an address belongs to nobody on the Internet: loopback, private, documentation and the like.
@@ -191,7 +187,7 @@ mod tests {
             "/homework /rooted /tmpfs /root.crt",
             "127.0.0.1 0.0.0.0 10.1.2.3 172.16.0.1 192.168.0.9 169.254.1.1 192.0.2.7 198.51.100.3 203.0.113.200",
             "version 1.2.3 and 1.2.3.4-rc1 and 300.1.1.1",
-            "RFC 3986 section 6.2.2.1, § 6.2.2.2 and §6.2.2.3",
+            "// RFC 3986 section 6.2.2.1, § 6.2.2.2 and (RFC 9110, 15.3.7.3).",
             "the crates and io of it",
         ] {
             assert_eq!(rules("a.md", line), Vec::<&str>::new(), "{line}");

@@ -1,0 +1,155 @@
+//! HTTP/1 framing and the PROXY protocol.
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use shoal_wire::proxy_protocol::{self, Header};
+use shoal_wire::{BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Malformed, Parsed, Refusal, chunk};
+
+/// A request head is taken or not, and means the same, however it is cut into reads; it keeps its limits, and
+/// holds no byte by which another recipient could see other lines in it. A refusal may come sooner or later.
+pub fn request_head(data: &[u8]) {
+    let whole = head(data, data.len()).and_then(Result::ok);
+    for piece in [1, 7] {
+        let pieced = head(data, piece).and_then(Result::ok);
+        assert_eq!(pieced, whole, "read in pieces of {piece}");
+    }
+    let Some(head) = whole else { return };
+    let bytes = &data[..head.head_bytes];
+    assert!(head.head_bytes <= LIMITS.head_bytes_max);
+    assert!(head.fields.len() <= LIMITS.fields_max);
+    assert!(head.target.len() <= LIMITS.target_bytes_max);
+    assert!(!bytes.contains(&0), "a NUL was taken");
+    for at in 0..bytes.len() {
+        let paired = match bytes[at] {
+            b'\r' => bytes.get(at + 1) == Some(&b'\n'),
+            b'\n' => at > 0 && bytes[at - 1] == b'\r',
+            _ => true,
+        };
+        assert!(paired, "a bare CR or LF was taken at {at}");
+    }
+    check_framing(&head);
+}
+
+/// RFC 9112 section 6.3: both Transfer-Encoding and Content-Length, or lengths that differ, are never taken.
+fn check_framing(head: &Head) {
+    let coded = head.fields.contains_key("transfer-encoding");
+    let lengths: Vec<_> = head.fields.get_all("content-length").iter().collect();
+    assert!(!(coded && !lengths.is_empty()), "Transfer-Encoding with Content-Length");
+    match head.body {
+        BodyFraming::Chunked => assert!(coded, "chunked without Transfer-Encoding"),
+        BodyFraming::Length(length) => {
+            let texts: Vec<&str> = lengths.iter().filter_map(|value| value.to_str().ok()).collect();
+            assert!(texts.iter().all(|text| text.trim().parse() == Ok(length)), "{texts:?} is not {length}");
+        }
+        BodyFraming::None => assert!(!coded, "Transfer-Encoding without a body"),
+    }
+}
+
+/// What stands in a head that was taken.
+#[derive(Debug, PartialEq)]
+struct Head {
+    method: http::Method,
+    target: String,
+    version: http::Version,
+    fields: HeaderMap,
+    body: BodyFraming,
+    flags: [bool; 4],
+    head_bytes: usize,
+}
+
+/// The first head in `data`, which arrives in pieces of `piece` bytes; `None` when it is not whole.
+fn head(data: &[u8], piece: usize) -> Option<Result<Head, Refusal>> {
+    let mut parser = HeadParser::new();
+    let mut buffer = BytesMut::new();
+    for piece in data.chunks(piece.max(1)) {
+        buffer.extend_from_slice(piece);
+        match parser.parse(&mut buffer, &LIMITS) {
+            Parsed::Incomplete => {}
+            Parsed::Refused(refusal) => return Some(Err(refusal)),
+            Parsed::Head(head) => {
+                return Some(Ok(Head {
+                    method: head.parts.method,
+                    target: head.parts.uri.to_string(),
+                    version: head.parts.version,
+                    fields: head.parts.headers,
+                    body: head.body,
+                    flags: [head.keep_alive, head.expects_continue, head.accepts_trailers, head.upgrade],
+                    head_bytes: head.head_bytes,
+                }));
+            }
+        }
+    }
+    None
+}
+
+const LIMITS: Limits = Limits { head_bytes_max: 8192, fields_max: 64, target_bytes_max: 2048 };
+
+/// A chunked body means the same however it is cut into reads, and what was decoded reads back from what we
+/// would send for it.
+pub fn chunked(data: &[u8]) {
+    let whole = body(data, data.len());
+    for piece in [1, 5] {
+        assert_eq!(body(data, piece), whole, "read in pieces of {piece}");
+    }
+    let Ok(Body { content, end: Some((trailers, _)) }) = whole else { return };
+    let mut sent = Vec::new();
+    for part in content.chunks(1000) {
+        chunk::size_line(&mut sent, part.len());
+        sent.extend_from_slice(part);
+        sent.extend_from_slice(b"\r\n");
+    }
+    chunk::last(&mut sent, trailers.as_ref());
+    let again = body(&sent, sent.len()).expect("what we send is well formed");
+    assert_eq!(again, Body { content, end: Some((trailers, 0)) });
+}
+
+/// A body as far as it has come.
+#[derive(Debug, PartialEq)]
+struct Body {
+    content: Vec<u8>,
+    /// At the end: the trailers, and how many bytes follow the body.
+    end: Option<(Option<HeaderMap>, usize)>,
+}
+
+fn body(data: &[u8], piece: usize) -> Result<Body, Malformed> {
+    let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
+    let mut buffer = BytesMut::new();
+    let mut body = Body { content: Vec::new(), end: None };
+    let mut arrived = 0;
+    for piece in data.chunks(piece.max(1)) {
+        arrived += piece.len();
+        buffer.extend_from_slice(piece);
+        loop {
+            match decoder.decode(&mut buffer)? {
+                Decoded::NeedMore => break,
+                Decoded::Data(more) => {
+                    assert!(!more.is_empty(), "a piece of data is never empty");
+                    body.content.extend_from_slice(&more);
+                }
+                Decoded::End(trailers) => {
+                    assert!(decoder.is_ended());
+                    body.end = Some((trailers, data.len() - arrived + buffer.len()));
+                    return Ok(body);
+                }
+            }
+        }
+    }
+    Ok(body)
+}
+
+/// A PROXY header has one length: nothing shorter is whole, and what follows changes nothing.
+pub fn proxy_protocol(data: &[u8]) {
+    let whole = proxy_protocol::parse(data);
+    let Header::Complete { length, .. } = whole else { return };
+    assert!(length <= data.len().min(proxy_protocol::HEADER_BYTES_MAX));
+    assert_eq!(proxy_protocol::parse(&data[..length]), whole);
+    for shorter in 0..length {
+        assert_eq!(
+            proxy_protocol::parse(&data[..shorter]),
+            Header::Incomplete,
+            "{shorter} of {length} bytes"
+        );
+    }
+    let followed: Bytes = [&data[..length], b"\r\nGET / HTTP/1.1\r\n\r\n"].concat().into();
+    assert_eq!(proxy_protocol::parse(&followed), whole);
+}
