@@ -15,6 +15,7 @@
 pub mod address;
 pub mod certificates;
 pub mod client;
+pub mod disk;
 pub mod fields;
 pub mod h2;
 pub mod members;

@@ -29,8 +29,7 @@ impl Shoal {
 
     /// The address of the listener that the setup calls `name`.
     pub fn address(&self, name: &str) -> SocketAddr {
-        let listener = self.setup.listeners.iter().find(|(given, _)| given == name);
-        listener.unwrap_or_else(|| panic!("no listener is called {name}")).1
+        self.setup.address(name)
     }
 
     /// The admin listener's address.
@@ -162,6 +161,15 @@ impl Shoal {
         self.child = spawn(&self.setup, self.starts);
         self.starts += 1;
         self.wait_until_ready();
+    }
+
+    /// Starts it again and ends it after `delay`, wherever it stands then.
+    pub fn kill_during_start(&mut self, delay: Duration) {
+        self.kill();
+        self.child = spawn(&self.setup, self.starts);
+        self.starts += 1;
+        std::thread::sleep(delay);
+        self.kill();
     }
 
     /// Writes the settings file anew after `change`; takes effect on reload or restart.

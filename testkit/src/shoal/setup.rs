@@ -84,6 +84,17 @@ impl Setup {
         self
     }
 
+    /// The address that the listener called `name` will have.
+    pub fn address(&self, name: &str) -> SocketAddr {
+        let listener = self.listeners.iter().find(|(given, _)| given == name);
+        listener.unwrap_or_else(|| panic!("no listener is called {name}")).1
+    }
+
+    /// The admin listener's address.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
     /// Adds a variable to the environment of the process.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));

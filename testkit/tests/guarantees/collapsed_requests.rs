@@ -1,0 +1,278 @@
+//! Collapsed requests: concurrent misses for one key share one fetch, and share it well.
+
+use shoal_testkit::origin::{After, Framing, Step};
+use shoal_testkit::seeded::body;
+use shoal_testkit::wait;
+use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Response, Setup, Shoal};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Sends a request on each of `count` connections and waits until Shoal has them all.
+fn crowd(shoal: &Shoal, count: usize, request: impl Fn(usize) -> Request) -> Vec<Connection> {
+    let before = shoal.metric("shoal_requests_total", "");
+    let ask = |number| {
+        let mut client = shoal.connect();
+        client.send(request(number).to_bytes("site.test"));
+        client
+    };
+    let clients: Vec<_> = (0..count).map(ask).collect();
+    wait::until("every request has arrived", || {
+        shoal.metric("shoal_requests_total", "") >= before + count as u64
+    });
+    clients
+}
+
+/// Reads every answer, each on a thread of its own.
+fn answers(clients: Vec<Connection>) -> Vec<Response> {
+    let threads: Vec<_> =
+        clients.into_iter().map(|mut client| std::thread::spawn(move || client.response("GET"))).collect();
+    threads.into_iter().map(|thread| thread.join().expect("every client is answered")).collect()
+}
+
+#[test]
+fn concurrent_misses_make_one_fetch() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    origin.on("/a", Answer::fresh(body("/a", 50_000), 60).held_by(&gate));
+    let shoal = Setup::to(&origin).start();
+    let clients = crowd(&shoal, 20, |_| Request::get("/a"));
+    gate.open();
+    let answers = answers(clients);
+    answers.iter().for_each(|answer| {
+        answer.expect_body(body("/a", 50_000));
+    });
+    assert_eq!(origin.count("/a"), 1);
+    let collapsed = answers.iter().filter(|answer| answer.cache().is("collapsed")).count();
+    assert_eq!(collapsed, 19, "RFC 9211 section 2.6: collapsed with another request");
+    shoal.expect_responses("miss", 1);
+    shoal.expect_responses("collapsed", 19);
+}
+
+#[test]
+fn waiting_clients_are_sent_the_body_as_it_arrives() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    let (first, second) = (body("first", 100_000), body("second", 50_000));
+    origin.on("/a", Answer::fresh(first.clone(), 60).wait_for(&gate).piece(second.clone()));
+    let shoal = Setup::to(&origin).start();
+    let mut clients = crowd(&shoal, 3, |_| Request::get("/a"));
+    for client in &mut clients {
+        assert_eq!(client.head().map(|head| head.status), Ok(200));
+        assert_eq!(client.exactly(first.len()), Ok(first.clone()), "before the origin has sent the rest");
+    }
+    let mut late = crowd(&shoal, 1, |_| Request::get("/a")).remove(0);
+    assert_eq!(late.head().map(|head| head.status), Ok(200));
+    assert_eq!(late.exactly(first.len()), Ok(first), "one that comes later starts at the beginning");
+    gate.open();
+    for client in clients.iter_mut().chain([&mut late]) {
+        assert_eq!(client.exactly(second.len()), Ok(second.clone()));
+    }
+    assert_eq!(origin.count("/a"), 1);
+}
+
+#[test]
+fn a_client_that_reads_slowly_holds_nobody_up() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    let large = body("/large", 12_000_000);
+    origin.on("/large", Answer::fresh(large.clone(), 60).held_by(&gate));
+    let shoal = Setup::to(&origin).start();
+    let mut clients = crowd(&shoal, 4, |_| Request::get("/large"));
+    let mut slow = clients.remove(0);
+    gate.open();
+    let start = Instant::now();
+    answers(clients).iter().for_each(|answer| {
+        answer.expect_body(&large);
+    });
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    slow.response("GET").expect_body(&large);
+    assert_eq!(origin.count("/large"), 1);
+}
+
+#[test]
+fn a_client_that_leaves_disturbs_nobody() {
+    for leaving in [0, 2] {
+        let origin = Origin::start();
+        let gate = Gate::new();
+        let (first, second) = (body("first", 100_000), body("second", 100_000));
+        origin.on("/a", Answer::fresh(first.clone(), 60).wait_for(&gate).piece(second.clone()));
+        let shoal = Setup::to(&origin).start();
+        let mut clients = crowd(&shoal, 1, |_| Request::get("/a"));
+        origin.wait_for("/a", 1);
+        clients.extend(crowd(&shoal, 3, |_| Request::get("/a")));
+        let mut leaver = clients.remove(leaving);
+        assert_eq!(leaver.head().map(|head| head.status), Ok(200));
+        leaver.reset();
+        std::thread::sleep(Duration::from_millis(100));
+        gate.open();
+        for answer in answers(clients) {
+            answer.expect_body([first.clone(), second.clone()].concat());
+        }
+        assert_eq!(origin.count("/a"), 1, "client {leaving} left");
+        shoal.get("/a").expect_hit();
+    }
+}
+
+#[test]
+fn a_first_client_that_leaves_before_the_head_disturbs_nobody() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    origin.on("/a", Answer::fresh("body", 60).held_by(&gate));
+    let shoal = Setup::to(&origin).start();
+    let first = crowd(&shoal, 1, |_| Request::get("/a"));
+    origin.wait_for("/a", 1);
+    let others = crowd(&shoal, 3, |_| Request::get("/a"));
+    first.into_iter().for_each(Connection::reset);
+    std::thread::sleep(Duration::from_millis(100));
+    gate.open();
+    for answer in answers(others) {
+        answer.expect_body("body");
+    }
+    assert_eq!(origin.count("/a"), 1);
+}
+
+#[test]
+fn an_uncacheable_fetch_ends_when_its_client_leaves() {
+    let origin = Origin::start();
+    let mut endless = Answer::new(200).field("Cache-Control", "no-store").framed(Framing::Chunked);
+    for _ in 0..2_000 {
+        endless = endless.piece(vec![b'x'; 10_000]).pause(Duration::from_millis(10));
+    }
+    origin.on("/endless", endless);
+    let shoal = Setup::to(&origin).start();
+    let mut client = shoal.connect();
+    client.send(Request::get("/endless").to_bytes("site.test"));
+    assert_eq!(client.head().map(|head| head.status), Ok(200));
+    client.reset();
+    origin.wait_for_aborts(1);
+}
+
+#[test]
+fn an_uncacheable_response_releases_everyone_at_once() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    let served = AtomicUsize::new(0);
+    let first = gate.clone();
+    origin.on_request("/private", move |_| {
+        let number = served.fetch_add(1, Ordering::SeqCst);
+        let answer = Answer::ok(format!("for client {number}")).field("Cache-Control", "private");
+        if number == 0 { answer.held_by(&first) } else { answer.delay(Duration::from_millis(400)) }
+    });
+    let shoal = Setup::to(&origin).start();
+    let clients = crowd(&shoal, 10, |_| Request::get("/private"));
+    let start = Instant::now();
+    gate.open();
+    let mut bodies: Vec<_> = answers(clients).iter().map(|answer| answer.expect_status(200).text()).collect();
+    assert!(start.elapsed() < Duration::from_secs(2), "one after the other: {:?}", start.elapsed());
+    bodies.sort();
+    bodies.dedup();
+    assert_eq!(bodies.len(), 10, "nobody gets another's private response");
+    assert_eq!(origin.count("/private"), 10);
+}
+
+#[test]
+fn a_failed_fetch_leaves_nobody_waiting() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    origin.on_each("/a", [Answer::raw("").held_by(&gate).then(After::Reset), Answer::fresh("body", 60)]);
+    let shoal = Setup::to(&origin).start();
+    let clients = crowd(&shoal, 8, |_| Request::get("/a"));
+    gate.open();
+    let start = Instant::now();
+    for answer in answers(clients) {
+        assert!(matches!(answer.status, 200 | 502), "{}", answer.status);
+    }
+    assert!(start.elapsed() < Duration::from_secs(3));
+    shoal.get("/a").expect_body("body");
+}
+
+#[test]
+fn a_body_that_fails_half_way_is_cut_for_everyone_and_not_stored() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    let cut = Answer::fresh("half", 60)
+        .framed(Framing::Claimed(8))
+        .step(Step::Await(gate.clone()))
+        .then(After::Reset);
+    origin.on_each("/a", [cut, Answer::fresh("complete", 60)]);
+    let shoal = Setup::to(&origin).start();
+    let clients = crowd(&shoal, 4, |_| Request::get("/a"));
+    std::thread::sleep(Duration::from_millis(100));
+    gate.open();
+    for answer in answers(clients) {
+        assert!(!answer.complete() || answer.status == 502 || answer.body == b"complete", "{answer:?}");
+    }
+    shoal.get("/a").expect_body("complete");
+}
+
+#[test]
+fn variants_do_not_share_a_fetch() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    let held = gate.clone();
+    origin.on_request("/v", move |request| {
+        let language = request.fields.joined("accept-language");
+        Answer::fresh(language, 60).field("Vary", "Accept-Language").held_by(&held)
+    });
+    let shoal = Setup::to(&origin).start();
+    let language = |number| ["en", "fr", "de"][number % 3];
+    let clients = crowd(&shoal, 9, |number| Request::get("/v").field("Accept-Language", language(number)));
+    gate.open();
+    for (number, answer) in answers(clients).iter().enumerate() {
+        answer.expect_body(language(number));
+    }
+}
+
+/// RFC 9111 section 3.5: "A shared cache MUST NOT use a cached response to a request with an Authorization
+/// header field to satisfy any subsequent request unless the response contains a Cache-Control field with
+/// a response directive that allows it".
+#[test]
+fn authorized_requests_share_only_what_may_be_shared() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    let held = gate.clone();
+    origin.on_request("/mine", move |request| {
+        Answer::fresh(request.fields.joined("authorization"), 60).held_by(&held)
+    });
+    let shoal = Setup::to(&origin).start();
+    let clients =
+        crowd(&shoal, 4, |number| Request::get("/mine").field("Authorization", &format!("Bearer {number}")));
+    gate.open();
+    for (number, answer) in answers(clients).iter().enumerate() {
+        answer.expect_body(format!("Bearer {number}"));
+    }
+    assert_eq!(origin.count("/mine"), 4);
+}
+
+#[test]
+fn concurrent_requests_for_a_stale_response_make_one_validation() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    let stored = Answer::fresh("body", 10).field("Age", "100").field("ETag", "\"a\"");
+    let validated =
+        Answer::new(304).field("Cache-Control", "max-age=60").field("ETag", "\"a\"").held_by(&gate);
+    origin.on_each("/a", [stored, validated]);
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("body");
+    let clients = crowd(&shoal, 8, |_| Request::get("/a"));
+    gate.open();
+    for answer in answers(clients) {
+        answer.expect_body("body");
+    }
+    assert_eq!(origin.count("/a"), 2);
+    assert_eq!(origin.last("/a").fields.first("if-none-match"), Some("\"a\""));
+}
+
+#[test]
+fn collapsing_can_be_turned_off() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    origin.on("/a", Answer::fresh("body", 60).held_by(&gate));
+    let shoal = Setup::to(&origin).set("cache.collapse", false).start();
+    let clients = crowd(&shoal, 5, |_| Request::get("/a"));
+    origin.wait_for("/a", 5);
+    gate.open();
+    for answer in answers(clients) {
+        answer.expect_body("body");
+    }
+}

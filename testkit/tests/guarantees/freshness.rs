@@ -1,0 +1,195 @@
+//! Freshness as a shared cache sees it, end to end (RFC 9111): the main rules, each with the origin's counter.
+//! The public conformance suite goes into the details.
+
+use shoal_testkit::{Answer, Origin, Request, Setup};
+use std::time::{Duration, SystemTime};
+
+/// Whether a second request for a response with these fields is answered without the origin.
+fn reused(fields: &[(&str, &str)], request: &[(&str, &str)]) -> bool {
+    let origin = Origin::start();
+    let answer = fields.iter().fold(Answer::ok("body"), |answer, (name, value)| answer.field(name, value));
+    origin.on("/a", answer);
+    let shoal = Setup::to(&origin).start();
+    let request =
+        request.iter().fold(Request::get("/a"), |request, (name, value)| request.field(name, value));
+    shoal.ask(&request).expect_body("body");
+    shoal.ask(&request).expect_body("body");
+    origin.count("/a") == 1
+}
+
+#[test]
+fn explicit_freshness_is_heeded_and_the_shared_ones_go_first() {
+    let cases: [(&[(&str, &str)], bool); 12] = [
+        (&[("Cache-Control", "max-age=60")], true),
+        (&[("Cache-Control", "max-age=0")], false),
+        (&[("Cache-Control", "max-age=0, s-maxage=60")], true),
+        (&[("Cache-Control", "max-age=60, s-maxage=0")], false),
+        (&[("Cache-Control", "max-age=60"), ("CDN-Cache-Control", "max-age=0")], false),
+        (&[("Cache-Control", "no-store"), ("CDN-Cache-Control", "max-age=60")], true),
+        (&[("Cache-Control", "private, max-age=60")], false),
+        (&[("Cache-Control", "no-store, max-age=60")], false),
+        (&[("Cache-Control", "no-cache, max-age=60")], false),
+        (&[("Cache-Control", "max-age=60"), ("Age", "59")], true),
+        (&[("Cache-Control", "max-age=60"), ("Age", "61")], false),
+        (&[], false),
+    ];
+    for (fields, expected) in cases {
+        assert_eq!(reused(fields, &[]), expected, "{fields:?}");
+    }
+}
+
+#[test]
+fn dates_give_explicit_and_heuristic_freshness() {
+    let ago = |seconds| httpdate::fmt_http_date(SystemTime::now() - Duration::from_secs(seconds));
+    let ahead = |seconds| httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds));
+    assert!(reused(&[("Expires", &ahead(60))], &[]));
+    assert!(!reused(&[("Expires", &ago(60))], &[]));
+    assert!(!reused(&[("Expires", "0")], &[]), "invalid dates are in the past (RFC 9111 section 5.3)");
+    assert!(reused(&[("Last-Modified", &ago(86_400))], &[]), "a tenth of a day");
+    assert!(!reused(&[("Last-Modified", &ago(1))], &[]));
+}
+
+/// RFC 9111 section 3.5.
+#[test]
+fn authorized_responses_need_leave_to_be_shared() {
+    let authorized: &[(&str, &str)] = &[("Authorization", "Bearer x")];
+    for (directives, expected) in [
+        ("max-age=60", false),
+        ("max-age=60, public", true),
+        ("s-maxage=60", true),
+        ("max-age=60, must-revalidate", true),
+        ("max-age=60, private", false),
+    ] {
+        assert_eq!(reused(&[("Cache-Control", directives)], authorized), expected, "{directives}");
+    }
+}
+
+#[test]
+fn request_directives_are_heeded() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 60).field("Age", "20").field("ETag", "\"a\""));
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("body");
+    for (directive, hit) in [
+        ("max-age=100", true),
+        ("max-age=5", false),
+        ("min-fresh=10", true),
+        ("min-fresh=100", false),
+        ("no-cache", false),
+    ] {
+        let answer = shoal.ask(&Request::get("/a").field("Cache-Control", directive));
+        assert_eq!(answer.hit(), hit, "{directive}");
+        if !hit {
+            answer.expect_forwarded("request");
+        }
+    }
+    shoal.ask(&Request::get("/a").field("Cache-Control", "only-if-cached")).expect_body("body");
+    let unknown = shoal.ask(&Request::get("/unknown").field("Cache-Control", "only-if-cached"));
+    unknown.expect_status(504);
+    assert_eq!(origin.count("/unknown"), 0, "RFC 9111 section 5.2.1.7");
+}
+
+#[test]
+fn age_is_told_and_grows() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 60).field("Age", "7"));
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("body");
+    std::thread::sleep(Duration::from_millis(1100));
+    let answer = shoal.get("/a");
+    answer.expect_hit();
+    let age = answer.number("age").unwrap_or_default();
+    assert!((8..=10).contains(&age), "{age}");
+    let ttl = answer.cache().number("ttl").unwrap_or_default();
+    assert!((50..=52).contains(&ttl), "{ttl}");
+}
+
+/// RFC 9111 section 4.3.2: conditional requests of clients are answered from the stored response.
+#[test]
+fn conditional_requests_are_answered_from_the_cache() {
+    let origin = Origin::start();
+    let modified = "Sat, 29 Oct 1994 19:43:31 GMT";
+    origin.on("/a", Answer::fresh("body", 60).field("ETag", "\"a\"").field("Last-Modified", modified));
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("body");
+    for (field, value, status) in [
+        ("If-None-Match", "\"a\"", 304),
+        ("If-None-Match", "\"x\", W/\"a\"", 304),
+        ("If-None-Match", "*", 304),
+        ("If-None-Match", "\"x\"", 200),
+        ("If-Modified-Since", modified, 304),
+        ("If-Modified-Since", "Sat, 29 Oct 1994 19:43:30 GMT", 200),
+    ] {
+        let answer = shoal.ask(&Request::get("/a").field(field, value));
+        answer.expect_status(status).expect_hit();
+        assert_eq!(answer.field("etag"), Some("\"a\""), "{field}: {value}");
+    }
+    assert_eq!(origin.count("/a"), 1);
+}
+
+#[test]
+fn a_validation_renews_what_is_stored() {
+    let origin = Origin::start();
+    let old = Answer::fresh("body", 10).field("Age", "20").field("ETag", "\"a\"").field("X-Note", "old");
+    let renewed =
+        Answer::new(304).field("Cache-Control", "max-age=60").field("ETag", "\"a\"").field("X-Note", "new");
+    origin.on_each("/a", [old, renewed]);
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("body");
+    let validated = shoal.get("/a");
+    validated.expect_body("body").expect_forwarded("stale");
+    assert_eq!(validated.cache().number("fwd-status"), Some(304));
+    assert_eq!(origin.last("/a").fields.first("if-none-match"), Some("\"a\""));
+    let hit = shoal.get("/a");
+    hit.expect_body("body").expect_hit();
+    assert_eq!(hit.field("x-note"), Some("new"), "RFC 9111 section 3.2");
+    assert_eq!(origin.count("/a"), 2);
+    shoal.expect_responses("refresh_unmodified", 1);
+}
+
+#[test]
+fn a_head_request_is_answered_from_a_stored_get() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("12345", 60));
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("12345");
+    let head = shoal.ask(&Request::new("HEAD", "/a"));
+    head.expect_status(200).expect_hit();
+    assert_eq!((head.number("content-length"), head.body.len()), (Some(5), 0));
+    assert_eq!(origin.total(), 1);
+}
+
+#[test]
+fn every_final_status_is_stored_with_explicit_freshness() {
+    let origin = Origin::start();
+    let shoal = Setup::to(&origin).start();
+    for status in [
+        200, 203, 204, 299, 300, 301, 302, 307, 308, 400, 404, 405, 410, 414, 418, 451, 499, 500, 501, 503,
+        599,
+    ] {
+        let path = format!("/{status}");
+        origin.on(&path, Answer::new(status).field("Cache-Control", "max-age=60"));
+        assert_eq!(shoal.get(&path).status, status);
+        let again = shoal.get(&path);
+        assert_eq!(again.status, status);
+        assert!(again.hit(), "{status}");
+    }
+}
+
+#[test]
+fn stored_responses_are_kept_across_a_restart() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 60).field("X-Kept", "yes").field("Content-Type", "text/x"));
+    let mut shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("body");
+    shoal_testkit::wait::until("it is on disk", || {
+        shoal.status()["store"]["space"]["objects"].as_u64() >= Some(1)
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    shoal.restart();
+    let answer = shoal.get("/a");
+    answer.expect_body("body").expect_hit();
+    assert_eq!((answer.field("x-kept"), answer.field("content-type")), (Some("yes"), Some("text/x")));
+    assert_eq!(origin.count("/a"), 1);
+    shoal.expect_responses("hit", 1);
+}

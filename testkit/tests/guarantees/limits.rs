@@ -1,0 +1,181 @@
+//! RAM and disk stay below what is configured, in a burst too; connections and queues are bounded.
+
+use shoal_testkit::disk::occupied;
+use shoal_testkit::origin::Framing;
+use shoal_testkit::seeded::body;
+use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Setup, Shoal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Calls `sample` again and again while `work` runs; gives the largest value seen.
+fn highest<T>(sample: impl Fn() -> u64 + Send + 'static, work: impl FnOnce() -> T) -> (u64, T) {
+    let (stop, largest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let sampler = {
+        let (stop, largest) = (stop.clone(), largest.clone());
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                largest.fetch_max(sample(), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            largest.fetch_max(sample(), Ordering::Relaxed);
+        })
+    };
+    let result = work();
+    stop.store(true, Ordering::Relaxed);
+    sampler.join().expect("a sampler does not panic");
+    (largest.load(Ordering::Relaxed), result)
+}
+
+fn resident(shoal: &Shoal) -> impl Fn() -> u64 + Send + 'static {
+    let status = format!("/proc/{}/status", shoal.pid());
+    move || {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
+    }
+}
+
+fn burst(shoal: &Shoal, threads: usize, each: usize, size: usize) {
+    let address = shoal.address("reverse");
+    let workers: Vec<_> = (0..threads)
+        .map(|thread| {
+            std::thread::spawn(move || {
+                let mut client = Connection::open(address);
+                for number in 0..each {
+                    let path = format!("/o/{thread}/{number}");
+                    client.ask(&Request::get(&path), "site.test").expect_body(body(&path, size));
+                }
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|worker| worker.join().expect("every body was right"));
+}
+
+fn bodies(origin: &Origin, size: usize) {
+    origin.on_request("/o/*", move |request| Answer::fresh(body(request.path(), size), 600));
+}
+
+#[test]
+fn the_disk_limit_holds_in_a_burst() {
+    const LIMIT: u64 = 8 << 20;
+    for size in [1_000, 50_000, 700_000] {
+        let origin = Origin::start();
+        bodies(&origin, size);
+        let shoal = Setup::to(&origin).set("store.disk", "8 MiB").set("cache.ram", "4 MiB").start();
+        let store = shoal.store();
+        let each = (24_000_000 / 8 / size).min(300);
+        let (largest, ()) = highest(move || occupied(&store), || burst(&shoal, 8, each, size));
+        assert!(largest <= LIMIT, "{largest} bytes of blocks with objects of {size}");
+        let space = shoal.status()["store"]["space"].clone();
+        assert!(space["bytes"].as_u64().is_some_and(|bytes| bytes <= LIMIT && bytes > LIMIT / 4), "{space}");
+        if size > 1_000 {
+            assert!(shoal.status()["store"]["evictions"].as_u64().is_some_and(|count| count > 0));
+        }
+        assert_eq!(shoal.status()["store"]["corrupt"].as_u64(), Some(0));
+    }
+}
+
+#[test]
+fn the_ram_limit_holds_in_a_burst() {
+    let origin = Origin::start();
+    bodies(&origin, 200_000);
+    let shoal = Setup::to(&origin).set("cache.ram", "8 MiB").set("store.disk", "16 MiB").start();
+    let idle = shoal.resident_bytes();
+    let (largest, ()) = highest(resident(&shoal), || burst(&shoal, 16, 20, 200_000));
+    assert!(largest < idle + (8 << 20) + SLACK, "{largest} bytes resident, {idle} when idle");
+    let ram = shoal.status()["ram"].clone();
+    assert!(ram["bytes"].as_u64().is_some_and(|bytes| bytes <= 8 << 20), "{ram}");
+}
+
+/// Buffers of sockets and connections, and what an allocator keeps: not part of the cache's budget.
+const SLACK: u64 = 24 << 20;
+
+#[test]
+fn bodies_for_slow_clients_do_not_pile_up_in_ram() {
+    let origin = Origin::start();
+    let large = body("large", 12_000_000);
+    let uncached = Answer::ok(large.clone()).field("Cache-Control", "no-store");
+    origin.on("/uncached", uncached).on("/cached", Answer::fresh(large.clone(), 60));
+    let shoal = Setup::to(&origin).set("cache.ram", "8 MiB").start();
+    let idle = shoal.resident_bytes();
+    let (largest, ()) = highest(resident(&shoal), || {
+        let mut clients: Vec<_> = (0..12)
+            .map(|number| {
+                let mut client = shoal.connect();
+                client.send(Request::get(["/uncached", "/cached"][number % 2]).to_bytes("site.test"));
+                client
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(1500));
+        clients.iter_mut().for_each(|client| {
+            client.response("GET").expect_body(&large);
+        });
+    });
+    assert!(largest < idle + (8 << 20) + SLACK, "{largest} bytes resident, {idle} when idle");
+}
+
+#[test]
+fn an_endless_body_is_not_kept() {
+    let origin = Origin::start();
+    let mut endless = Answer::new(200).field("Cache-Control", "max-age=600").framed(Framing::Chunked);
+    for _ in 0..100 {
+        endless = endless.piece(vec![b'x'; 400_000]);
+    }
+    origin.on("/endless", endless);
+    let shoal = Setup::to(&origin).set("cache.ram", "4 MiB").set("store.disk", "8 MiB").start();
+    let store = shoal.store();
+    let (largest, response) = highest(move || occupied(&store), || shoal.get("/endless"));
+    assert_eq!(response.expect_status(200).body.len(), 40_000_000);
+    assert!(largest <= 8 << 20, "{largest}");
+    assert!(!shoal.get("/endless").hit());
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_their_turn() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 60));
+    let shoal = Setup::to(&origin).set("max_connections", 4).start();
+    let mut held: Vec<_> = (0..4).map(|_| shoal.connect()).collect();
+    for client in &mut held {
+        client.ask(&Request::get("/a"), "site.test").expect_body("body");
+    }
+    let mut waiting = shoal.connect();
+    waiting.send(Request::get("/a").to_bytes("site.test"));
+    assert!(waiting.stays_silent(Duration::from_millis(300)), "a fifth connection was served");
+    held.pop();
+    waiting.response("GET").expect_body("body");
+}
+
+#[test]
+fn connections_to_an_origin_are_bounded() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    origin.on("/*", Answer::ok("body").field("Cache-Control", "no-store").held_by(&gate));
+    let shoal = Setup::to(&origin).set("upstream.connections_per_origin", 3).set("workers", 1).start();
+    let mut clients: Vec<_> = (0..10)
+        .map(|number| {
+            let mut client = shoal.connect();
+            client.send(Request::get(&format!("/{number}")).to_bytes("site.test"));
+            client
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(origin.connections() <= 3, "{}", origin.connections());
+    gate.open();
+    for client in &mut clients {
+        client.response("GET").expect_body("body");
+    }
+}
+
+#[test]
+fn a_client_that_never_reads_is_dropped() {
+    let origin = Origin::start();
+    origin.on("/large", Answer::fresh(body("large", 20_000_000), 60));
+    let shoal = Setup::to(&origin).set("client.idle_timeout", "500ms").start();
+    let mut client = shoal.connect();
+    client.send(Request::get("/large").to_bytes("site.test"));
+    let start = Instant::now();
+    shoal_testkit::wait::until("the connection is given up", || shoal.metric("shoal_connections", "") == 0);
+    assert!(start.elapsed() < Duration::from_secs(8));
+}

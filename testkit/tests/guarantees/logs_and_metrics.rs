@@ -1,0 +1,147 @@
+//! Access logs in three formats, the error log, metrics, status.
+
+use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
+use std::collections::HashSet;
+
+/// A hit, a miss, a refusal and a body of known size.
+fn traffic(format: &str) -> (Origin, Shoal, Vec<String>) {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("12345", 60).field("Content-Type", "text/plain"));
+    let shoal = Setup::to(&origin).set("log.format", format).start();
+    let request = Request::get("/a?q=\"x")
+        .field("User-Agent", "tester/1.0 \"quoted\"")
+        .field("Referer", "http://r.test/");
+    shoal.ask(&request).expect_body("12345");
+    shoal.ask(&request).expect_body("12345").expect_hit();
+    shoal.ask(&Request::get("/missing")).expect_status(404);
+    let log = shoal.access_log(3);
+    (origin, shoal, log)
+}
+
+/// Squid's native format: time elapsed client code/status bytes method URL user hierarchy/host type.
+#[test]
+fn the_squid_format_is_what_its_analysers_read() {
+    let (origin, _shoal, log) = traffic("squid");
+    let fields: Vec<Vec<&str>> = log.iter().map(|line| line.split_whitespace().collect()).collect();
+    assert!(fields.iter().all(|fields| fields.len() == 10), "{log:?}");
+    let (miss, hit) = (&fields[0], &fields[1]);
+    assert!(miss[0].parse::<f64>().is_ok_and(|time| time > 1.7e9), "{}", miss[0]);
+    assert!(miss[1].parse::<u64>().is_ok());
+    assert_eq!((miss[2], miss[3], hit[3]), ("127.0.0.1", "TCP_MISS/200", "TCP_MEM_HIT/200"));
+    assert!(miss[4].parse::<u64>().is_ok_and(|bytes| bytes > 5), "head and body: {}", miss[4]);
+    assert_eq!((miss[5], miss[9]), ("GET", "text/plain"));
+    assert!(miss[6].starts_with("http://site.test/a?q="), "{}", miss[6]);
+    assert_eq!((miss[8], hit[8]), (format!("HIER_DIRECT/{}", origin.address().ip()).as_str(), "HIER_NONE/-"));
+}
+
+#[test]
+fn the_combined_format_is_what_web_analysers_read() {
+    let (_origin, _shoal, log) = traffic("combined");
+    assert!(log[0].starts_with("127.0.0.1 - - ["), "{}", log[0]);
+    assert!(log[0].contains("\"GET http://site.test/a?q="), "{}", log[0]);
+    assert!(
+        log[0].contains(" HTTP/1.1\" 200 5 \"http://r.test/\" \"tester/1.0 \\\"quoted\\\"\" \""),
+        "{}",
+        log[0]
+    );
+    assert!(log[1].ends_with('"') && log[1].contains("shoal; hit"), "{}", log[1]);
+}
+
+#[test]
+fn the_json_format_is_an_object_a_line() {
+    let (_origin, _shoal, log) = traffic("json");
+    let lines: Vec<serde_json::Value> = log
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    assert_eq!((lines[0]["status"].as_u64(), lines[0]["body_bytes"].as_u64()), (Some(200), Some(5)));
+    assert_eq!(lines[0]["client"], "127.0.0.1");
+    assert_eq!(lines[0]["user_agent"], "tester/1.0 \"quoted\"");
+    assert!(
+        lines[1]["cache_status"].as_str().is_some_and(|value| value.starts_with("shoal; hit")),
+        "{}",
+        lines[1]
+    );
+    assert_ne!(lines[0]["outcome"], lines[1]["outcome"]);
+    assert_eq!(lines[2]["status"], 404);
+}
+
+#[test]
+fn nothing_that_a_client_sends_breaks_a_log_line() {
+    for format in ["squid", "combined", "json"] {
+        let origin = Origin::start();
+        origin.on("/*", Answer::ok("x"));
+        let shoal = Setup::to(&origin).set("log.format", format).start();
+        let request =
+            Request::get("/%0a%22%5c").field("User-Agent", "a\\\"b\tc").field("Referer", "\u{e9}\"");
+        shoal.ask(&request).expect_status(200);
+        assert_eq!(shoal.access_log(1).len(), 1, "{format}");
+    }
+}
+
+#[test]
+fn metrics_are_prometheus_text() {
+    let (_origin, shoal, _log) = traffic("json");
+    let page = shoal.ask_admin(&Request::get("/metrics"));
+    assert!(page.field("content-type").is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")));
+    let text = page.expect_status(200).text();
+    let (mut typed, mut finished, mut current) = (HashSet::new(), HashSet::new(), String::new());
+    let mut series = HashSet::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a name and a kind");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(typed.insert(name.to_string()), "{name} has two types");
+            finished.insert(std::mem::replace(&mut current, name.into()));
+        } else if !line.starts_with('#') && !line.is_empty() {
+            let (name, value) = line.rsplit_once(' ').expect("a series and a value");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(series.insert(name.to_string()), "{name} stands twice");
+            let family = name.split('{').next().unwrap_or_default();
+            let family = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|end| family.strip_suffix(end).filter(|base| *base == current))
+                .unwrap_or(family);
+            assert_eq!(family, current, "rows of one family stand together under their TYPE: {line}");
+            assert!(!finished.contains(family), "{line}");
+            assert!(family.starts_with("shoal_") || family.starts_with("process_"), "{line}");
+        }
+    }
+    shoal.expect_responses("memory_hit", 1);
+    shoal.expect_responses("miss", 2);
+    shoal.expect_metric("shoal_requests_total", "", 3);
+}
+
+#[test]
+fn status_says_what_it_is_and_holds() {
+    let (_origin, shoal, _log) = traffic("json");
+    let status = shoal.status();
+    assert_eq!((status["name"].as_str(), status["readiness"].as_str()), (Some("shoal"), Some("ready")));
+    assert_eq!(status["ram"]["bytes_max"].as_u64(), Some(16 << 20));
+    assert!(status["ram"]["objects"].as_u64() >= Some(1), "{status}");
+    assert_eq!(status["store"]["architecture"], "squid");
+    assert_eq!(status["addresses"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn the_admin_routes_are_not_on_the_clients_listeners() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::ok("of the site"));
+    let shoal = Setup::to(&origin).start();
+    for path in ["/metrics", "/status", "/healthz"] {
+        shoal.get(path).expect_body("of the site");
+    }
+}
+
+#[test]
+fn the_error_log_can_be_json() {
+    let origin = Origin::start();
+    let shoal = Setup::to(&origin).set("log.json", true).start();
+    shoal.get("/a");
+    let log = shoal.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.starts_with('{')).collect();
+    assert!(!lines.is_empty(), "{log}");
+    for line in lines {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+}

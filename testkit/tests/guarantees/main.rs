@@ -1,0 +1,25 @@
+//! What Shoal guarantees, one file a guarantee: the built binary between raw clients and a scripted origin,
+//! counters expected as well as answers. Where an RFC is the judge, its sentence stands beside the test.
+
+mod bad_configuration;
+mod bad_disks;
+mod bad_origins;
+mod bad_requests;
+mod collapsed_requests;
+mod crashes;
+mod drain_and_reload;
+mod forward_mode;
+mod freshness;
+mod interim_and_upgrade;
+mod invalidation;
+mod limits;
+mod logs_and_metrics;
+mod loops;
+mod messages;
+mod ranges;
+mod reverse_mode;
+mod stale_answers;
+mod status_fields;
+mod tls_and_http2;
+mod upstreams;
+mod vary;
