@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod semantics;
 pub mod settings;
 pub mod wire;
 
@@ -27,4 +28,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "chunked", run: wire::chunked },
     Target { name: "proxy_protocol", run: wire::proxy_protocol },
     Target { name: "settings", run: settings::file },
+    Target { name: "dates", run: semantics::dates },
+    Target { name: "cache_control", run: semantics::cache_control },
+    Target { name: "range", run: semantics::range },
+    Target { name: "vary", run: semantics::vary },
+    Target { name: "storing", run: semantics::storing },
 ];
