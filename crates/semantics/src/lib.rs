@@ -1,1 +1,33 @@
-//! RFC 9111 as values: may it be stored, may it be reused, what must be asked.
+//! RFC 9111 for a shared cache, as values: may it be stored, may it be reused, what must be asked.
+//!
+//! Nothing here does I/O or reads a clock; the time is an argument. A response is judged once, when it is stored
+//! ([`storage::assess`]), and the judgement is a small fixed-size [`storage::Policy`] that is kept beside it, so
+//! that a hit compares integers ([`reuse::decide`]).
+//!
+//! ```text
+//! response ── storage::assess ──► Policy, kept with the object
+//! request  ── directives ───────► RequestDirectives ─┐
+//!                                  Policy, now ──────┴─ reuse::decide ──► Fresh | StaleAllowed | … | Validate
+//!                                                                            validation: ask, compare, freshen
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod date;
+pub mod directives;
+mod entity_tag;
+pub mod fields;
+pub mod groups;
+pub mod invalidation;
+mod lists;
+pub mod range;
+pub mod reuse;
+mod rules;
+pub mod status_fields;
+pub mod storage;
+pub mod targeted;
+pub mod validation;
+pub mod vary;
+
+pub use entity_tag::EntityTag;
+pub use rules::Rules;

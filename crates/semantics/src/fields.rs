@@ -1,0 +1,213 @@
+//! Fields that concern one hop, and the fields in which each hop leaves its name (RFC 9110, section 7.6; RFC 8586).
+
+use crate::lists;
+use http::header::{
+    AGE, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, COOKIE, DATE, EXPIRES, HOST,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRANSFER_ENCODING, UPGRADE, VARY, VIA,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
+
+/// CDN-Loop (RFC 8586).
+pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
+
+/// Takes out what is meant for this hop or this proxy: Connection and the fields that it names, framing, upgrades, and the
+/// proxy's own authentication.
+///
+/// RFC 9110, section 7.6.1: "Intermediaries MUST parse a received Connection header field before a message is forwarded
+/// and, for each connection-option in this field, remove any header or trailer field(s) from the message with the same name
+/// as the connection-option […] Furthermore, intermediaries SHOULD remove or replace fields that are known to require
+/// removal before forwarding, whether or not they appear as a connection-option".
+///
+/// RFC 9111, section 3.1, excepts the same fields from storage, and the proxy fields with them.
+pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
+    let nominated: Vec<HeaderName> = lists::field_members(fields, &CONNECTION)
+        .filter_map(|option| HeaderName::from_bytes(option).ok())
+        .filter(|name| !is_end_to_end(name))
+        .collect();
+    for name in nominated.iter().chain(&HOP_BY_HOP) {
+        fields.remove(name);
+    }
+}
+
+/// Whether the field never passes this hop, whatever Connection says.
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
+    HOP_BY_HOP.contains(name)
+}
+
+/// Whether Connection cannot take the field out.
+///
+/// RFC 9110, section 7.6.1: "A sender MUST NOT send a connection option corresponding to a field that is intended for all
+/// recipients of the content. For example, Cache-Control is never appropriate as a connection option". A peer that does so
+/// anyway would make the next hop see another message than the sender meant: without credentials, without cache rules, or
+/// with its loop marks gone.
+fn is_end_to_end(name: &HeaderName) -> bool {
+    END_TO_END.contains(name)
+        || *name == CDN_LOOP
+        || name.as_str().starts_with("x-forwarded-")
+        || name == "forwarded"
+}
+
+/// Adds this hop to Via (RFC 9110, section 7.6.3): `1.1 shoal`.
+///
+/// A pseudonym that is no token, or a Via that would not fit a field, leaves the fields as they are.
+pub fn append_via(fields: &mut HeaderMap, version: Version, pseudonym: &str) {
+    let version = match version {
+        Version::HTTP_09 => "0.9",
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2",
+        Version::HTTP_3 => "3",
+        _ => "1.1",
+    };
+    append_member(fields, &VIA, &format!("{version} {pseudonym}"));
+}
+
+/// Whether a hop of this name stands in Via. Comments are not names.
+pub fn via_contains(fields: &HeaderMap, pseudonym: &str) -> bool {
+    lists::field_members(fields, &VIA).any(|member| {
+        let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+        let received_by = words.nth(1).unwrap_or_default();
+        received_by.eq_ignore_ascii_case(pseudonym.as_bytes())
+    })
+}
+
+/// Adds this cache to CDN-Loop (RFC 8586, section 2).
+pub fn append_cdn_loop(fields: &mut HeaderMap, id: &str) {
+    append_member(fields, &CDN_LOOP, id);
+}
+
+/// Whether this cache stands in CDN-Loop, with or without parameters.
+pub fn cdn_loop_contains(fields: &HeaderMap, id: &str) -> bool {
+    lists::field_members(fields, &CDN_LOOP).any(|member| {
+        let end = member.iter().position(|byte| *byte == b';').unwrap_or(member.len());
+        lists::trim(&member[..end]).eq_ignore_ascii_case(id.as_bytes())
+    })
+}
+
+/// Adds a member at the end of a list field, as one line with those before it.
+pub(crate) fn append_member(fields: &mut HeaderMap, name: &HeaderName, member: &str) {
+    let lines: Vec<&[u8]> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+    let mut value = lines.join(&b", "[..]);
+    if !lists::trim(&value).is_empty() {
+        value.extend_from_slice(b", ");
+    }
+    value.extend_from_slice(member.as_bytes());
+    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(value)) {
+        fields.insert(name, value);
+    }
+}
+
+const HOP_BY_HOP: [HeaderName; 10] = [
+    CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-authentication-info"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("http2-settings"),
+];
+
+const END_TO_END: [HeaderName; 11] =
+    [AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, COOKIE, DATE, EXPIRES, HOST, SET_COOKIE, VARY, VIA];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fields(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut fields = HeaderMap::new();
+        for (name, value) in lines {
+            fields.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        fields
+    }
+
+    fn left(lines: &[(&'static str, &'static str)]) -> Vec<String> {
+        let mut fields = fields(lines);
+        remove_hop_by_hop(&mut fields);
+        let mut names: Vec<String> = fields.keys().map(|name| name.as_str().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_connection_names_is_removed() {
+        assert_eq!(left(&[("connection", "a, b"), ("a", "1"), ("b", "2"), ("c", "3")]), ["c"]);
+        assert_eq!(
+            left(&[("connection", "A"), ("connection", "close,B"), ("a", "1"), ("b", "2"), ("c", "3")]),
+            ["c"]
+        );
+    }
+
+    #[test]
+    fn fields_of_the_hop_are_removed_unasked() {
+        for name in [
+            "connection",
+            "keep-alive",
+            "proxy-authenticate",
+            "proxy-authentication-info",
+            "proxy-authorization",
+            "proxy-connection",
+            "te",
+            "transfer-encoding",
+            "upgrade",
+        ] {
+            assert!(left(&[(name, "x")]).is_empty(), "{name}");
+            assert!(is_hop_by_hop(&HeaderName::from_static(name)));
+        }
+        assert_eq!(left(&[("trailer", "x"), ("content-type", "y")]), ["content-type", "trailer"]);
+    }
+
+    #[test]
+    fn connection_cannot_take_out_what_is_meant_for_all() {
+        for name in
+            ["cache-control", "content-length", "host", "authorization", "x-forwarded-for", "cdn-loop", "via"]
+        {
+            let mut fields = fields(&[(name, "x")]);
+            fields.insert(CONNECTION, HeaderValue::from_static(name));
+            remove_hop_by_hop(&mut fields);
+            assert!(fields.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_hop_adds_itself_to_via() {
+        let mut request = fields(&[("via", "1.0 fred"), ("via", "1.1 p.example.net (Apache, 1.1 shoal)")]);
+        assert!(via_contains(&request, "Fred") && !via_contains(&request, "shoal"));
+        append_via(&mut request, Version::HTTP_11, "shoal");
+        append_via(&mut request, Version::HTTP_2, "other");
+        assert!(via_contains(&request, "shoal"));
+        assert_eq!(request[VIA], "1.0 fred, 1.1 p.example.net (Apache, 1.1 shoal), 1.1 shoal, 2 other");
+    }
+
+    #[test]
+    fn loops_are_seen_in_cdn_loop() {
+        let mut request = fields(&[("cdn-loop", "foo123.foocdn.example, barcdn.example; trace=\"a,b\"")]);
+        assert!(cdn_loop_contains(&request, "BARCDN.example"));
+        assert!(!cdn_loop_contains(&request, "foocdn.example"));
+        append_cdn_loop(&mut request, "shoal");
+        assert!(cdn_loop_contains(&request, "shoal"));
+        let mut first = HeaderMap::new();
+        append_cdn_loop(&mut first, "shoal");
+        assert_eq!(first[CDN_LOOP], "shoal");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..48)) {
+            if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+                let mut fields = HeaderMap::new();
+                for name in [CONNECTION, VIA, CDN_LOOP] {
+                    fields.insert(name, value.clone());
+                }
+                let _ = (via_contains(&fields, "shoal"), cdn_loop_contains(&fields, "shoal"));
+                append_via(&mut fields, Version::HTTP_11, "shoal");
+                remove_hop_by_hop(&mut fields);
+                prop_assert!(!fields.contains_key(CONNECTION));
+            }
+        }
+    }
+}

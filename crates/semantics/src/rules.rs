@@ -1,0 +1,32 @@
+//! What the operator decides about the judging of responses.
+
+use http::HeaderName;
+use std::time::Duration;
+
+/// The settings that freshness and reuse depend on; they mirror the `[cache]` section of the configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// Share of the time since Last-Modified that a response without explicit freshness stays fresh.
+    pub heuristic_fraction: f64,
+    /// Longest heuristic freshness lifetime.
+    pub heuristic_max: Duration,
+    /// How long after it became stale a response may be served when the origin fails and neither side said
+    /// anything about it.
+    pub stale_if_error: Duration,
+    /// Fields that take the place of Cache-Control and Expires when present, the most specific first (RFC 9213).
+    pub targeted: Vec<HeaderName>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            heuristic_fraction: 0.1,
+            heuristic_max: Duration::from_secs(86_400),
+            stale_if_error: Duration::from_secs(3600),
+            targeted: vec![
+                HeaderName::from_static("shoal-cache-control"),
+                HeaderName::from_static("cdn-cache-control"),
+            ],
+        }
+    }
+}

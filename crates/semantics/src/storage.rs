@@ -1,0 +1,210 @@
+//! Whether a response may be stored, and what of it (RFC 9111, section 3).
+//!
+//! [`assess`] judges a response once and gives the [`Policy`] that is kept beside it. It is also what freshens a
+//! policy: after a 304 or a HEAD has changed the stored fields, assess them again with the times of that exchange.
+//!
+//! Stored are responses to GET. A response to HEAD freshens a stored one ([`crate::validation::head_update`]) and is
+//! not stored by itself. A response to POST could be stored when it has explicit freshness and a Content-Location
+//! equal to its target (RFC 9110, section 9.3.3); this cache declines, as nearly all do: such responses are rare, and
+//! storing them would make the answer to a GET depend on what some client posted.
+
+mod freshness;
+mod policy;
+
+use crate::directives::Scope;
+use crate::range::ContentRange;
+use crate::targeted::{self, Governing};
+use crate::vary::{self, Vary};
+use crate::{EntityTag, Rules, directives::RequestDirectives, fields};
+use freshness::Freshness;
+use http::header::{AGE, AUTHORIZATION, LAST_MODIFIED, TRAILER};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
+pub use policy::Policy;
+use shoal_core::Timestamp;
+
+/// A request that was forwarded and the final response to it, as they were exchanged with the origin.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchanged<'a> {
+    /// Method of the request.
+    pub method: &'a Method,
+    /// Fields of the request.
+    pub request: &'a HeaderMap,
+    /// Status of the response.
+    pub status: StatusCode,
+    /// Fields of the response; on freshening, the stored fields updated by the new ones.
+    pub response: &'a HeaderMap,
+    /// When the request was sent.
+    pub request_time: Timestamp,
+    /// When the response's head had arrived.
+    pub response_time: Timestamp,
+}
+
+/// The verdict.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Storage {
+    /// Store it, with this policy.
+    Store(Policy),
+    /// Do not.
+    Refuse(Refusal),
+}
+
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The method is not GET.
+    Method,
+    /// The status is never stored, or is unknown and must be understood.
+    Status,
+    /// The request said `no-store`.
+    RequestNoStore,
+    /// The response said `no-store`.
+    NoStore,
+    /// The response said `private`.
+    Private,
+    /// The request was authorized and the response does not permit sharing.
+    Authorization,
+    /// `Vary: *`: no request would ever match.
+    VaryAny,
+    /// A 206 whose Content-Range cannot be read.
+    ContentRange,
+    /// Nothing permits it: neither directives nor Expires nor a status that may be cached by default.
+    NotPermitted,
+    /// It would never be fresh and has nothing to validate it by.
+    NeverReusable,
+}
+
+impl Refusal {
+    /// A token for logs and for Cache-Status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::Status => "status",
+            Self::RequestNoStore => "request-no-store",
+            Self::NoStore => "no-store",
+            Self::Private => "private",
+            Self::Authorization => "authorization",
+            Self::VaryAny => "vary-any",
+            Self::ContentRange => "content-range",
+            Self::NotPermitted => "not-permitted",
+            Self::NeverReusable => "never-reusable",
+        }
+    }
+}
+
+/// Judges a response.
+pub fn assess(exchanged: &Exchanged<'_>, rules: &Rules) -> Storage {
+    let governing = targeted::governing(exchanged.response, rules);
+    if let Some(refusal) = refusal(exchanged, &governing) {
+        return Storage::Refuse(refusal);
+    }
+    let freshness = Freshness::of(exchanged, &governing, rules);
+    if !freshness.is_explicit()
+        && !governing.directives.public
+        && !is_heuristically_cacheable(exchanged.status)
+    {
+        return Storage::Refuse(Refusal::NotPermitted);
+    }
+    let policy = Policy::new(exchanged, &governing.directives, freshness);
+    match is_reusable(&policy, exchanged) {
+        true => Storage::Store(policy),
+        false => Storage::Refuse(Refusal::NeverReusable),
+    }
+}
+
+/// The first rule of RFC 9111, section 3, that forbids storing.
+fn refusal(exchanged: &Exchanged<'_>, governing: &Governing) -> Option<Refusal> {
+    let directives = &governing.directives;
+    let understood = is_understood(exchanged.status);
+    // 5.2.2.3: "When a cache that implements the must-understand directive receives a response that includes it, the
+    // cache SHOULD ignore the no-store directive if it understands and implements the status code's caching
+    // requirements."
+    let no_store = directives.no_store && !directives.must_understand;
+    let refused = |is: bool, why: Refusal| is.then_some(why);
+    refused(exchanged.method != Method::GET, Refusal::Method)
+        .or_else(|| refused(is_never_stored(exchanged.status), Refusal::Status))
+        .or_else(|| refused(directives.must_understand && !understood, Refusal::Status))
+        .or_else(|| refused(RequestDirectives::of(exchanged.request).no_store, Refusal::RequestNoStore))
+        .or_else(|| refused(no_store, Refusal::NoStore))
+        .or_else(|| refused(directives.private == Scope::Response, Refusal::Private))
+        .or_else(|| refused(!may_share_authorized(exchanged, governing), Refusal::Authorization))
+        .or_else(|| refused(vary::nominated(exchanged.response) == Vary::Any, Refusal::VaryAny))
+        .or_else(|| refused(is_broken_partial(exchanged), Refusal::ContentRange))
+}
+
+/// RFC 9111, section 3.5: "A shared cache MUST NOT use a cached response to a request with an Authorization header
+/// field to satisfy any subsequent request unless the response contains a Cache-Control field with a response
+/// directive that allows it to be stored by a shared cache […] In this specification, the following response
+/// directives have such an effect: must-revalidate, public, and s-maxage."
+fn may_share_authorized(exchanged: &Exchanged<'_>, governing: &Governing) -> bool {
+    let directives = &governing.directives;
+    !exchanged.request.contains_key(AUTHORIZATION)
+        || directives.must_revalidate
+        || directives.public
+        || directives.s_maxage.is_some()
+}
+
+/// A partial response whose place within the whole is not known cannot be used for anything.
+fn is_broken_partial(exchanged: &Exchanged<'_>) -> bool {
+    exchanged.status == StatusCode::PARTIAL_CONTENT
+        && ContentRange::of(exchanged.response).is_none_or(|range| range.range().is_none())
+}
+
+/// Whether keeping it can ever spare anything: it can be validated, or it is fresh for a while, or may be served stale.
+fn is_reusable(policy: &Policy, exchanged: &Exchanged<'_>) -> bool {
+    let validator =
+        EntityTag::of(exchanged.response).is_some() || exchanged.response.contains_key(LAST_MODIFIED);
+    let fresh = policy.is_fresh(exchanged.response_time) && !policy.always_validates();
+    validator || fresh || policy.may_be_stale()
+}
+
+/// Statuses that are never stored, whatever the response says.
+///
+/// 206 is stored as partial. 304, 412 and 416 answer the conditions or the range of one request and would be wrong for
+/// the next. 407 is about this hop. RFC 6585: "Responses with the 428 [429, 431, 511] status code MUST NOT be stored by
+/// a cache." 226 (RFC 3229) is a delta to something that the next client may not have. 101 ends HTTP.
+fn is_never_stored(status: StatusCode) -> bool {
+    status.is_informational()
+        || matches!(status.as_u16(), 226 | 304 | 407 | 412 | 416 | 428 | 429 | 431 | 511)
+}
+
+/// Statuses whose requirements on caches this one implements: the registered ones, as none but 206, 304 and those of
+/// [`is_never_stored`] have special ones.
+fn is_understood(status: StatusCode) -> bool {
+    matches!(
+        status.as_u16(),
+        200..=208 | 300..=303 | 305 | 307 | 308 | 400..=406 | 408..=411 | 413..=415 | 417 | 421..=426 | 451 | 500..=508 | 510
+    )
+}
+
+/// RFC 9110, section 15.1: "Responses with status codes that are defined as heuristically cacheable (e.g., 200, 203,
+/// 204, 206, 300, 301, 308, 404, 405, 410, 414, and 501 in this specification) can be reused by a cache with heuristic
+/// expiration unless otherwise indicated by the method definition or explicit cache controls".
+pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// The fields that `private="…"` and `no-cache="…"` name: the stored copy must do without them.
+///
+/// RFC 9111, section 5.2.2.7: "If a qualified private response directive is present, with an argument that lists one or
+/// more field names, then only the listed header fields are limited to a single user: a shared cache MUST NOT store the
+/// listed header fields if they are present in the original response". Section 5.2.2.4 forbids to reuse those of a
+/// qualified no-cache without validation; leaving them out keeps that promise without asking the origin.
+pub fn unstored_fields(response: &HeaderMap, rules: &Rules) -> Vec<HeaderName> {
+    let directives = targeted::governing(response, rules).directives;
+    directives.private.fields().iter().chain(directives.no_cache.fields()).cloned().collect()
+}
+
+/// The fields of a response as they are to be stored (RFC 9111, section 3.1): without what concerns this hop or this
+/// proxy, without the fields of [`unstored_fields`], and without Age and Trailer, which are made anew or do not hold
+/// of the stored copy.
+pub fn stored_fields(response: &HeaderMap, rules: &Rules) -> HeaderMap {
+    let mut stored = response.clone();
+    fields::remove_hop_by_hop(&mut stored);
+    for name in unstored_fields(response, rules).iter().chain([&AGE, &TRAILER]) {
+        stored.remove(name);
+    }
+    stored
+}
+
+#[cfg(test)]
+mod tests;

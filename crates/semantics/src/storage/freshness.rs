@@ -1,0 +1,121 @@
+//! How long a response is fresh, and how old it was on arrival (RFC 9111, sections 4.2.1 to 4.2.3).
+
+use super::{Exchanged, is_heuristically_cacheable};
+use crate::targeted::Governing;
+use crate::{Rules, date, lists};
+use http::header::{AGE, DATE, EXPIRES, LAST_MODIFIED};
+use http::{HeaderMap, HeaderName};
+use shoal_core::Timestamp;
+
+/// What the fields of a response say about time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Freshness {
+    /// Freshness lifetime in seconds.
+    pub lifetime: u32,
+    /// Who set it.
+    pub basis: Basis,
+    /// Age on arrival, in milliseconds.
+    pub initial_age_ms: u64,
+    /// The Date field, in seconds since the epoch.
+    pub date: Option<u64>,
+    /// The Last-Modified field, in seconds since the epoch.
+    pub last_modified: Option<u64>,
+}
+
+/// On what a freshness lifetime rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// The response said so.
+    Explicit,
+    /// A guess from Last-Modified.
+    Heuristic,
+    /// Nothing; the lifetime is 0.
+    Nothing,
+}
+
+impl Freshness {
+    pub fn of(exchanged: &Exchanged<'_>, governing: &Governing, rules: &Rules) -> Self {
+        let now = exchanged.response_time;
+        let date = date_of(exchanged.response, &DATE, now);
+        let last_modified = date_of(exchanged.response, &LAST_MODIFIED, now);
+        let generated = date.unwrap_or(now.seconds());
+        let (lifetime, basis) = match explicit_lifetime(exchanged.response, governing, generated, now) {
+            Some(seconds) => (seconds, Basis::Explicit),
+            None if governing.directives.public || is_heuristically_cacheable(exchanged.status) => {
+                match last_modified {
+                    Some(modified) => (heuristic_lifetime(generated, modified, rules), Basis::Heuristic),
+                    None => (0, Basis::Nothing),
+                }
+            }
+            None => (0, Basis::Nothing),
+        };
+        Self { lifetime, basis, initial_age_ms: initial_age_ms(exchanged, date), date, last_modified }
+    }
+
+    pub fn is_explicit(&self) -> bool {
+        self.basis == Basis::Explicit
+    }
+}
+
+/// RFC 9111, section 4.2.1: "If the cache is shared and the s-maxage response directive is present, use its value, or if
+/// the max-age response directive is present, use its value, or if the Expires response header field is present, use
+/// its value minus the value of the Date response header field".
+///
+/// Section 5.3: "A cache recipient MUST interpret invalid date formats, especially the value "0", as representing a time
+/// in the past". Of several lines the first counts.
+fn explicit_lifetime(
+    response: &HeaderMap,
+    governing: &Governing,
+    generated: u64,
+    now: Timestamp,
+) -> Option<u32> {
+    let directives = &governing.directives;
+    if let Some(seconds) = directives.s_maxage.or(directives.max_age) {
+        return Some(seconds);
+    }
+    if governing.targeted || !response.contains_key(EXPIRES) {
+        return None;
+    }
+    let expires = date_of(response, &EXPIRES, now).unwrap_or(0);
+    Some(expires.saturating_sub(generated).min(u64::from(lists::SECONDS_MAX)) as u32)
+}
+
+/// RFC 9111, section 4.2.2: "If the response has a Last-Modified header field […], caches are encouraged to use a
+/// heuristic expiration value that is no more than some fraction of the interval since that time. A typical setting of
+/// this fraction might be 10%."
+fn heuristic_lifetime(generated: u64, modified: u64, rules: &Rules) -> u32 {
+    let longest = rules.heuristic_max.as_secs().min(u64::from(lists::SECONDS_MAX));
+    let guess = generated.saturating_sub(modified) as f64 * rules.heuristic_fraction.max(0.0);
+    // A float cast saturates, and sends NaN to 0.
+    (guess as u64).min(longest) as u32
+}
+
+/// RFC 9111, section 4.2.3:
+///
+/// ```text
+/// apparent_age = max(0, response_time - date_value);
+/// response_delay = response_time - request_time;
+/// corrected_age_value = age_value + response_delay;
+/// corrected_initial_age = max(apparent_age, corrected_age_value);
+/// ```
+fn initial_age_ms(exchanged: &Exchanged<'_>, date: Option<u64>) -> u64 {
+    let apparent_age = date.map_or(0, |date| exchanged.response_time.seconds().saturating_sub(date));
+    let response_delay_ms = exchanged.response_time.since(exchanged.request_time).as_millis() as u64;
+    let corrected_age_value_ms = u64::from(age_value(exchanged.response)) * 1000 + response_delay_ms;
+    (apparent_age * 1000).max(corrected_age_value_ms).min(u64::from(lists::SECONDS_MAX) * 1000)
+}
+
+/// The Age field, in seconds; 0 when it is absent or broken.
+///
+/// RFC 9111, section 5.1: "Although it is defined as a singleton header field, a cache encountering a message with a
+/// list-based Age field value SHOULD use the first member of the field value, discarding subsequent members. If the
+/// field value (after discarding additional members, as per above) is invalid (e.g., it contains something other than a
+/// non-negative integer), a cache SHOULD ignore the field."
+fn age_value(response: &HeaderMap) -> u32 {
+    lists::field_members(response, &AGE).next().and_then(lists::delta_seconds).unwrap_or(0)
+}
+
+/// The first line of a date field, in seconds since the epoch.
+fn date_of(response: &HeaderMap, name: &HeaderName, now: Timestamp) -> Option<u64> {
+    date::parse(response.get(name)?.as_bytes(), now)
+}

@@ -1,0 +1,228 @@
+//! What is remembered of a response's caching rules: a few integers, so that a hit parses nothing.
+
+use super::Exchanged;
+use super::freshness::{Basis, Freshness};
+use crate::directives::CacheControl;
+use http::StatusCode;
+use http::header::AUTHORIZATION;
+use shoal_core::Timestamp;
+use std::time::Duration;
+
+/// The caching rules of a stored response, and the times that its age is reckoned from.
+///
+/// Its stored form is [`Policy::BYTES`] bytes, little-endian:
+///
+/// ```text
+/// offset  bytes
+///      0      1  version, 1
+///      1      1  0
+///      2      2  flags, see FLAGS below
+///      4      4  freshness lifetime, s
+///      8      4  stale-while-revalidate, s
+///     12      4  stale-if-error, s; 2^32-1 when absent
+///     16      8  response time, ms since the epoch
+///     24      8  corrected initial age, ms
+///     32      8  Date, s since the epoch; 2^64-1 when absent
+///     40      8  Last-Modified, likewise
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    flags: u16,
+    lifetime_seconds: u32,
+    stale_while_revalidate_seconds: u32,
+    stale_if_error_seconds: Option<u32>,
+    response_time: Timestamp,
+    initial_age_ms: u64,
+    date: Option<u64>,
+    last_modified: Option<u64>,
+}
+
+impl Policy {
+    /// Length of the stored form.
+    pub const BYTES: usize = 48;
+
+    pub(super) fn new(exchanged: &Exchanged<'_>, directives: &CacheControl, freshness: Freshness) -> Self {
+        let flags = [
+            (FORBIDS_STALE, directives.forbids_stale()),
+            (ALWAYS_VALIDATES, directives.always_validate()),
+            (IMMUTABLE, directives.immutable),
+            (PUBLIC, directives.public),
+            (HEURISTIC, freshness.basis == Basis::Heuristic),
+            (PARTIAL, exchanged.status == StatusCode::PARTIAL_CONTENT),
+            (AUTHORIZED, exchanged.request.contains_key(AUTHORIZATION)),
+        ];
+        Self {
+            flags: flags.iter().filter(|(_, set)| *set).map(|(flag, _)| flag).sum(),
+            lifetime_seconds: freshness.lifetime,
+            stale_while_revalidate_seconds: directives.stale_while_revalidate.unwrap_or(0),
+            stale_if_error_seconds: directives.stale_if_error,
+            response_time: exchanged.response_time,
+            initial_age_ms: freshness.initial_age_ms,
+            date: freshness.date,
+            last_modified: freshness.last_modified,
+        }
+    }
+
+    /// The current age.
+    ///
+    /// RFC 9111, section 4.2.3: "resident_time = now - response_time; current_age = corrected_initial_age +
+    /// resident_time". A clock set back counts as no time passed.
+    pub fn current_age(&self, now: Timestamp) -> Duration {
+        now.since(self.response_time) + Duration::from_millis(self.initial_age_ms)
+    }
+
+    /// The freshness lifetime.
+    pub fn freshness_lifetime(&self) -> Duration {
+        Duration::from_secs(u64::from(self.lifetime_seconds))
+    }
+
+    /// RFC 9111, section 4.2: "response_is_fresh = (freshness_lifetime > current_age)".
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        self.freshness_lifetime() > self.current_age(now)
+    }
+
+    /// Seconds until it becomes stale; negative when it is.
+    pub fn time_to_live(&self, now: Timestamp) -> i64 {
+        i64::from(self.lifetime_seconds).saturating_sub_unsigned(self.current_age(now).as_secs())
+    }
+
+    /// How long ago it became stale; zero while it is fresh.
+    pub fn staleness(&self, now: Timestamp) -> Duration {
+        self.current_age(now).saturating_sub(self.freshness_lifetime())
+    }
+
+    /// How long it may be served stale while it is being validated (RFC 5861).
+    pub fn stale_while_revalidate(&self) -> Duration {
+        Duration::from_secs(u64::from(self.stale_while_revalidate_seconds))
+    }
+
+    /// How long it may be served stale when the origin fails (RFC 5861); `None` when the response does not say.
+    pub fn stale_if_error(&self) -> Option<Duration> {
+        self.stale_if_error_seconds.map(|seconds| Duration::from_secs(u64::from(seconds)))
+    }
+
+    /// When the response arrived, or was last validated.
+    pub fn response_time(&self) -> Timestamp {
+        self.response_time
+    }
+
+    /// Its Date, in seconds since the epoch.
+    pub fn date(&self) -> Option<u64> {
+        self.date
+    }
+
+    /// Its Last-Modified, in seconds since the epoch.
+    pub fn last_modified(&self) -> Option<u64> {
+        self.last_modified
+    }
+
+    /// Whether it must never be served stale: must-revalidate, proxy-revalidate, s-maxage or no-cache, or invalidated.
+    pub fn forbids_stale(&self) -> bool {
+        self.has(FORBIDS_STALE) || self.has(INVALIDATED)
+    }
+
+    /// Whether each reuse needs validation: no-cache, or invalidated.
+    pub fn always_validates(&self) -> bool {
+        self.has(ALWAYS_VALIDATES) || self.has(INVALIDATED)
+    }
+
+    /// Whether its freshness is a guess.
+    pub fn is_heuristic(&self) -> bool {
+        self.has(HEURISTIC)
+    }
+
+    /// Whether it is a 206.
+    pub fn is_partial(&self) -> bool {
+        self.has(PARTIAL)
+    }
+
+    /// Whether it said `immutable`.
+    pub fn is_immutable(&self) -> bool {
+        self.has(IMMUTABLE)
+    }
+
+    /// Whether it said `public`.
+    pub fn is_public(&self) -> bool {
+        self.has(PUBLIC)
+    }
+
+    /// Whether it answered a request with Authorization.
+    pub fn is_authorized(&self) -> bool {
+        self.has(AUTHORIZED)
+    }
+
+    /// Whether it was invalidated since it was stored or last validated.
+    pub fn is_invalidated(&self) -> bool {
+        self.has(INVALIDATED)
+    }
+
+    /// The same, invalidated.
+    ///
+    /// RFC 9111, section 4.4: "Here, "invalidate" means that the cache will either remove all stored responses whose
+    /// target URI matches the given URI or mark them as "invalid" and in need of a mandatory validation before they can
+    /// be sent in response to a subsequent request."
+    pub fn invalidated(mut self) -> Self {
+        self.flags |= INVALIDATED;
+        self
+    }
+
+    /// Whether it is worth keeping although stale on arrival: it had its time, or says how long it may be served stale.
+    pub(super) fn may_be_stale(&self) -> bool {
+        let window = self.stale_while_revalidate_seconds.max(self.stale_if_error_seconds.unwrap_or(0));
+        (window > 0 || self.lifetime_seconds > 0) && !self.forbids_stale()
+    }
+
+    fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The stored form.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[0] = VERSION;
+        bytes[2..4].copy_from_slice(&self.flags.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.lifetime_seconds.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.stale_while_revalidate_seconds.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.stale_if_error_seconds.unwrap_or(u32::MAX).to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.response_time.millis().to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.initial_age_ms.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.date.unwrap_or(u64::MAX).to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.last_modified.unwrap_or(u64::MAX).to_le_bytes());
+        bytes
+    }
+
+    /// The policy that these bytes encode. `None` when they are of another version or not what
+    /// [`Policy::to_bytes`] writes.
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Option<Self> {
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let flags = u16::from_le_bytes([bytes[2], bytes[3]]);
+        if bytes[0] != VERSION || bytes[1] != 0 || flags & !FLAGS != 0 {
+            return None;
+        }
+        Some(Self {
+            flags,
+            lifetime_seconds: u32_at(4),
+            stale_while_revalidate_seconds: u32_at(8),
+            stale_if_error_seconds: Some(u32_at(12)).filter(|seconds| *seconds != u32::MAX),
+            response_time: Timestamp::from_millis(u64_at(16)),
+            initial_age_ms: u64_at(24),
+            date: Some(u64_at(32)).filter(|at| *at != u64::MAX),
+            last_modified: Some(u64_at(40)).filter(|at| *at != u64::MAX),
+        })
+    }
+}
+
+/// Version of the stored form.
+const VERSION: u8 = 1;
+
+const FORBIDS_STALE: u16 = 1;
+const ALWAYS_VALIDATES: u16 = 1 << 1;
+const IMMUTABLE: u16 = 1 << 2;
+const PUBLIC: u16 = 1 << 3;
+const HEURISTIC: u16 = 1 << 4;
+const PARTIAL: u16 = 1 << 5;
+const AUTHORIZED: u16 = 1 << 6;
+const INVALIDATED: u16 = 1 << 7;
+/// All flags there are.
+const FLAGS: u16 = (1 << 8) - 1;

@@ -1,0 +1,183 @@
+//! Vary: by which request fields the responses of one URL differ (RFC 9111, section 4.1).
+//!
+//! The fields that a response nominates, sorted and each once, and the request's values of these fields in a normal form
+//! give the secondary key under which the response is stored and found. Two requests match when their keys are equal.
+//!
+//! RFC 9111, section 4.1: "The header fields from two requests are defined to match if and only if those in the first
+//! request can be transformed to those in the second request by applying any of the following: adding or removing
+//! whitespace, where allowed in the header field's syntax; combining multiple header field lines with the same field name;
+//! normalizing both header field values in a way that is known to have identical semantics, according to the header
+//! field's specification (e.g., reordering field values when order is not significant; case-normalization, where values
+//! are defined to be case-insensitive)".
+
+use crate::lists;
+use http::header::{
+    ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, ORIGIN, REFERER,
+    USER_AGENT, VARY,
+};
+use http::{HeaderMap, HeaderName};
+
+/// What a response's Vary says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Vary {
+    /// It is the same for all requests.
+    Nothing,
+    /// It depends on more than fields: it matches no other request. Also when Vary cannot be read.
+    Any,
+    /// It depends on these request fields; sorted, each once.
+    Fields(Vec<HeaderName>),
+}
+
+/// What the Vary lines of a response say together.
+pub fn nominated(response: &HeaderMap) -> Vary {
+    let mut names = Vec::new();
+    for member in lists::field_members(response, &VARY) {
+        // RFC 9111, section 4.1: "A stored response with a Vary header field value containing a member "*" always fails
+        // to match." An asterisk alone is a valid field name, so it is looked for first.
+        match HeaderName::from_bytes(member) {
+            Ok(name) if member != b"*" && names.len() < NAMES_MAX => names.push(name),
+            _ => return Vary::Any,
+        }
+    }
+    names.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+    names.dedup();
+    match names.is_empty() {
+        true => Vary::Nothing,
+        false => Vary::Fields(names),
+    }
+}
+
+/// The normal form of a request's values of these fields, which are to be sorted as [`nominated`] gives them.
+///
+/// Each field is its name, then `0` when the request has none of it, or `1` and its value, then an end mark; no two
+/// different lists of values have one key.
+pub fn secondary_key(names: &[HeaderName], request: &HeaderMap) -> Vec<u8> {
+    let mut key = Vec::with_capacity(names.len() * 32);
+    for name in names {
+        key.extend_from_slice(name.as_str().as_bytes());
+        match request.contains_key(name) {
+            false => key.push(ABSENT),
+            true => {
+                key.push(PRESENT);
+                normalise(name, request, &mut key);
+            }
+        }
+        key.push(END);
+    }
+    key
+}
+
+/// Appends the normal form of one field. Field values hold no control bytes but tab, so the marks cannot stand in one.
+fn normalise(name: &HeaderName, request: &HeaderMap, key: &mut Vec<u8>) {
+    match Syntax::of(name) {
+        Syntax::Preferences => preferences(name, request, key),
+        Syntax::Text => {
+            let lines = request.get_all(name).iter().map(|line| lists::trim(line.as_bytes()));
+            join(lines, key);
+        }
+        // Whitespace at the commas of a field that is no list may matter to its owner, but hardly to an origin; the
+        // fields of free text that are known are excepted.
+        Syntax::List => join(lists::field_members(request, name), key),
+    }
+}
+
+/// How the values of a field may be rewritten without changing what they mean.
+enum Syntax {
+    /// A list of case-insensitive choices with weights, in any order.
+    Preferences,
+    /// A list, in order, whose members are kept as they are; also what is unknown.
+    List,
+    /// Text with commas of its own.
+    Text,
+}
+
+impl Syntax {
+    fn of(name: &HeaderName) -> Self {
+        if [ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE].contains(name) {
+            Self::Preferences
+        } else if [AUTHORIZATION, COOKIE, ORIGIN, REFERER, USER_AGENT].contains(name) {
+            Self::Text
+        } else {
+            Self::List
+        }
+    }
+}
+
+/// RFC 9110, section 12.4.2: weights say what is preferred, so the order does not; 12.5: the choices are case-insensitive.
+/// A weight of 1 is the default. Parameters of media ranges (Accept) keep their case, as their values may be sensitive to it.
+fn preferences(name: &HeaderName, request: &HeaderMap, key: &mut Vec<u8>) {
+    let mut choices: Vec<Vec<u8>> = lists::field_members(request, name).map(choice).collect();
+    choices.sort_unstable();
+    choices.dedup();
+    join(choices.iter().map(Vec::as_slice), key);
+}
+
+/// One choice: `Text/HTML ; level=1;q=0.50` is `text/html;level=1;q=0.5`.
+fn choice(member: &[u8]) -> Vec<u8> {
+    let mut parts = split_parameters(member);
+    let mut normal = parts.next().unwrap_or_default().to_ascii_lowercase();
+    for part in parts {
+        match weight(part) {
+            Some(weight) if weight.is_empty() => {}
+            Some(weight) => normal.extend_from_slice(&weight),
+            None => {
+                normal.push(b';');
+                normal.extend_from_slice(part);
+            }
+        }
+    }
+    normal
+}
+
+/// The parts between semicolons, trimmed; a quoted string is not split.
+fn split_parameters(member: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut quoted = false;
+    member
+        .split(move |&byte| {
+            quoted ^= byte == b'"';
+            byte == b';' && !quoted
+        })
+        .map(lists::trim)
+        .filter(|part| !part.is_empty())
+}
+
+/// The normal form of a weight: `;q=0.5` of `Q=0.500`, nothing of `q=1.0`. `None` when this is another parameter, or no
+/// weight by the grammar of RFC 9110, section 12.4.2.
+fn weight(parameter: &[u8]) -> Option<Vec<u8>> {
+    let [b'q' | b'Q', b'=', digits @ ..] = parameter else { return None };
+    let (whole, fraction) = match digits {
+        [whole @ (b'0' | b'1')] => (*whole, &[][..]),
+        [whole @ (b'0' | b'1'), b'.', fraction @ ..] if fraction.len() <= 3 => (*whole, fraction),
+        _ => return None,
+    };
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let end = fraction.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
+    match (whole, &fraction[..end]) {
+        (b'1', []) => Some(Vec::new()),
+        (b'1', _) => None,
+        (_, []) => Some(b";q=0".to_vec()),
+        (_, fraction) => Some([b";q=0.", fraction].concat()),
+    }
+}
+
+/// Members with a comma between.
+fn join<'a>(members: impl Iterator<Item = &'a [u8]>, key: &mut Vec<u8>) {
+    for (at, member) in members.enumerate() {
+        if at > 0 {
+            key.push(b',');
+        }
+        key.extend_from_slice(member);
+    }
+}
+
+/// Most fields that a response may nominate; with more it is treated as `Vary: *`.
+const NAMES_MAX: usize = 64;
+/// The marks of a key: bytes that stand in no field name and no field value.
+const ABSENT: u8 = 0;
+const PRESENT: u8 = 1;
+const END: u8 = 2;
+
+#[cfg(test)]
+mod tests;

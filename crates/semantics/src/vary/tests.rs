@@ -1,0 +1,135 @@
+use super::*;
+use http::HeaderValue;
+use proptest::prelude::*;
+
+fn fields(lines: &[(&str, &str)]) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    for (name, value) in lines {
+        let name = HeaderName::from_bytes(name.as_bytes()).expect("a field name");
+        fields.append(name, HeaderValue::from_str(value).expect("a field value"));
+    }
+    fields
+}
+
+fn vary(lines: &[&str]) -> Vary {
+    nominated(&fields(&lines.iter().map(|line| ("vary", *line)).collect::<Vec<_>>()))
+}
+
+fn key(nominated: &str, request: &[(&str, &str)]) -> Vec<u8> {
+    match vary(&[nominated]) {
+        Vary::Fields(names) => secondary_key(&names, &fields(request)),
+        other => panic!("{nominated} nominates {other:?}"),
+    }
+}
+
+#[test]
+fn nominated_fields_are_sorted_and_unique() {
+    let names =
+        |names: &[&'static str]| Vary::Fields(names.iter().map(|it| HeaderName::from_static(it)).collect());
+    for (lines, expected) in [
+        (&[][..], Vary::Nothing),
+        (&[""], Vary::Nothing),
+        (&[" , "], Vary::Nothing),
+        (&["Foo"], names(&["foo"])),
+        (&["Foo, bar"], names(&["bar", "foo"])),
+        (&["Foo", "bar, FOO"], names(&["bar", "foo"])),
+        (&["*"], Vary::Any),
+        (&["*, *"], Vary::Any),
+        (&["*", "*"], Vary::Any),
+        (&[", *"], Vary::Any),
+        (&["", "*"], Vary::Any),
+        (&["*, Foo"], Vary::Any),
+        (&["Foo, *"], Vary::Any),
+        (&["Foo bar"], Vary::Any),
+        (&["\"foo\""], Vary::Any),
+    ] {
+        assert_eq!(vary(lines), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn too_many_fields_match_nothing() {
+    let line = (0..=NAMES_MAX).map(|it| format!("f{it}")).collect::<Vec<_>>().join(",");
+    assert_eq!(vary(&[&line]), Vary::Any);
+}
+
+#[test]
+fn requests_that_match() {
+    for (vary, one, other) in [
+        ("Foo", &[("foo", "1")][..], &[("foo", "1")][..]),
+        ("Foo", &[("foo", "1"), ("other", "2")], &[("foo", "1"), ("other", "3")]),
+        ("Foo, Bar, Baz", &[("foo", "1"), ("baz", "789")], &[("baz", "789"), ("foo", "1")]),
+        ("Foo", &[("foo", "1, 2")], &[("foo", "1"), ("foo", "2")]),
+        ("Foo", &[("foo", "1,2")], &[("foo", " 1, 2 ")]),
+        ("Accept-Language", &[("accept-language", "en, de")], &[("accept-language", "de, en")]),
+        ("Accept-Language", &[("accept-language", "en, de")], &[("accept-language", "eN, De")]),
+        ("Accept-Language", &[("accept-language", "en, de")], &[("accept-language", " en ,   de")]),
+        (
+            "Accept-Language",
+            &[("accept-language", "en;q=1.0, de;q=0.50")],
+            &[("accept-language", "de;Q=0.5,en")],
+        ),
+        (
+            "Accept-Encoding",
+            &[("accept-encoding", "gzip, br")],
+            &[("accept-encoding", "br"), ("accept-encoding", "GZIP")],
+        ),
+        ("Accept-Encoding", &[("accept-encoding", "gzip;q=0")], &[("accept-encoding", "gzip ; q=0.000")]),
+        ("Accept", &[("accept", "Text/html;level=1;q=1")], &[("accept", "text/HTML;level=1")]),
+        ("Cookie", &[("cookie", "a=1")], &[("cookie", " a=1 ")]),
+    ] {
+        assert_eq!(key(vary, one), key(vary, other), "{vary}: {one:?} and {other:?}");
+    }
+}
+
+#[test]
+fn requests_that_do_not_match() {
+    for (vary, one, other) in [
+        ("Foo", &[("foo", "1")][..], &[("foo", "2")][..]),
+        ("Foo", &[("foo", "1")], &[]),
+        ("Foo", &[("foo", "")], &[]),
+        ("Foo, Bar", &[("foo", "1"), ("bar", "abc")], &[("foo", "2"), ("bar", "abc")]),
+        ("Foo, Bar", &[("foo", "1")], &[("bar", "1")]),
+        ("Foo", &[("foo", "1, 2")], &[("foo", "2, 1")]),
+        ("Foo", &[("foo", "a")], &[("foo", "A")]),
+        ("Foo", &[("foo", "\"1,2\"")], &[("foo", "\"1, 2\"")]),
+        ("User-Agent", &[("user-agent", "a,b")], &[("user-agent", "a, b")]),
+        ("Accept-Language", &[("accept-language", "en, de;q=0.5")], &[("accept-language", "de, en;q=0.5")]),
+        ("Accept-Language", &[("accept-language", "en, de")], &[("accept-language", "fr;q=0.5, de;q=1.0")]),
+        ("Accept", &[("accept", "a/b;x=\"1;q=1\"")], &[("accept", "a/b;x=\"1\"")]),
+        ("Accept", &[("accept", "a/b;x=A")], &[("accept", "a/b;x=a")]),
+        ("Accept-Encoding", &[("accept-encoding", "gzip;q=2")], &[("accept-encoding", "gzip")]),
+        ("Accept-Encoding", &[("accept-encoding", "gzip;q=1.001")], &[("accept-encoding", "gzip")]),
+    ] {
+        assert_ne!(key(vary, one), key(vary, other), "{vary}: {one:?} and {other:?}");
+    }
+}
+
+proptest! {
+    /// What the key keeps of unknown fields is at least: presence, and every byte but blanks and commas.
+    #[test]
+    fn different_values_have_different_keys(one in "[a-c]{0,3}", other in "[a-c]{0,3}", bar in "[a-c]{0,2}") {
+        let with = |foo: &str| key("Foo, Bar", &[("foo", foo), ("bar", &bar)]);
+        prop_assert_eq!(with(&one) == with(&other), one == other);
+    }
+
+    #[test]
+    fn order_of_preferences_never_matters(mut choices in proptest::collection::vec("[a-c]{1,2}(;q=(0\\.[0-9]{1,3}|1))?", 1..5)) {
+        let before = key("Accept-Language", &[("accept-language", &choices.join(", "))]);
+        choices.reverse();
+        let after = key("Accept-Language", &[("accept-language", &choices.join(","))]);
+        prop_assert_eq!(before, after);
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..48)) {
+        if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+            let mut request = HeaderMap::new();
+            for name in [ACCEPT, COOKIE, VARY] {
+                request.append(&name, value.clone());
+                let _ = secondary_key(&[name], &request);
+            }
+            let _ = nominated(&request);
+        }
+    }
+}
