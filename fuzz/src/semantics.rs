@@ -10,11 +10,11 @@ use shoal_semantics::storage::{Exchanged, Policy, Storage, assess};
 use shoal_semantics::vary::{self, Vary};
 use shoal_semantics::{Rules, date, targeted};
 
-/// A date that was read reads back from how we write it.
+/// A date that was read reads back from how we write it, but for the last leap second of the year 9999.
 pub fn dates(data: &[u8]) {
     let Some(seconds) = date::parse(data, NOW) else { return };
     let written = date::format(Timestamp::from_seconds(seconds));
-    assert_eq!(date::parse(written.as_bytes(), NOW), Some(seconds), "{written:?}");
+    assert_eq!(date::parse(written.as_bytes(), NOW), Some(seconds.min(LAST_SECOND)), "{written:?}");
 }
 
 /// Lines of Cache-Control mean the same as one line with all their members; targeted fields parse or are absent.
@@ -142,6 +142,9 @@ fn two_messages(data: &[u8]) -> (HeaderMap, HeaderMap) {
     }
     messages
 }
+
+/// 31 December 9999, 23:59:59: an IMF-fixdate says nothing later.
+const LAST_SECOND: u64 = 253_402_300_799;
 
 /// 2 January 2026, 00:00:00.
 const NOW: Timestamp = Timestamp::from_seconds(1_767_312_000);
