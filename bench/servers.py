@@ -126,15 +126,15 @@ http {{
 """
 
 SHOAL_FILE = """
-threads = 1
+workers = 1
 [[listen]]
 address = "127.0.0.1:{port}"
 mode = "reverse"
 [[site]]
+hosts = ["*"]
 upstreams = [{{ url = "{origin}" }}]
 [store]
 directory = "{folder}/cache"
-disk = "1 GB"
 [admin]
 listen = "127.0.0.1:{admin_port}"
 """
@@ -159,7 +159,7 @@ def start_nginx(folder, origin):
 
 
 def start_shoal(folder, origin, program):
-    """Shoal as a reverse proxy with one thread and its defaults otherwise."""
+    """Shoal as a reverse proxy with one worker and its defaults otherwise."""
     own = os.path.join(folder, "shoal")
     os.makedirs(own)
     port, admin_port = free_port(), free_port()
