@@ -3,5 +3,15 @@
 //! `server` turns bytes of a client connection into a [`message::Request`] and a [`message::Reply`] back into
 //! bytes; `exchange` is the life of a request in between, and knows no transport.
 
+pub mod access;
+pub mod access_log;
+pub mod admin;
+pub mod exchange;
+pub mod io_pool;
 pub mod message;
 pub mod metrics;
+pub mod node;
+pub mod route;
+pub mod server;
+pub mod tunnel;
+pub mod upstream;

@@ -5,7 +5,7 @@
 //! cheapest way it has.
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use shoal_core::Timestamp;
 use std::fmt;
@@ -73,8 +73,10 @@ pub enum ReplyHead {
         stored: Arc<StoredHead>,
         /// Current age in seconds, for the Age field.
         age_seconds: u64,
-        /// The Cache-Status value.
+        /// The Cache-Status value of this node.
         cache_status: Bytes,
+        /// The Proxy-Status value of this node.
+        proxy_status: HeaderValue,
     },
 }
 

@@ -1,0 +1,214 @@
+//! The first steps: who asks, for what, and which way the request goes.
+
+use super::ask::Ask;
+use super::target::{BadTarget, Target};
+use super::verdict::Verdict;
+use super::{Exchange, answers};
+use crate::access::Refusal;
+use crate::admin::{PurgeOutcome, PurgeRequest};
+use crate::message::{Client, Outcome, Record, Reply, ReplyBody, ReplyHead, Request, RequestBody};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use shoal_semantics::directives::RequestDirectives;
+use shoal_semantics::fields;
+use shoal_settings::Mode;
+use std::sync::Arc;
+
+impl Exchange {
+    /// Sends a request on its way.
+    pub async fn admit(self: &Arc<Self>, request: Request) -> Reply {
+        let live = self.live();
+        let Request { head, body, client, interim, .. } = request;
+        let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
+        let user = match mode {
+            Mode::Forward => match self.admit_client(&head, &client) {
+                Ok(user) => user,
+                Err(reply) => return *reply,
+            },
+            Mode::Reverse => None,
+        };
+        if head.method == Method::CONNECT {
+            return self.connect(&head, &client, mode).await;
+        }
+        if let Some(reply) = self.loop_detected(&head, &client) {
+            return reply;
+        }
+        let target = match Target::of(&head, mode, client.tls) {
+            Ok(target) => target,
+            Err(why) => {
+                return self.early(&head, &client, StatusCode::BAD_REQUEST, bad_target(why), Outcome::None);
+            }
+        };
+        if head.method.as_str() == "PURGE" {
+            return self.purge_request(&head, &client, target).await;
+        }
+        let site = match mode {
+            Mode::Forward => None,
+            Mode::Reverse => match live.routes.find(&target.host, &target.path) {
+                Some(route) => Some(Arc::clone(route)),
+                None => {
+                    return self.early(&head, &client, StatusCode::NOT_FOUND, NO_SITE, Outcome::None);
+                }
+            },
+        };
+        let ask = Arc::new(Ask {
+            primary: target.key(),
+            target,
+            directives: RequestDirectives::of(&head.headers),
+            method: head.method,
+            fields: head.headers,
+            version: head.version,
+            client,
+            site,
+            user,
+            interim,
+            requested: self.now(),
+        });
+        self.dispatch(ask, body).await
+    }
+
+    async fn dispatch(self: &Arc<Self>, ask: Arc<Ask>, body: RequestBody) -> Reply {
+        if let Some(answer) = self.max_forwards(&ask) {
+            return answer;
+        }
+        let upgrades = ask.fields.contains_key(header::UPGRADE);
+        if ask.is_lookup() && body.is_none() && !upgrades {
+            return self.serve(ask).await;
+        }
+        self.pass(&ask, body).await
+    }
+
+    /// Whether this client may use the forward proxy.
+    fn admit_client(&self, head: &Parts, client: &Client) -> Result<Option<String>, Box<Reply>> {
+        let live = self.live.load();
+        let authorization = head.headers.get(header::PROXY_AUTHORIZATION);
+        let admitted =
+            live.forward.client(client.address.ip()).and_then(|()| live.forward.authenticate(authorization));
+        admitted.map_err(|refusal| Box::new(self.denied(head, client, &refusal)))
+    }
+
+    /// The answer to what an access rule refuses.
+    pub fn denied(&self, head: &Parts, client: &Client, refusal: &Refusal) -> Reply {
+        let status = refusal.status();
+        let mut reply = self.early(head, client, status, denial(refusal), Outcome::Denied);
+        if let ReplyHead::Built(_, fields) = &mut reply.head
+            && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        {
+            fields.insert(header::PROXY_AUTHENTICATE, self.live.load().forward.challenge().clone());
+        }
+        reply
+    }
+
+    /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
+    fn loop_detected(&self, head: &Parts, client: &Client) -> Option<Reply> {
+        let hop = &self.live.load().hop;
+        (fields::via_contains(&head.headers, hop) || fields::cdn_loop_contains(&head.headers, hop)).then(
+            || {
+                let status = StatusCode::LOOP_DETECTED;
+                self.early(head, client, status, answers::explain(status), Outcome::None)
+            },
+        )
+    }
+
+    /// TRACE and OPTIONS that may go no further are answered here (RFC 9110, section 7.6.2).
+    fn max_forwards(&self, ask: &Ask) -> Option<Reply> {
+        if ask.method != Method::TRACE && ask.method != Method::OPTIONS {
+            return None;
+        }
+        if ask.fields.get(header::MAX_FORWARDS)?.as_bytes() != b"0" {
+            return None;
+        }
+        let mut fields = HeaderMap::new();
+        fields
+            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
+        let status =
+            if ask.method == Method::OPTIONS { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
+        Some(self.own_fields(ask, status, fields, ReplyBody::Empty, Verdict::local("max-forwards")))
+    }
+
+    /// The method PURGE removes a URL, for clients that may.
+    async fn purge_request(&self, head: &Parts, client: &Client, target: Target) -> Reply {
+        let allowed: bool = self.live.load().purge.allows(client.address.ip());
+        if !allowed {
+            return self.early(head, client, StatusCode::FORBIDDEN, MAY_NOT_PURGE, Outcome::Denied);
+        }
+        match self.purge(PurgeRequest::Url(target.url)).await {
+            PurgeOutcome::Purged { responses: Some(0) } => {
+                self.early(head, client, StatusCode::NOT_FOUND, NOTHING_STORED, Outcome::None)
+            }
+            _ => self.early(head, client, StatusCode::OK, PURGED, Outcome::None),
+        }
+    }
+
+    /// An answer given before the request became an [`Ask`].
+    pub fn early(
+        &self,
+        head: &Parts,
+        client: &Client,
+        status: StatusCode,
+        why: &str,
+        outcome: Outcome,
+    ) -> Reply {
+        let (fields, body) = answers::page(status, why, &head.method);
+        let mut record = self.early_record(client, status, outcome);
+        record.method = head.method.as_str().to_owned();
+        record.url = head.uri.to_string();
+        self.finish_early(status, fields, body, record)
+    }
+
+    /// The server's own answer to what is not a request.
+    pub fn refusal(&self, status: StatusCode, reason: &str, client: &Client) -> Reply {
+        let (fields, body) = answers::page(status, reason, &Method::GET);
+        let mut record = self.early_record(client, status, Outcome::None);
+        record.method = "NONE".to_owned();
+        record.url = "error:invalid-request".to_owned();
+        self.finish_early(status, fields, body, record)
+    }
+
+    fn early_record(&self, client: &Client, status: StatusCode, outcome: Outcome) -> Box<Record> {
+        Box::new(Record {
+            time: self.now(),
+            client: Some(client.address),
+            status: status.as_u16(),
+            outcome,
+            ..Record::default()
+        })
+    }
+
+    fn finish_early(
+        &self,
+        status: StatusCode,
+        mut fields: HeaderMap,
+        body: ReplyBody,
+        mut record: Box<Record>,
+    ) -> Reply {
+        let live = self.live.load();
+        let verdict = Verdict::local("request");
+        verdict.add_to(&mut fields, &live);
+        record.cache_status = String::from_utf8_lossy(&verdict.cache_status(&live)).into_owned();
+        Reply { head: ReplyHead::Built(status, fields), body, record }
+    }
+}
+
+fn bad_target(why: BadTarget) -> &'static str {
+    match why {
+        BadTarget::NotAbsolute => "This is a forward proxy: the request needs an absolute URL.",
+        BadTarget::Scheme => "Only http and https URLs are served.",
+        BadTarget::Host => "The request names no host, or none that can be read.",
+    }
+}
+
+fn denial(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Client(_) => "This proxy does not serve your network.",
+        Refusal::Credentials => "This proxy wants a user name and a password.",
+        Refusal::Port(_) => "This proxy makes no tunnels to that port.",
+        Refusal::Own(_) => "The request leads back to this proxy.",
+        Refusal::Denied(_) | Refusal::Private(..) => "This proxy does not serve that destination.",
+    }
+}
+
+const NO_SITE: &str = "No site is served under this host and path.";
+const MAY_NOT_PURGE: &str = "Your network may not purge.";
+const NOTHING_STORED: &str = "Nothing is stored under this URL.";
+const PURGED: &str = "Nothing stored under this URL will be served any more.";

@@ -1,0 +1,31 @@
+//! Answers of the proxy's own: error pages and refusals, with the right status and no internals.
+
+use crate::message::ReplyBody;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+
+/// The fields and body of an answer of our own. `why` is one sentence for the person who reads it.
+pub fn page(status: StatusCode, why: &str, method: &Method) -> (HeaderMap, ReplyBody) {
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let text = format!("{} {reason}\n\n{why}\n", status.as_u16());
+    let mut fields = HeaderMap::with_capacity(8);
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    fields.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    if method == Method::HEAD {
+        fields.insert(header::CONTENT_LENGTH, HeaderValue::from(text.len()));
+        return (fields, ReplyBody::Empty);
+    }
+    (fields, ReplyBody::Memory(Bytes::from(text)))
+}
+
+/// What a person is told about a failed fetch; nothing of the inside.
+pub fn explain(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::GATEWAY_TIMEOUT => "The origin server did not answer in time.",
+        StatusCode::SERVICE_UNAVAILABLE => "The origin server cannot take the request now.",
+        StatusCode::FORBIDDEN => "This proxy does not serve that destination.",
+        StatusCode::LOOP_DETECTED => "The request came back to this proxy.",
+        _ => "The origin server could not be reached, or its answer could not be understood.",
+    }
+}

@@ -1,0 +1,56 @@
+//! What is asked: a request that the cache may answer, in the form in which its steps pass it on.
+
+use super::target::Target;
+use crate::message::{Client, InterimSink};
+use crate::route::Route;
+use http::{HeaderMap, Method, Version, header};
+use shoal_core::{ObjectKey, Timestamp};
+use shoal_semantics::directives::RequestDirectives;
+use std::sync::Arc;
+
+/// A request on its way through the exchange. Its body, if any, travels apart.
+pub struct Ask {
+    /// The method.
+    pub method: Method,
+    /// Its effective URI.
+    pub target: Target,
+    /// The primary cache key.
+    pub primary: ObjectKey,
+    /// Fields as received, hop-by-hop fields included.
+    pub fields: HeaderMap,
+    /// The client's HTTP version.
+    pub version: Version,
+    /// Its Cache-Control.
+    pub directives: RequestDirectives,
+    /// Who sent it.
+    pub client: Arc<Client>,
+    /// The reverse site that serves it; `None` in forward mode.
+    pub site: Option<Arc<Route>>,
+    /// The authenticated user.
+    pub user: Option<String>,
+    /// Where interim responses go.
+    pub interim: Option<InterimSink>,
+    /// When it arrived.
+    pub requested: Timestamp,
+}
+
+impl Ask {
+    /// The Range field of a GET, which is the only method for which it is defined (RFC 9110, section 14.2).
+    pub fn range(&self) -> Option<&str> {
+        if self.method != Method::GET {
+            return None;
+        }
+        self.fields.get(header::RANGE).and_then(|range| range.to_str().ok())
+    }
+
+    /// Whether the request has conditions that only the origin can answer: If-Match and If-Unmodified-Since guard
+    /// against changes that a cache may not know of (RFC 9110, section 13.1).
+    pub fn has_origin_conditions(&self) -> bool {
+        self.fields.contains_key(header::IF_MATCH) || self.fields.contains_key(header::IF_UNMODIFIED_SINCE)
+    }
+
+    /// Whether the cache may look for an answer: GET and HEAD (RFC 9111, section 2).
+    pub fn is_lookup(&self) -> bool {
+        self.method == Method::GET || self.method == Method::HEAD
+    }
+}

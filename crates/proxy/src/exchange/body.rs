@@ -1,0 +1,185 @@
+//! The body of a reply, made of segments: bytes in memory, slices of stored bodies, bodies still arriving.
+//!
+//! One type serves whole responses, single ranges, multipart ranges and bodies put together from stored parts.
+//! It holds at most one block in memory.
+
+use super::growing::{Attached, End, Next};
+use crate::io_pool::{Busy, IoPool};
+use crate::message::{BodyError, StreamBody};
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use shoal_store::StoredBody;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// A stretch of a reply's body.
+pub enum Segment {
+    /// Bytes at hand.
+    Memory(Bytes),
+    /// `length` bytes of a stored body from `offset`.
+    Stored {
+        /// The body.
+        body: Arc<dyn StoredBody>,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// An arriving body from where the reader is attached, `length` bytes or to its end.
+    Growing {
+        /// The reader's place.
+        reader: Attached,
+        /// Bytes wanted; `None` means to the end, trailers included.
+        length: Option<u64>,
+    },
+}
+
+/// Segments, sent one after the other.
+pub struct SegmentBody {
+    segments: VecDeque<Segment>,
+    pool: Arc<IoPool>,
+    reading: Option<Reading>,
+}
+
+type Reading = Pin<Box<dyn Future<Output = Result<Bytes, BodyError>> + Send>>;
+
+impl SegmentBody {
+    /// A body of these segments; reads of stored bodies run on `pool`.
+    pub fn new(segments: impl IntoIterator<Item = Segment>, pool: Arc<IoPool>) -> Self {
+        Self { segments: segments.into_iter().collect(), pool, reading: None }
+    }
+
+    /// Boxed for a reply.
+    pub fn boxed(self) -> StreamBody {
+        StreamBody::new(self)
+    }
+
+    /// Begins to read one block of a stored body.
+    fn start_reading(&mut self, body: &Arc<dyn StoredBody>, offset: u64, limit: u64) {
+        let (pool, body) = (Arc::clone(&self.pool), Arc::clone(body));
+        self.reading = Some(Box::pin(read_stored(pool, body, offset, limit.min(BLOCK) as usize)));
+    }
+
+    /// The block being read, once it is there.
+    fn poll_reading(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, BodyError>> {
+        let reading = self.reading.as_mut().expect("the caller started a read");
+        let block = ready!(reading.as_mut().poll(context));
+        self.reading = None;
+        Poll::Ready(match block {
+            Ok(bytes) if bytes.is_empty() => {
+                Err(BodyError::Cut("stored body is shorter than its record".into()))
+            }
+            other => other,
+        })
+    }
+
+    /// The next frame of the first segment; `Ready(None)` when that segment is done.
+    fn poll_segment(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(mut segment) = self.segments.pop_front() else { return Poll::Ready(None) };
+        let polled = match &mut segment {
+            Segment::Memory(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
+            Segment::Stored { length: 0, .. } | Segment::Growing { length: Some(0), .. } => Poll::Ready(None),
+            Segment::Stored { body, offset, length } => {
+                if self.reading.is_none() {
+                    self.start_reading(body, *offset, *length);
+                }
+                self.poll_reading(context).map(|block| {
+                    Some(block.map(|bytes| {
+                        *offset += bytes.len() as u64;
+                        *length -= bytes.len() as u64;
+                        Frame::data(bytes)
+                    }))
+                })
+            }
+            Segment::Growing { reader, length } => self.poll_growing(reader, length, context),
+        };
+        if !matches!(polled, Poll::Ready(None)) {
+            self.segments.push_front(segment);
+        }
+        polled
+    }
+
+    fn poll_growing(
+        &mut self,
+        reader: &mut Attached,
+        length: &mut Option<u64>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let wanted = length.unwrap_or(u64::MAX);
+        let mut block = None;
+        if self.reading.is_none() {
+            match ready!(reader.poll_next(wanted.min(BLOCK), context)) {
+                Ok(Next::Bytes(bytes)) => block = Some(Ok(bytes)),
+                Ok(Next::Spilled(body)) => self.start_reading(&body, reader.offset(), wanted),
+                Ok(Next::End(End::Complete(trailers))) if length.is_none() => {
+                    *length = Some(0);
+                    return Poll::Ready(trailers.map(|fields| Ok(Frame::trailers(fields))));
+                }
+                Ok(Next::End(End::Complete(_))) => {
+                    block = Some(Err(BodyError::Cut("body ended before the range did".into())));
+                }
+                Ok(Next::End(End::Cut(why))) => block = Some(Err(BodyError::Cut(why))),
+                Err(error) => block = Some(Err(error)),
+            }
+        }
+        let block = match block {
+            Some(block) => block,
+            None => ready!(self.poll_reading(context)),
+        };
+        Poll::Ready(Some(block.map(|bytes| {
+            reader.advance(bytes.len() as u64);
+            if let Some(length) = length {
+                *length -= bytes.len() as u64;
+            }
+            Frame::data(bytes)
+        })))
+    }
+}
+
+impl Body for SegmentBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        while !self.segments.is_empty() {
+            if let Some(frame) = ready!(self.poll_segment(context)) {
+                return Poll::Ready(Some(frame));
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+/// Reads on the pool; a full queue delays a body that is under way instead of cutting it.
+pub async fn read_stored(
+    pool: Arc<IoPool>,
+    body: Arc<dyn StoredBody>,
+    offset: u64,
+    limit: usize,
+) -> Result<Bytes, BodyError> {
+    loop {
+        let source = Arc::clone(&body);
+        match pool.submit(move || source.read(offset, limit)) {
+            Ok(answer) => {
+                let read = answer.await.map_err(|_| BodyError::Cut("the disk pool is closed".into()))?;
+                return read.map_err(BodyError::Store);
+            }
+            Err(Busy) => tokio::time::sleep(RETRY).await,
+        }
+    }
+}
+
+/// Bytes read and held at a time.
+const BLOCK: u64 = 64 * 1024;
+
+/// Pause before a read under way is offered again to a full queue.
+const RETRY: Duration = Duration::from_millis(5);

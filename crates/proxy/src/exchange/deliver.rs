@@ -1,0 +1,257 @@
+//! From a stored or arriving response to the reply for one request: conditions, ranges, age.
+
+use super::body::{Segment, SegmentBody};
+use super::growing::{Attached, Growing};
+use super::record::Head;
+use super::shelf::Held;
+use super::verdict::Verdict;
+use super::{Exchange, ask::Ask};
+use crate::message::{Reply, ReplyBody, ReplyHead};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeSet, Resolved, if_range_holds};
+use shoal_semantics::validation::{self, Condition};
+use std::sync::Arc;
+
+/// A response to deliver: its head, and where its body is.
+pub struct Delivery {
+    /// The head.
+    pub head: Arc<Head>,
+    /// The body.
+    pub body: Source,
+}
+
+/// Where a body to deliver is.
+pub enum Source {
+    /// Stored, complete.
+    Held(Held),
+    /// Stretches of it, in order and without overlap; and the length of the whole.
+    Pieces(Vec<Piece>, u64),
+    /// Arriving. The reader that is attached at its start, if one could be.
+    Growing(Arc<Growing>, Option<u64>, Option<Attached>),
+}
+
+/// Bytes `start..end` of a representation.
+pub struct Piece {
+    /// First byte.
+    pub start: u64,
+    /// The byte after the last.
+    pub end: u64,
+    /// Where they are.
+    pub body: PieceBody,
+}
+
+/// Where a piece is: in a body that holds the representation from `base` on.
+pub enum PieceBody {
+    /// Stored.
+    Held {
+        /// The body.
+        body: Held,
+        /// Its first byte within the representation.
+        base: u64,
+    },
+    /// Arriving.
+    Growing {
+        /// The body.
+        body: Arc<Growing>,
+        /// Its first byte within the representation.
+        base: u64,
+    },
+}
+
+impl Piece {
+    /// The part of this piece that lies in `start..end`.
+    fn segment(&self, start: u64, end: u64) -> Option<Segment> {
+        let (start, end) = (self.start.max(start), self.end.min(end));
+        match &self.body {
+            PieceBody::Held { body, base } => Some(body.segment(start - base, end - base)),
+            PieceBody::Growing { body, base } => {
+                Some(Segment::Growing { reader: body.attach(start - base)?, length: Some(end - start) })
+            }
+        }
+    }
+}
+
+impl Source {
+    fn length(&self) -> Option<u64> {
+        match self {
+            Self::Held(held) => Some(held.length()),
+            Self::Pieces(_, length) => Some(*length),
+            Self::Growing(_, length, _) => *length,
+        }
+    }
+}
+
+impl Exchange {
+    /// The reply for `ask`. `None` when the bytes can no longer be had from here.
+    pub fn deliver(&self, ask: &Ask, delivery: Delivery, verdict: Verdict) -> Option<Reply> {
+        let stored = &delivery.head.stored;
+        let policy = &delivery.head.policy;
+        let condition = validation::evaluate(&ask.fields, stored.status, &stored.fields, policy, self.now());
+        if condition == Condition::NotModified {
+            return Some(self.not_modified(ask, &delivery.head, verdict));
+        }
+        if let Some(ranges) = self.wanted_ranges(ask, &delivery) {
+            return self.deliver_ranges(ask, delivery, ranges, verdict);
+        }
+        let length = delivery.body.length();
+        if ask.method == Method::HEAD {
+            let mut fields = self.fields_of(&delivery.head, &verdict);
+            if let Some(length) = length {
+                fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            }
+            return Some(self.built(ask, stored.status, fields, ReplyBody::Empty, verdict));
+        }
+        let body = self.whole(delivery.body)?;
+        let head = ReplyHead::Stored {
+            stored: Arc::clone(stored),
+            age_seconds: delivery.head.policy.current_age(self.now()).as_secs(),
+            cache_status: verdict.cache_status(&self.live.load()),
+            proxy_status: verdict.proxy_status(&self.live.load()),
+        };
+        Some(Reply {
+            head,
+            body,
+            record: verdict.record(ask, &self.live.load(), stored.status, Some(&stored.fields)),
+        })
+    }
+
+    /// The ranges to answer with: a GET with Range, a complete 200 of known length, and an If-Range that holds.
+    fn wanted_ranges(&self, ask: &Ask, delivery: &Delivery) -> Option<Resolved> {
+        let length = delivery.body.length()?;
+        self.resolve_ranges(ask, &delivery.head, length)
+    }
+
+    /// What the request's Range means for a representation with this head and length; `None` for the whole.
+    pub fn resolve_ranges(&self, ask: &Ask, head: &Head, length: u64) -> Option<Resolved> {
+        let stored = &head.stored;
+        if ask.method != Method::GET || stored.status != StatusCode::OK {
+            return None;
+        }
+        let ranges = RangeSet::of(&ask.fields)?;
+        if !if_range_holds(&ask.fields, &stored.fields, self.now()) {
+            return None;
+        }
+        Some(ranges.resolve(length)).filter(|resolved| *resolved != Resolved::Whole)
+    }
+
+    fn deliver_ranges(
+        &self,
+        ask: &Ask,
+        delivery: Delivery,
+        ranges: Resolved,
+        verdict: Verdict,
+    ) -> Option<Reply> {
+        let length = delivery.body.length()?;
+        let ranges = match ranges {
+            Resolved::Parts(ranges) => ranges,
+            Resolved::Whole | Resolved::Unsatisfiable => {
+                return Some(self.unsatisfiable(ask, length, verdict));
+            }
+        };
+        let mut fields = self.fields_of(&delivery.head, &verdict);
+        let mut segments = Vec::with_capacity(ranges.len() * 2 + 1);
+        let total = if let [only] = ranges.as_slice() {
+            fields.insert(header::CONTENT_RANGE, ContentRange::satisfied(*only, Some(length)).to_value());
+            segments.extend(self.stretch(&delivery.body, *only)?);
+            only.len()
+        } else {
+            let content_type = fields.remove(header::CONTENT_TYPE);
+            let multipart = Multipart::new(self.now().millis(), content_type.as_ref(), &ranges, length);
+            fields.insert(header::CONTENT_TYPE, multipart.content_type());
+            for (range, head) in ranges.iter().zip(multipart.heads()) {
+                segments.push(Segment::Memory(head.clone()));
+                segments.extend(self.stretch(&delivery.body, *range)?);
+            }
+            segments.push(Segment::Memory(multipart.tail()));
+            multipart.length()
+        };
+        let frames = SegmentBody::new(segments, Arc::clone(self.shelf.pool())).boxed();
+        let body = ReplyBody::Stream { frames, length: Some(total) };
+        Some(self.built(ask, StatusCode::PARTIAL_CONTENT, fields, body, verdict))
+    }
+
+    /// RFC 9110, section 15.5.17: a 416 to a byte range request "SHOULD" say the current length.
+    fn unsatisfiable(&self, ask: &Ask, length: u64, verdict: Verdict) -> Reply {
+        let mut reply = self.own_answer(ask, StatusCode::RANGE_NOT_SATISFIABLE, UNSATISFIABLE, verdict);
+        if let ReplyHead::Built(_, fields) = &mut reply.head {
+            fields.insert(header::CONTENT_RANGE, ContentRange::unsatisfied(length).to_value());
+        }
+        reply
+    }
+
+    /// Bytes `start..end` of a body, as segments.
+    fn stretch(&self, body: &Source, range: ByteRange) -> Option<Vec<Segment>> {
+        let (start, end) = (range.start, range.end);
+        match body {
+            Source::Held(held) => Some(vec![held.segment(start, end)]),
+            Source::Pieces(pieces, _) => {
+                let within = pieces.iter().filter(|piece| piece.start < end && piece.end > start);
+                within.map(|piece| piece.segment(start, end)).collect()
+            }
+            Source::Growing(growing, ..) => {
+                Some(vec![Segment::Growing { reader: growing.attach(start)?, length: Some(end - start) }])
+            }
+        }
+    }
+
+    fn whole(&self, body: Source) -> Option<ReplyBody> {
+        let pool = Arc::clone(self.shelf.pool());
+        Some(match body {
+            Source::Held(Held::Memory(bytes)) if bytes.is_empty() => ReplyBody::Empty,
+            Source::Held(Held::Memory(bytes)) => ReplyBody::Memory(bytes),
+            Source::Held(held) => {
+                let length = held.length();
+                let frames = SegmentBody::new([held.segment(0, length)], pool).boxed();
+                ReplyBody::Stream { frames, length: Some(length) }
+            }
+            Source::Pieces(_, length) => {
+                let segments =
+                    ByteRange::new(0, length).map_or(Some(Vec::new()), |all| self.stretch(&body, all))?;
+                ReplyBody::Stream { frames: SegmentBody::new(segments, pool).boxed(), length: Some(length) }
+            }
+            Source::Growing(_, Some(0), _) => ReplyBody::Empty,
+            Source::Growing(growing, length, reader) => {
+                let reader = match reader {
+                    Some(reader) => reader,
+                    None => growing.attach(0)?,
+                };
+                let frames = SegmentBody::new([Segment::Growing { reader, length: None }], pool).boxed();
+                ReplyBody::Stream { frames, length }
+            }
+        })
+    }
+
+    /// The fields of RFC 9110, 15.4.5 that a 304 must carry, and no representation metadata beyond.
+    fn not_modified(&self, ask: &Ask, head: &Head, verdict: Verdict) -> Reply {
+        let mut fields = validation::not_modified_fields(&head.stored.fields);
+        self.add_own_fields(&mut fields, head, &verdict);
+        self.built(ask, StatusCode::NOT_MODIFIED, fields, ReplyBody::Empty, verdict)
+    }
+
+    /// A stored response's fields with Age and Cache-Status.
+    fn fields_of(&self, head: &Head, verdict: &Verdict) -> HeaderMap {
+        let mut fields = head.stored.fields.clone();
+        self.add_own_fields(&mut fields, head, verdict);
+        fields
+    }
+
+    fn add_own_fields(&self, fields: &mut HeaderMap, head: &Head, verdict: &Verdict) {
+        fields.insert(header::AGE, HeaderValue::from(head.policy.current_age(self.now()).as_secs()));
+        verdict.add_to(fields, &self.live.load());
+    }
+
+    /// A reply with a head made for this request.
+    fn built(
+        &self,
+        ask: &Ask,
+        status: StatusCode,
+        fields: HeaderMap,
+        body: ReplyBody,
+        verdict: Verdict,
+    ) -> Reply {
+        let record = verdict.record(ask, &self.live.load(), status, Some(&fields));
+        Reply { head: ReplyHead::Built(status, fields), body, record }
+    }
+}
+
+const UNSATISFIABLE: &str = "The requested range lies outside the representation.";

@@ -1,0 +1,148 @@
+//! Purging many objects at once, in constant time: by tag, by cache group, by host, or all.
+//!
+//! A fixed table holds, for each slot, when the names that hash to it were last purged. An object remembers the
+//! slots of its names and when it was asked for; it is gone when any of its slots was purged since. Two names
+//! that share a slot are purged together, which costs a miss and never serves what should be gone. The table
+//! never grows, and survives a restart: it is a file of [`SLOTS`] little-endian times in milliseconds.
+
+use parking_lot::Mutex;
+use shoal_core::{Key, Timestamp};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// When each slot was last purged.
+pub struct Epochs {
+    slots: Box<[AtomicU64]>,
+    file: Option<Mutex<File>>,
+}
+
+/// A name's place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub u16);
+
+/// A name under which objects can be purged together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name<'a> {
+    /// Every object.
+    All,
+    /// Every object of an origin's host.
+    Host(&'a str),
+    /// Every object that carries the tag, whatever its origin.
+    Tag(&'a str),
+    /// Every object of the cache group (RFC 9875) of one origin.
+    Group {
+        /// Scheme, host and port.
+        origin: &'a str,
+        /// The group's name.
+        group: &'a str,
+    },
+}
+
+impl Epochs {
+    /// Size of the table's file.
+    pub const BYTES: u64 = (SLOTS * WORD) as u64;
+
+    /// A table that is forgotten at exit.
+    pub fn volatile() -> Self {
+        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), file: None }
+    }
+
+    /// The table in `path`, made when absent.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut stored = Vec::new();
+        Read::by_ref(&mut file).take((SLOTS * WORD) as u64).read_to_end(&mut stored)?;
+        stored.resize(SLOTS * WORD, 0);
+        file.set_len((SLOTS * WORD) as u64)?;
+        let times = stored.chunks_exact(WORD).map(|word| word.try_into().expect("a chunk of eight bytes"));
+        let slots = times.map(|word| AtomicU64::new(u64::from_le_bytes(word))).collect();
+        Ok(Self { slots, file: Some(Mutex::new(file)) })
+    }
+
+    /// Purges what bears `name` and was asked for at `now` or before. The purge holds in this process even when
+    /// writing it down fails.
+    pub fn purge(&self, name: Name<'_>, now: Timestamp) -> std::io::Result<()> {
+        let slot = name.slot();
+        self.mark(slot, now);
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut file = file.lock();
+        let latest = self.slots[usize::from(slot.0)].load(Ordering::Acquire);
+        file.seek(SeekFrom::Start(u64::from(slot.0) * WORD as u64))?;
+        file.write_all(&latest.to_le_bytes())?;
+        file.sync_data()
+    }
+
+    /// Purges a slot in this process only.
+    pub fn mark(&self, slot: Slot, now: Timestamp) {
+        self.slots[usize::from(slot.0)].fetch_max(now.millis(), Ordering::AcqRel);
+    }
+
+    /// The slot of a key, in a table that is about keys.
+    pub fn slot_of(key: Key) -> Slot {
+        Slot((key.low() % SLOTS as u64) as u16)
+    }
+
+    /// Whether an object with these names, asked for at `requested`, has been purged since.
+    pub fn purged(&self, slots: &[Slot], requested: Timestamp) -> bool {
+        slots.iter().any(|slot| self.slots[usize::from(slot.0)].load(Ordering::Acquire) >= requested.millis())
+    }
+}
+
+impl Name<'_> {
+    /// The slot that this name hashes to. Slot 0 is kept for [`Name::All`].
+    pub fn slot(self) -> Slot {
+        let hash = match self {
+            Self::All => return Slot(0),
+            Self::Host(host) => hash(&[b"host", host.as_bytes()]),
+            Self::Tag(tag) => hash(&[b"tag", tag.as_bytes()]),
+            Self::Group { origin, group } => hash(&[b"group", origin.as_bytes(), group.as_bytes()]),
+        };
+        Slot((1 + hash % (SLOTS as u64 - 1)) as u16)
+    }
+}
+
+fn hash(parts: &[&[u8]]) -> u64 {
+    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+    for part in parts {
+        hasher.update(part);
+        hasher.update(&[0]);
+    }
+    hasher.digest()
+}
+
+/// Slots in the table: 512 KB of RAM and of disk.
+pub const SLOTS: usize = 65_536;
+
+const WORD: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn a_purge_reaches_what_was_asked_for_before_it() {
+        let epochs = Epochs::volatile();
+        let slots = [Name::Tag("news").slot(), Name::Host("example.org").slot()];
+        assert!(!epochs.purged(&slots, at(5)));
+        epochs.purge(Name::Tag("news"), at(10)).expect("no file is involved");
+        assert!(epochs.purged(&slots, at(5)) && epochs.purged(&slots, at(10)));
+        assert!(!epochs.purged(&slots, at(11)));
+        assert!(!epochs.purged(&[Name::Tag("sport").slot()], at(5)));
+    }
+
+    #[test]
+    fn purges_survive_a_restart() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("purged");
+        Epochs::open(&path).and_then(|epochs| epochs.purge(Name::All, at(7))).expect("written");
+        let epochs = Epochs::open(&path).expect("read again");
+        assert!(epochs.purged(&[Name::All.slot()], at(7)));
+        assert!(!epochs.purged(&[Name::All.slot()], at(8)));
+    }
+}

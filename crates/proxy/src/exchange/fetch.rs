@@ -1,0 +1,269 @@
+//! Fetching: a request goes to the origin, and what comes back is shared, stored or passed on.
+//!
+//! A fetch is a task of its own: the client that caused it may leave without harm to others. It answers its
+//! *owner*, the request that caused it, and lands its flight for the followers.
+
+use super::Exchange;
+use super::ask::Ask;
+use super::filing::Filing;
+use super::flight::{Landing, Leader};
+use super::growing::{Attached, Growing};
+use super::invalidate::invalidation_slot;
+use super::keeping::Keeping;
+use super::lookup::StoredResponse;
+use super::record::{Head, Record};
+use crate::message::StreamBody;
+use crate::upstream::{UpstreamError, UpstreamResponse};
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use http_body_util::BodyExt;
+use shoal_core::{ObjectKey, Timestamp};
+use shoal_semantics::validation;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// What a fetch needs to know.
+pub struct Fetch {
+    /// The request that caused it.
+    pub ask: Arc<Ask>,
+    /// The flight that it leads, if any.
+    pub leader: Option<Leader>,
+    /// The stored response to validate, with its key.
+    pub stored: Option<(ObjectKey, StoredResponse)>,
+    /// The Range to ask for; `None` asks for the whole.
+    pub range: Option<HeaderValue>,
+    /// The validator that goes with it as If-Range.
+    pub if_range: Option<HeaderValue>,
+    /// Whether the client's own conditions go along. They do where the response is not expected to be storable,
+    /// and a 304 is then for the client.
+    pub conditional: bool,
+}
+
+/// What the owner of a fetch is told.
+pub enum Fetched {
+    /// A response that is being kept; its body is arriving, and the reader is attached at its start.
+    Shared(Arc<Arrived>, Option<Attached>),
+    /// The stored response was validated; this is it, refreshed.
+    Refreshed(StoredResponse),
+    /// A response for the owner alone.
+    Private(Box<PrivateResponse>),
+    /// No response.
+    Failed(Arc<Failure>),
+}
+
+/// A response that is arriving.
+pub struct Arrived {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its head.
+    pub head: Arc<Head>,
+    /// Its body.
+    pub body: Arc<Growing>,
+    /// Its length, when known beforehand.
+    pub length: Option<u64>,
+    /// The nominated fields of its Vary and the values that selected it; `None` without Vary.
+    pub selecting: Option<Selecting>,
+    /// Who was asked, for the log.
+    pub upstream: String,
+}
+
+/// What selects a variant: the nominated fields and their values, normalised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selecting {
+    /// Sorted names.
+    pub names: Vec<http::HeaderName>,
+    /// Values of the request that was asked.
+    pub values: Vec<u8>,
+}
+
+/// A response that only its owner gets.
+pub struct PrivateResponse {
+    /// As it came from upstream.
+    pub response: UpstreamResponse,
+    /// Why it is not stored, for Cache-Status.
+    pub why: &'static str,
+}
+
+/// What is known of a response before its body.
+#[derive(Clone, Copy)]
+pub struct Received<'a> {
+    /// Its status.
+    pub status: StatusCode,
+    /// The version that the origin spoke.
+    pub version: Version,
+    /// Its fields.
+    pub fields: &'a HeaderMap,
+    /// Its length, when the framing tells.
+    pub length: Option<u64>,
+    /// When it was asked for.
+    pub request_time: Timestamp,
+    /// When its head had arrived.
+    pub response_time: Timestamp,
+    /// Who sent it.
+    pub peer: SocketAddr,
+}
+
+impl<'a> Received<'a> {
+    /// The head of `response`.
+    pub fn of(response: &'a UpstreamResponse) -> Self {
+        Self {
+            status: response.status,
+            version: response.version,
+            fields: &response.fields,
+            length: response.length,
+            request_time: response.request_time,
+            response_time: response.response_time,
+            peer: response.peer,
+        }
+    }
+}
+
+/// A fetch without a response.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The status for the client.
+    pub status: StatusCode,
+    /// The error type of RFC 9209.
+    pub proxy_error: &'static str,
+    /// When to try again, in seconds.
+    pub retry_after_seconds: Option<u64>,
+    /// Who was asked, for the log.
+    pub upstream: String,
+}
+
+impl Fetch {
+    /// A fetch of the whole for `ask`, led by nobody, validating `stored` if given.
+    pub fn new(ask: &Arc<Ask>, stored: Option<(ObjectKey, StoredResponse)>) -> Self {
+        Self { ask: Arc::clone(ask), leader: None, stored, range: None, if_range: None, conditional: false }
+    }
+}
+
+impl Failure {
+    /// What the client and the log are told of an error.
+    pub fn of(error: &UpstreamError) -> Self {
+        Self {
+            status: error.status(),
+            proxy_error: error.proxy_status(),
+            retry_after_seconds: error.retry_after.map(|wait| wait.as_secs().max(1)),
+            upstream: error.next_hop.clone(),
+        }
+    }
+}
+
+impl Exchange {
+    /// Starts a fetch as a task; its owner is told through the channel.
+    pub fn spawn_fetch(self: &Arc<Self>, fetch: Fetch) -> oneshot::Receiver<Fetched> {
+        let (owner, told) = oneshot::channel();
+        let exchange = Arc::clone(self);
+        tokio::spawn(async move { exchange.fetch(fetch, owner).await });
+        told
+    }
+
+    async fn fetch(self: Arc<Self>, mut fetch: Fetch, owner: oneshot::Sender<Fetched>) {
+        let request = self.upstream_request(&fetch);
+        let response = match self.upstreams.fetch(request).await {
+            Ok(response) => response,
+            Err(error) => return fail(&fetch, owner, &error),
+        };
+        let Some((key, stored)) = fetch.stored.take() else {
+            return self.receive(fetch, owner, response).await;
+        };
+        if response.status == StatusCode::NOT_MODIFIED {
+            if validation::selects(&response.fields, &stored.head.stored.fields) {
+                let head = Arc::new(self.freshen(&fetch.ask, &stored.head, Received::of(&response)));
+                return self.refreshed(fetch, owner, (key, StoredResponse { head, ..stored })).await;
+            }
+            // a 304 for another representation than ours: ask again for the whole
+            return Box::pin(self.fetch(fetch, owner)).await;
+        }
+        self.receive(fetch, owner, response).await;
+    }
+
+    /// A 304 for what we hold: freshen it (RFC 9111, section 4.3.4) and tell everybody.
+    async fn refreshed(
+        &self,
+        fetch: Fetch,
+        owner: oneshot::Sender<Fetched>,
+        (key, refreshed): (ObjectKey, StoredResponse),
+    ) {
+        let head = Arc::clone(&refreshed.head);
+        let keep = !self.invalidated(&fetch.ask, head.requested);
+        if keep {
+            self.shelf.refresh_in_memory(&key, &Record::Response(Arc::clone(&head)), &refreshed.body);
+        }
+        if let Some(leader) = &fetch.leader {
+            leader.land(if keep { Landing::Refreshed } else { Landing::Unshareable });
+        }
+        let _ = owner.send(Fetched::Refreshed(refreshed));
+        if keep {
+            self.shelf.refresh_on_disk(&key, &Record::Response(head)).await;
+        }
+    }
+
+    /// A full or partial response: keep it, share it, or pass it to its owner.
+    async fn receive(
+        self: Arc<Self>,
+        fetch: Fetch,
+        owner: oneshot::Sender<Fetched>,
+        response: UpstreamResponse,
+    ) {
+        let now = response.response_time;
+        let keeping = match self.judge(&fetch, Received::of(&response)).await {
+            Ok(keeping) => keeping,
+            Err(why) => {
+                self.passes.remember(fetch.ask.primary.hash(), now);
+                if let Some(leader) = &fetch.leader {
+                    leader.land(Landing::Unshareable);
+                }
+                let _ = owner.send(Fetched::Private(Box::new(PrivateResponse { response, why })));
+                return;
+            }
+        };
+        self.passes.forget(fetch.ask.primary.hash());
+        let arrived = Arc::new(self.arrived(&keeping, &fetch.ask, Received::of(&response)));
+        // attached before anything can be dropped from the window: the owner reads from the first byte
+        let first = arrived.body.attach(0);
+        if let Some(leader) = &fetch.leader {
+            let fresh = arrived.head.policy.is_fresh(now);
+            leader.land(if fresh { Landing::Shared(Arc::clone(&arrived)) } else { Landing::Unshareable });
+        }
+        let _ = owner.send(Fetched::Shared(Arc::clone(&arrived), first));
+        self.pump(fetch, keeping, &arrived, response.body).await;
+    }
+
+    /// Moves the body from the origin to its readers and the store.
+    async fn pump(&self, fetch: Fetch, keeping: Keeping, arrived: &Arrived, mut body: StreamBody) {
+        let record = Record::Response(Arc::clone(&arrived.head));
+        let mut filing = Filing::new(&self.shelf, &arrived.body, arrived.key.clone(), record, arrived.length);
+        let mut trailers: Option<HeaderMap> = None;
+        while let Some(frame) = body.frame().await {
+            match frame.map(http_body::Frame::into_data) {
+                Ok(Ok(bytes)) => filing.push(bytes).await,
+                Ok(Err(frame)) => trailers = frame.into_trailers().ok(),
+                Err(error) => return filing.cut(error.to_string()),
+            }
+            if !filing.wanted() {
+                return filing.cut("every client has left".into());
+            }
+        }
+        let keep = || !self.invalidated(&fetch.ask, arrived.head.requested);
+        if keep() {
+            self.write_notes(&fetch.ask, &keeping, &arrived.head).await;
+        }
+        filing.complete(trailers, keep).await;
+    }
+
+    /// Whether the response's URL was invalidated since it was asked for.
+    pub fn invalidated(&self, ask: &Ask, requested: Timestamp) -> bool {
+        self.invalidations.purged(&[invalidation_slot(&ask.primary)], requested)
+    }
+}
+
+fn fail(fetch: &Fetch, owner: oneshot::Sender<Fetched>, error: &UpstreamError) {
+    tracing::info!(url = %fetch.ask.target.url, %error, "an origin could not be used");
+    let failure = Arc::new(Failure::of(error));
+    if let Some(leader) = &fetch.leader {
+        leader.land(Landing::Failed(Arc::clone(&failure)));
+    }
+    let _ = owner.send(Fetched::Failed(failure));
+}

@@ -1,0 +1,172 @@
+//! Collapsed requests: concurrent misses for one key make one fetch (RFC 9111, section 4, last paragraph).
+//!
+//! The first request for a key leads; it starts the fetch as a task of its own, so that its client may leave. The
+//! others follow: they learn how the fetch *landed* as soon as the response's head has arrived, and then read the
+//! body as it comes, or go their own way. A leader that vanishes releases its followers.
+
+use super::fetch::{Arrived, Failure};
+use parking_lot::Mutex;
+use shoal_core::Key;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The fetches under way, by key.
+pub struct Flights {
+    shards: Box<[Mutex<HashMap<Key, Arc<Flight>>>]>,
+}
+
+/// A fetch under way.
+pub struct Flight {
+    landing: watch::Sender<Option<Landing>>,
+}
+
+/// How a fetch turned out, as its followers are told.
+#[derive(Clone)]
+pub enum Landing {
+    /// The response may be shared; its body is arriving.
+    Shared(Arc<Arrived>),
+    /// The stored response was validated and stands refreshed: look again.
+    Refreshed,
+    /// The response is not for sharing: each follower asks for itself.
+    Unshareable,
+    /// There is no response.
+    Failed(Arc<Failure>),
+}
+
+/// A request's part in a fetch.
+pub enum Part {
+    /// It makes the fetch.
+    Lead(Leader),
+    /// It waits for another's.
+    Follow(Follower),
+}
+
+/// The right and duty to make a fetch. Dropping it takes the flight from the table.
+pub struct Leader {
+    flights: Arc<Flights>,
+    key: Key,
+    flight: Arc<Flight>,
+}
+
+/// A place among those who wait for a fetch.
+pub struct Follower(watch::Receiver<Option<Landing>>);
+
+impl Flights {
+    /// No fetch under way.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() })
+    }
+
+    /// Joins the fetch under way for `key`, or becomes the leader of a new one.
+    pub fn join(self: &Arc<Self>, key: Key) -> Part {
+        let mut shard = self.shard(key).lock();
+        if let Some(flight) = shard.get(&key) {
+            return Part::Follow(Follower(flight.landing.subscribe()));
+        }
+        let flight = Arc::new(Flight { landing: watch::Sender::new(None) });
+        shard.insert(key, Arc::clone(&flight));
+        Part::Lead(Leader { flights: Arc::clone(self), key, flight })
+    }
+
+    /// Lets nobody more join the fetch for `key`: its response is invalid already.
+    pub fn forget(&self, key: Key) {
+        self.shard(key).lock().remove(&key);
+    }
+
+    /// Fetches under way.
+    pub fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    fn shard(&self, key: Key) -> &Mutex<HashMap<Key, Arc<Flight>>> {
+        &self.shards[key.low() as usize % SHARDS]
+    }
+}
+
+impl Leader {
+    /// Tells the followers how the fetch turned out. The first landing counts.
+    pub fn land(&self, landing: Landing) {
+        self.flight.landing.send_if_modified(|landed| {
+            let first = landed.is_none();
+            landed.get_or_insert(landing);
+            first
+        });
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        self.land(Landing::Unshareable);
+        let mut shard = self.flights.shard(self.key).lock();
+        if shard.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
+            shard.remove(&self.key);
+        }
+    }
+}
+
+impl Follower {
+    /// Waits for the landing.
+    pub async fn landed(mut self) -> Landing {
+        match self.0.wait_for(Option::is_some).await {
+            Ok(landing) => landing.clone().unwrap_or(Landing::Unshareable),
+            Err(_) => Landing::Unshareable,
+        }
+    }
+}
+
+const SHARDS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lead(flights: &Arc<Flights>, key: Key) -> Leader {
+        match flights.join(key) {
+            Part::Lead(leader) => leader,
+            Part::Follow(_) => panic!("a leader was expected"),
+        }
+    }
+
+    fn follow(flights: &Arc<Flights>, key: Key) -> Follower {
+        match flights.join(key) {
+            Part::Follow(follower) => follower,
+            Part::Lead(_) => panic!("a follower was expected"),
+        }
+    }
+
+    #[tokio::test]
+    async fn followers_learn_how_the_fetch_landed() {
+        let (flights, key) = (Flights::new(), Key::of(b"a"));
+        let leader = lead(&flights, key);
+        let early = follow(&flights, key);
+        leader.land(Landing::Refreshed);
+        let late = follow(&flights, key);
+        leader.land(Landing::Unshareable);
+        assert!(matches!(early.landed().await, Landing::Refreshed));
+        assert!(matches!(late.landed().await, Landing::Refreshed), "the first landing counts");
+        drop(leader);
+        assert_eq!(flights.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_leader_that_vanishes_releases_its_followers() {
+        let (flights, key) = (Flights::new(), Key::of(b"a"));
+        let leader = lead(&flights, key);
+        let follower = follow(&flights, key);
+        drop(leader);
+        assert!(matches!(follower.landed().await, Landing::Unshareable));
+    }
+
+    #[tokio::test]
+    async fn a_forgotten_fetch_is_joined_by_nobody_more() {
+        let (flights, key) = (Flights::new(), Key::of(b"a"));
+        let old = lead(&flights, key);
+        flights.forget(key);
+        let new = lead(&flights, key);
+        drop(old);
+        assert_eq!(flights.count(), 1, "the new fetch stays in the table");
+        drop(new);
+        assert_eq!(flights.count(), 0);
+    }
+}

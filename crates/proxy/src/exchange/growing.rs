@@ -1,0 +1,330 @@
+//! A body that is sent to its readers while it arrives.
+//!
+//! One writer appends; any number of readers follow at their own pace. The latest bytes stand in a window in
+//! RAM. Older ones are dropped from it once they can be read from the store instead (the *spill*). Without a
+//! spill nothing is dropped that an attached reader still needs: the writer waits.
+//!
+//! ```text
+//!   0 ........ window_start ........ appended
+//!   [  spill, on disk  ][ window, in RAM  ]   <- the writer
+//!        ^ slow reader        ^ reader   ^ reader that waits
+//! ```
+
+use crate::io_pool::IoPool;
+use crate::message::BodyError;
+use bytes::Bytes;
+use http::HeaderMap;
+use parking_lot::Mutex;
+use shoal_store::StoredBody;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// The shared state of an arriving body.
+pub struct Growing {
+    state: Mutex<State>,
+    pool: Arc<IoPool>,
+}
+
+/// How a body ended.
+#[derive(Clone, Debug)]
+pub enum End {
+    /// Complete, perhaps with trailers.
+    Complete(Option<HeaderMap>),
+    /// Cut: what the readers are told.
+    Cut(String),
+}
+
+#[derive(Default)]
+struct State {
+    window: VecDeque<Bytes>,
+    window_start: u64,
+    appended: u64,
+    spill: Option<Arc<dyn StoredBody>>,
+    spilled: u64,
+    end: Option<End>,
+    /// The next offset of each attached reader; free slots are `None`.
+    readers: Vec<Option<u64>>,
+    waiting_readers: Vec<Waker>,
+    waiting_writer: Option<Waker>,
+}
+
+/// What a reader finds at its offset.
+pub enum Next {
+    /// Bytes from the window, at most as many as asked.
+    Bytes(Bytes),
+    /// The bytes are in the store.
+    Spilled(Arc<dyn StoredBody>),
+    /// The body has ended here.
+    End(End),
+}
+
+/// A reader's place; it holds back the writer until dropped.
+pub struct Attached {
+    body: Arc<Growing>,
+    slot: usize,
+}
+
+impl Growing {
+    /// A body of which nothing has arrived. `pool` serves reads of the spill.
+    pub fn new(pool: Arc<IoPool>) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), pool })
+    }
+
+    /// The pool for reads of the spill.
+    pub fn pool(&self) -> &Arc<IoPool> {
+        &self.pool
+    }
+
+    /// Appends what has arrived and wakes the readers.
+    pub fn append(&self, bytes: Bytes) {
+        let mut state = self.state.lock();
+        debug_assert!(state.end.is_none(), "nothing follows the end");
+        state.appended += bytes.len() as u64;
+        state.window.push_back(bytes);
+        state.wake_readers();
+    }
+
+    /// Ends the body.
+    pub fn finish(&self, end: End) {
+        let mut state = self.state.lock();
+        state.end.get_or_insert(end);
+        state.wake_readers();
+    }
+
+    /// From now on bytes before `spilled` can be read from `body`.
+    pub fn spilled(&self, body: &Arc<dyn StoredBody>, spilled: u64) {
+        let mut state = self.state.lock();
+        state.spill = Some(Arc::clone(body));
+        state.spilled = spilled;
+    }
+
+    /// Drops from the window what is beyond `keep` bytes and no longer needed there. Returns the window's size.
+    pub fn trim(&self, keep: usize) -> usize {
+        let mut state = self.state.lock();
+        state.trim(keep);
+        (state.appended - state.window_start) as usize
+    }
+
+    /// Waits until the window, trimmed, is at most `limit` bytes, or no reader is left.
+    pub async fn drained_below(&self, limit: usize) {
+        std::future::poll_fn(|context| self.poll_drained(limit, context)).await;
+    }
+
+    fn poll_drained(&self, limit: usize, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        state.trim(limit);
+        if state.appended - state.window_start <= limit as u64 {
+            return Poll::Ready(());
+        }
+        state.waiting_writer = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Readers attached now.
+    pub fn readers(&self) -> usize {
+        self.state.lock().readers.iter().flatten().count()
+    }
+
+    /// Bytes that have arrived.
+    pub fn appended(&self) -> u64 {
+        self.state.lock().appended
+    }
+
+    /// The whole body when it is complete and still in the window.
+    pub fn whole(&self) -> Option<Bytes> {
+        let state = self.state.lock();
+        if state.window_start != 0 || !matches!(state.end, Some(End::Complete(_))) {
+            return None;
+        }
+        Some(join(&state.window, state.appended as usize))
+    }
+
+    /// The bytes from `offset` to what has arrived, out of the window.
+    pub fn since(&self, offset: u64) -> Option<Bytes> {
+        let state = self.state.lock();
+        let skip = offset.checked_sub(state.window_start)?;
+        let all = join(&state.window, (state.appended - state.window_start) as usize);
+        (skip <= all.len() as u64).then(|| all.slice(skip as usize..))
+    }
+
+    /// Attaches a reader at `offset`. `None` when the bytes there can no longer be had.
+    pub fn attach(self: &Arc<Self>, offset: u64) -> Option<Attached> {
+        let mut state = self.state.lock();
+        if offset < state.window_start && offset >= state.spilled {
+            return None;
+        }
+        let free = state.readers.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            state.readers.push(None);
+            state.readers.len() - 1
+        });
+        state.readers[slot] = Some(offset);
+        Some(Attached { body: Arc::clone(self), slot })
+    }
+}
+
+impl Attached {
+    /// What stands at this reader's offset, at most `limit` bytes; pending until something does.
+    pub fn poll_next(&self, limit: u64, context: &mut Context<'_>) -> Poll<Result<Next, BodyError>> {
+        let mut state = self.body.state.lock();
+        let offset = state.readers[self.slot].expect("an attached reader has a place");
+        if offset < state.window_start {
+            return Poll::Ready(match &state.spill {
+                Some(body) if offset < state.spilled => Ok(Next::Spilled(Arc::clone(body))),
+                _ => Err(BodyError::Cut("this reader fell behind a body that could not be stored".into())),
+            });
+        }
+        if offset < state.appended {
+            return Poll::Ready(Ok(Next::Bytes(state.at(offset, limit))));
+        }
+        if let Some(end) = &state.end {
+            return Poll::Ready(Ok(Next::End(end.clone())));
+        }
+        if !state.waiting_readers.iter().any(|waker| waker.will_wake(context.waker())) {
+            state.waiting_readers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Moves this reader's place forward.
+    pub fn advance(&self, bytes: u64) {
+        let mut state = self.body.state.lock();
+        if let Some(offset) = &mut state.readers[self.slot] {
+            *offset += bytes;
+        }
+        state.wake_writer();
+    }
+
+    /// This reader's offset.
+    pub fn offset(&self) -> u64 {
+        self.body.state.lock().readers[self.slot].expect("an attached reader has a place")
+    }
+
+    /// The pool for reads of the spill.
+    pub fn pool(&self) -> &Arc<IoPool> {
+        &self.body.pool
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let mut state = self.body.state.lock();
+        state.readers[self.slot] = None;
+        state.wake_writer();
+    }
+}
+
+impl State {
+    /// The part of the chunk in the window that begins at `offset`, at most `limit` bytes.
+    fn at(&self, offset: u64, limit: u64) -> Bytes {
+        let mut start = self.window_start;
+        for chunk in &self.window {
+            let end = start + chunk.len() as u64;
+            if offset < end {
+                let from = (offset - start) as usize;
+                let to = chunk.len().min(from.saturating_add(limit as usize));
+                return chunk.slice(from..to);
+            }
+            start = end;
+        }
+        Bytes::new()
+    }
+
+    /// Drops whole chunks from the front while more than `keep` bytes remain and the front is not needed: it is
+    /// spilled, or every reader is past it.
+    fn trim(&mut self, keep: usize) {
+        let slowest = self.readers.iter().flatten().min().copied().unwrap_or(u64::MAX);
+        while let Some(front) = self.window.front() {
+            let end = self.window_start + front.len() as u64;
+            let needed = end > self.spilled.max(slowest);
+            if needed || self.appended - self.window_start <= keep as u64 {
+                break;
+            }
+            self.window_start = end;
+            self.window.pop_front();
+        }
+    }
+
+    fn wake_readers(&mut self) {
+        self.waiting_readers.drain(..).for_each(Waker::wake);
+    }
+
+    fn wake_writer(&mut self) {
+        if let Some(waker) = self.waiting_writer.take() {
+            waker.wake();
+        }
+    }
+}
+
+fn join(window: &VecDeque<Bytes>, length: usize) -> Bytes {
+    if let [only] = window.as_slices().0
+        && window.len() == 1
+    {
+        return only.clone();
+    }
+    let mut whole = Vec::with_capacity(length);
+    window.iter().for_each(|chunk| whole.extend_from_slice(chunk));
+    whole.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body() -> Arc<Growing> {
+        Growing::new(Arc::new(IoPool::new(1, 4).expect("threads start")))
+    }
+
+    fn poll(reader: &Attached) -> Poll<Result<Next, BodyError>> {
+        reader.poll_next(3, &mut Context::from_waker(Waker::noop()))
+    }
+
+    fn bytes(polled: Poll<Result<Next, BodyError>>) -> Vec<u8> {
+        match polled {
+            Poll::Ready(Ok(Next::Bytes(bytes))) => bytes.to_vec(),
+            _ => panic!("bytes were expected"),
+        }
+    }
+
+    #[test]
+    fn readers_follow_at_their_own_pace() {
+        let body = body();
+        let (fast, slow) = (body.attach(0).expect("at the start"), body.attach(0).expect("at the start"));
+        assert!(poll(&fast).is_pending());
+        body.append(Bytes::from_static(b"abcdef"));
+        assert_eq!(bytes(poll(&fast)), b"abc");
+        fast.advance(3);
+        assert_eq!(bytes(poll(&fast)), b"def");
+        assert_eq!(bytes(poll(&slow)), b"abc");
+        body.finish(End::Complete(None));
+        fast.advance(3);
+        assert!(matches!(poll(&fast), Poll::Ready(Ok(Next::End(End::Complete(None))))));
+        assert_eq!(body.whole().as_deref(), Some(&b"abcdef"[..]));
+    }
+
+    #[test]
+    fn without_a_spill_nothing_is_dropped_that_a_reader_needs() {
+        let body = body();
+        let slow = body.attach(0).expect("at the start");
+        body.append(Bytes::from_static(b"abc"));
+        body.append(Bytes::from_static(b"def"));
+        assert_eq!(body.trim(0), 6, "the reader is at 0");
+        slow.advance(3);
+        assert_eq!(body.trim(0), 3);
+        assert!(body.attach(0).is_none(), "the beginning is gone for newcomers");
+        drop(slow);
+        assert_eq!(body.trim(0), 0);
+    }
+
+    #[tokio::test]
+    async fn the_writer_waits_for_the_slowest_reader() {
+        let body = body();
+        let slow = body.attach(0).expect("at the start");
+        body.append(Bytes::from_static(b"abcdef"));
+        let waits = std::pin::pin!(body.drained_below(2));
+        assert!(waits.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        slow.advance(6);
+        body.drained_below(2).await;
+    }
+}

@@ -1,0 +1,82 @@
+//! Invalidation: unsafe methods (RFC 9111, section 4.4), cache groups (RFC 9875), and purges by the operator.
+
+use super::Exchange;
+use super::ask::Ask;
+use super::epochs::{Epochs, Name, Slot};
+use super::record::Record;
+use super::shelf::Found;
+use super::target::{Target, part_key};
+use crate::admin::{PurgeOutcome, PurgeRequest};
+use http::{HeaderMap, StatusCode};
+use shoal_core::ObjectKey;
+use shoal_semantics::{groups, invalidation};
+
+impl Exchange {
+    /// "A cache MUST invalidate the target URI when it receives a non-error status code in response to an unsafe
+    /// request method" (4.4), and may do so for Location and Content-Location of the same origin.
+    pub async fn invalidate_after(&self, ask: &Ask, status: StatusCode, response: &HeaderMap) {
+        if !invalidation::applies(&ask.method, status) {
+            return;
+        }
+        let Ok(target) = ask.target.url.parse() else { return };
+        for uri in invalidation::targets(&ask.method, &target, status, response) {
+            if let Ok(target) = Target::of_uri(&uri) {
+                self.invalidate(&target.key()).await;
+            }
+        }
+        let origin = ask.target.origin();
+        for group in groups::invalidated_groups(&ask.method, response) {
+            self.purge_name(Name::Group { origin: &origin, group: &group });
+        }
+    }
+
+    /// Makes every response stored under a URL unreachable, and keeps those that are being fetched from being
+    /// stored. True when something was stored.
+    pub async fn invalidate(&self, primary: &ObjectKey) -> bool {
+        let now = self.now();
+        self.invalidations.mark(invalidation_slot(primary), now);
+        self.flights.forget(primary.hash());
+        if let Some(Found { record: Record::Parts(note), .. }) = self.shelf.find(primary).await {
+            for part in &note.parts {
+                self.shelf.remove(&part_key(primary, note.generation, part.start, part.end)).await;
+            }
+        }
+        self.shelf.remove(primary).await
+    }
+
+    /// What the operator asked to purge.
+    pub async fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
+        let name = match &request {
+            PurgeRequest::Url(url) => {
+                return match Target::parse(url) {
+                    Ok(target) => {
+                        let responses = Some(u64::from(self.invalidate(&target.key()).await));
+                        PurgeOutcome::Purged { responses }
+                    }
+                    Err(_) => PurgeOutcome::Invalid(format!("{url} is not an absolute http or https URL")),
+                };
+            }
+            PurgeRequest::Tag(tag) => Name::Tag(tag),
+            PurgeRequest::Group { origin, group } => Name::Group { origin, group },
+            PurgeRequest::Host(host) => Name::Host(host),
+            PurgeRequest::All => Name::All,
+        };
+        match self.epochs.purge(name, self.now()) {
+            Ok(()) => PurgeOutcome::Purged { responses: None },
+            Err(error) => PurgeOutcome::Failed(format!(
+                "purged until the next restart only: the purge could not be written down: {error}"
+            )),
+        }
+    }
+
+    fn purge_name(&self, name: Name<'_>) {
+        if let Err(error) = self.epochs.purge(name, self.now()) {
+            tracing::warn!(%error, "an invalidation could not be written down; it holds until the next restart");
+        }
+    }
+}
+
+/// The slot of a URL in the table of recent invalidations.
+pub fn invalidation_slot(primary: &ObjectKey) -> Slot {
+    Epochs::slot_of(primary.hash())
+}

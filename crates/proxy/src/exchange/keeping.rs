@@ -1,0 +1,235 @@
+//! May it be kept, and under which key: from a response's head to its place in the store.
+
+use super::Exchange;
+use super::ask::Ask;
+use super::epochs::{Name, Slot};
+use super::fetch::{Arrived, Fetch, Received, Selecting};
+use super::growing::Growing;
+use super::record::{Head, PartRange, PartsNote, Record, VaryNote};
+use super::shelf::Found;
+use super::target::{part_key, variant_key};
+use http::{HeaderMap, HeaderName, StatusCode, header};
+use shoal_core::ObjectKey;
+use shoal_semantics::date;
+use shoal_semantics::range::{self, ContentRange};
+use shoal_semantics::storage::{self, Exchanged, Policy, Storage};
+use shoal_semantics::vary::{self, Vary};
+use shoal_semantics::{fields, groups};
+use std::sync::Arc;
+
+/// Where a response is going to be kept.
+pub struct Keeping {
+    /// The key of its body.
+    key: ObjectKey,
+    policy: Policy,
+    selecting: Option<Selecting>,
+    /// The vary note under the primary key, as it will be.
+    vary_note: Option<VaryNote>,
+    part: Option<PartKeeping>,
+}
+
+/// A part of a representation that is going to be kept.
+struct PartKeeping {
+    /// The key of the parts note.
+    note_key: ObjectKey,
+    range: PartRange,
+    complete_length: u64,
+    generation: u64,
+}
+
+impl Exchange {
+    /// Whether and where `response` is kept; otherwise why not, in a word for Cache-Status.
+    pub async fn judge(&self, fetch: &Fetch, response: Received<'_>) -> Result<Keeping, &'static str> {
+        let ask = &fetch.ask;
+        let exchanged = Exchanged {
+            method: &http::Method::GET,
+            request: &ask.fields,
+            status: response.status,
+            response: response.fields,
+            request_time: response.request_time,
+            response_time: response.response_time,
+        };
+        let policy = match storage::assess(&exchanged, &self.live.load().rules) {
+            Storage::Store(policy) => policy,
+            Storage::Refuse(refusal) => return Err(refusal.as_str()),
+        };
+        if !self.shelf.takes(response.length) {
+            return Err("too-large");
+        }
+        if response.status == StatusCode::PARTIAL_CONTENT {
+            return self.judge_part(ask, response, policy).await;
+        }
+        let (key, selecting, vary_note) = self.place(ask, response.fields).await;
+        Ok(Keeping { key, policy, selecting, vary_note, part: None })
+    }
+
+    /// The key of a response with these fields: the primary one, or its variant's.
+    async fn place(
+        &self,
+        ask: &Ask,
+        response: &HeaderMap,
+    ) -> (ObjectKey, Option<Selecting>, Option<VaryNote>) {
+        // `Vary: *` was refused before
+        let Vary::Fields(names) = vary::nominated(response) else { return (ask.primary.clone(), None, None) };
+        let note = match self.find(&ask.primary).await {
+            Some(Found { record: Record::Vary(note), .. }) => with_list(&note, &names),
+            _ => VaryNote { generation: self.generation(), lists: vec![names.clone()] },
+        };
+        let values = vary::secondary_key(&names, &ask.fields);
+        let key = variant_key(&ask.primary, note.generation, &values);
+        (key, Some(Selecting { names, values }), Some(note))
+    }
+
+    /// A 206 is kept as a part when it is one range of a representation of known length with a strong validator.
+    async fn judge_part(
+        &self,
+        ask: &Ask,
+        response: Received<'_>,
+        policy: Policy,
+    ) -> Result<Keeping, &'static str> {
+        let content_range = ContentRange::of(response.fields).ok_or("content-range")?;
+        let (Some(range), Some(complete_length)) = (content_range.range(), content_range.complete_length())
+        else {
+            return Err("content-range");
+        };
+        let (note_key, selecting, vary_note) = self.place(ask, response.fields).await;
+        let generation = match self.find(&note_key).await {
+            Some(Found { record: Record::Parts(note), .. })
+                if same_whole(&note, response, complete_length) =>
+            {
+                note.generation
+            }
+            // a whole response that is stored serves better than any part
+            Some(Found { record: Record::Response(head), .. })
+                if head.stored.status == StatusCode::OK && head.policy.is_fresh(response.response_time) =>
+            {
+                return Err("whole-stored");
+            }
+            _ => self.generation(),
+        };
+        let range = PartRange { start: range.start, end: range.end };
+        let key = part_key(&note_key, generation, range.start, range.end);
+        let part = Some(PartKeeping { note_key, range, complete_length, generation });
+        Ok(Keeping { key, policy, selecting, vary_note, part })
+    }
+
+    /// The response as its readers get it.
+    pub fn arrived(&self, keeping: &Keeping, ask: &Ask, response: Received<'_>) -> Arrived {
+        let slots = self.slots(ask, response.fields);
+        let stored = self.stored_fields(response);
+        Arrived {
+            key: keeping.key.clone(),
+            head: Arc::new(Head::new(
+                response.status,
+                stored,
+                keeping.policy,
+                (response.request_time, slots),
+            )),
+            body: Growing::new(Arc::clone(self.shelf.pool())),
+            length: response.length,
+            selecting: keeping.selecting.clone(),
+            upstream: response.peer.to_string(),
+        }
+    }
+
+    /// The fields of a response as they are stored: with our Via, and with a Date (RFC 9110, section 6.6.1: "A
+    /// recipient with a clock that receives a response message without a Date header field MUST record the time it was
+    /// received and append a corresponding Date header field to the message's header section if it is cached").
+    fn stored_fields(&self, response: Received<'_>) -> HeaderMap {
+        let live = self.live.load();
+        let mut stored = storage::stored_fields(response.fields, &live.rules);
+        stored.remove(header::CONTENT_LENGTH);
+        fields::append_via(&mut stored, response.version, &live.hop);
+        if !stored.contains_key(header::DATE) {
+            stored.insert(header::DATE, date::format(response.response_time));
+        }
+        stored
+    }
+
+    /// Writes the notes that lead to what is being kept.
+    pub async fn write_notes(&self, ask: &Ask, keeping: &Keeping, head: &Arc<Head>) {
+        if let Some(note) = &keeping.vary_note {
+            self.write_vary_note(&ask.primary, note).await;
+        }
+        if let Some(part) = &keeping.part {
+            self.write_parts_note(part, head).await;
+        }
+    }
+
+    async fn write_vary_note(&self, primary: &ObjectKey, note: &VaryNote) {
+        let found = self.find(primary).await;
+        if matches!(&found, Some(Found { record: Record::Vary(stored), .. }) if **stored == *note) {
+            return;
+        }
+        self.shelf.keep(primary, Record::Vary(Arc::new(note.clone())), bytes::Bytes::new()).await;
+    }
+
+    async fn write_parts_note(&self, part: &PartKeeping, head: &Arc<Head>) {
+        let mut parts = match self.find(&part.note_key).await {
+            Some(Found { record: Record::Parts(note), .. }) if note.generation == part.generation => {
+                note.parts.clone()
+            }
+            _ => Vec::new(),
+        };
+        if parts.len() >= PARTS_MAX {
+            parts.remove(0);
+        }
+        parts.retain(|known| *known != part.range);
+        parts.push(part.range);
+        let whole = Head::new(
+            StatusCode::OK,
+            without_content_range(&head.stored.fields),
+            head.policy,
+            (head.requested, head.slots.clone()),
+        );
+        let note = PartsNote {
+            head: Arc::new(whole),
+            complete_length: part.complete_length,
+            generation: part.generation,
+            parts,
+        };
+        self.shelf.keep(&part.note_key, Record::Parts(Arc::new(note)), bytes::Bytes::new()).await;
+    }
+
+    /// The names under which a response can be purged.
+    pub fn slots(&self, ask: &Ask, response: &HeaderMap) -> Box<[Slot]> {
+        let origin = ask.target.origin();
+        let live = self.live.load();
+        let mut slots = vec![Name::All.slot(), Name::Host(&ask.target.host).slot()];
+        slots.extend(
+            groups::cache_groups(response).iter().map(|group| Name::Group { origin: &origin, group }.slot()),
+        );
+        slots.extend(groups::tags(response, &live.tag_fields).iter().map(|tag| Name::Tag(tag).slot()));
+        slots.into()
+    }
+
+    /// A number that no earlier note of this store bears: the time in milliseconds.
+    fn generation(&self) -> u64 {
+        self.now().millis()
+    }
+}
+
+/// The note with `names` as its latest list.
+fn with_list(note: &VaryNote, names: &[HeaderName]) -> VaryNote {
+    let mut lists: Vec<Vec<HeaderName>> = vec![names.to_vec()];
+    lists.extend(note.lists.iter().filter(|list| *list != names).take(LISTS_MAX - 1).cloned());
+    VaryNote { generation: note.generation, lists }
+}
+
+/// Parts combine when they are of one representation: same strong validator, same length (RFC 9110, 15.3.7.3).
+fn same_whole(note: &PartsNote, response: Received<'_>, complete_length: u64) -> bool {
+    note.complete_length == complete_length
+        && range::same_representation(&note.head.stored.fields, response.fields)
+}
+
+fn without_content_range(fields: &HeaderMap) -> HeaderMap {
+    let mut fields = fields.clone();
+    fields.remove(header::CONTENT_RANGE);
+    fields
+}
+
+/// Lists of nominated fields remembered for one URL.
+const LISTS_MAX: usize = 4;
+
+/// Parts remembered of one representation.
+const PARTS_MAX: usize = 256;

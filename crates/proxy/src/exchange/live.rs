@@ -1,0 +1,88 @@
+//! The settings that the exchange works by, prepared; replaced as a whole on reload.
+
+use crate::access::{AccessError, ForwardRules, PurgeRules};
+use crate::route::{RouteError, Routes};
+use http::{HeaderName, HeaderValue};
+use shoal_semantics::Rules;
+use shoal_settings::{Mode, Settings};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Settings in force.
+pub struct Live {
+    /// How responses are judged.
+    pub rules: Rules,
+    /// Whether concurrent misses share a fetch.
+    pub collapse: bool,
+    /// Fields that carry tags.
+    pub tag_fields: Vec<HeaderName>,
+    /// Our name in Cache-Status and Proxy-Status.
+    pub name: String,
+    /// The same made unique, so that two nodes of one name in a row are not taken for a loop: Via and CDN-Loop.
+    pub hop: String,
+    /// The modes of the listeners, in the settings' order.
+    pub modes: Vec<Mode>,
+    /// Who may use forward mode, and for what.
+    pub forward: Arc<ForwardRules>,
+    /// The sites of reverse mode.
+    pub routes: Routes,
+    /// Who may purge.
+    pub purge: PurgeRules,
+    /// The Proxy-Status of an answer that no origin had a part in.
+    pub own_proxy_status: HeaderValue,
+}
+
+/// Settings that cannot be put in force.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// Rules of forward mode.
+    Access(AccessError),
+    /// Sites.
+    Route(RouteError),
+    /// A name that is no token.
+    Name(String),
+}
+
+impl Live {
+    /// Prepares `settings`. `own` are the addresses that this process listens on; `identity` is a number that other nodes
+    /// do not have; it also spreads timers.
+    pub fn new(settings: &Settings, own: &[SocketAddr], identity: u64) -> Result<Self, LiveError> {
+        let cache = &settings.cache;
+        let field = |name: &String| {
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| LiveError::Name(name.clone()))
+        };
+        let own_proxy_status =
+            HeaderValue::from_str(&cache.name).map_err(|_| LiveError::Name(cache.name.clone()))?;
+        Ok(Self {
+            rules: Rules {
+                heuristic_fraction: cache.heuristic_fraction,
+                heuristic_max: cache.heuristic_max,
+                stale_if_error: cache.stale_if_error,
+                ..Rules::default()
+            },
+            collapse: cache.collapse,
+            tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
+            name: cache.name.clone(),
+            hop: format!("{}-{:08x}", cache.name, identity as u32),
+            modes: settings.listen.iter().map(|listen| listen.mode).collect(),
+            forward: Arc::new(ForwardRules::new(&settings.forward, own).map_err(LiveError::Access)?),
+            routes: Routes::new(&settings.site, identity).map_err(LiveError::Route)?,
+            purge: PurgeRules::new(&settings.admin.purge_from),
+            own_proxy_status,
+        })
+    }
+}
+
+impl fmt::Display for LiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Access(error) => write!(f, "{error}"),
+            Self::Route(error) => write!(f, "{error}"),
+            Self::Name(name) => write!(f, "{name:?} cannot be used as a name"),
+        }
+    }
+}
+
+impl std::error::Error for LiveError {}

@@ -1,0 +1,109 @@
+//! Finding the stored response for a request: primary key, variant, parts.
+
+use super::Exchange;
+use super::ask::Ask;
+use super::record::{Head, PartsNote, Record, VaryNote};
+use super::shelf::{Found, Held};
+use super::target::variant_key;
+use shoal_core::ObjectKey;
+use shoal_semantics::vary;
+use std::sync::Arc;
+
+/// What was found.
+pub enum Lookup {
+    /// A stored response that the request selects.
+    Response {
+        /// Its key.
+        key: ObjectKey,
+        /// The response.
+        stored: StoredResponse,
+    },
+    /// Parts of the representation that the request selects.
+    Parts {
+        /// The key of their note.
+        key: ObjectKey,
+        /// What there is.
+        note: Arc<PartsNote>,
+    },
+    /// Nothing. `variants` tells whether other variants are stored.
+    Absent {
+        /// The key under which a response would have been found.
+        key: ObjectKey,
+        /// Whether the URL is known and only the variant is not (`vary-miss`).
+        variants: bool,
+    },
+}
+
+/// A stored response at hand.
+#[derive(Clone)]
+pub struct StoredResponse {
+    /// Its head.
+    pub head: Arc<Head>,
+    /// Its body.
+    pub body: Held,
+    /// Whether it came from RAM.
+    pub in_memory: bool,
+}
+
+impl Exchange {
+    /// Looks for the response that `ask` selects. What was purged is not found.
+    pub async fn lookup(&self, ask: &Ask) -> Lookup {
+        match self.find(&ask.primary).await {
+            Some(Found { record: Record::Vary(note), .. }) => self.lookup_variant(ask, &note).await,
+            found => settle(ask.primary.clone(), found, false),
+        }
+    }
+
+    /// Tries the lists of nominated fields, the latest first, and takes the most recent response (RFC 9111,
+    /// section 4: "the most recent one (as determined by the Date header field)").
+    async fn lookup_variant(&self, ask: &Ask, note: &VaryNote) -> Lookup {
+        let keys = note.lists.iter().map(|names| {
+            variant_key(&ask.primary, note.generation, &vary::secondary_key(names, &ask.fields))
+        });
+        let keys: Vec<ObjectKey> = keys.collect();
+        let mut best: Option<Lookup> = None;
+        for key in &keys {
+            let found = self.find(key).await;
+            let lookup = settle(key.clone(), found, true);
+            if recency(&lookup) > best.as_ref().and_then(recency) {
+                best = Some(lookup);
+            }
+        }
+        let first = keys.into_iter().next().unwrap_or_else(|| ask.primary.clone());
+        best.unwrap_or(Lookup::Absent { key: first, variants: true })
+    }
+
+    /// Finds a record that has not been purged.
+    pub async fn find(&self, key: &ObjectKey) -> Option<Found> {
+        let found = self.shelf.find(key).await?;
+        let purged = match &found.record {
+            Record::Response(head) => self.epochs.purged(&head.slots, head.requested),
+            Record::Parts(note) => self.epochs.purged(&note.head.slots, note.head.requested),
+            Record::Vary(_) => false,
+        };
+        if purged {
+            self.shelf.remove(key).await;
+            return None;
+        }
+        Some(found)
+    }
+}
+
+fn settle(key: ObjectKey, found: Option<Found>, variants: bool) -> Lookup {
+    match found {
+        Some(Found { record: Record::Response(head), body, in_memory }) => {
+            Lookup::Response { key, stored: StoredResponse { head, body, in_memory } }
+        }
+        Some(Found { record: Record::Parts(note), .. }) => Lookup::Parts { key, note },
+        Some(Found { record: Record::Vary(_), .. }) | None => Lookup::Absent { key, variants },
+    }
+}
+
+/// The date by which the most recent response is chosen.
+fn recency(lookup: &Lookup) -> Option<u64> {
+    match lookup {
+        Lookup::Response { stored, .. } => Some(stored.head.policy.date().unwrap_or(0)),
+        Lookup::Parts { note, .. } => Some(note.head.policy.date().unwrap_or(0)),
+        Lookup::Absent { .. } => None,
+    }
+}

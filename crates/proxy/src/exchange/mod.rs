@@ -1,0 +1,159 @@
+//! The exchange: the life of a request, as named steps, without a transport.
+//!
+//! ```text
+//!  handle ─ admit ─┬─ CONNECT, Upgrade ──────────────► tunnel
+//!                  ├─ other methods, bodies ─────────► pass ─ invalidate
+//!                  └─ GET, HEAD ─ lookup ─ consider ─┬─ fresh ─────────► deliver
+//!                                                    ├─ stale, missing ► flight ─ fetch ─ judge ─ file ─► deliver
+//!                                                    └─ parts ─────────► combine ─► deliver
+//! ```
+//!
+//! Decisions about reuse are those of `shoal_semantics`; what is kept where is the [`shelf::Shelf`]'s.
+
+mod admit;
+mod answers;
+mod ask;
+mod body;
+mod deliver;
+mod epochs;
+mod fetch;
+mod filing;
+mod flight;
+mod growing;
+mod invalidate;
+mod keeping;
+mod live;
+mod lookup;
+mod parts;
+mod pass;
+mod passes;
+mod record;
+mod serve;
+pub mod shelf;
+mod target;
+mod verdict;
+
+pub use epochs::Epochs;
+pub use live::{Live, LiveError};
+
+use crate::access_log::AccessLog;
+use crate::message::{Client, Handler, Outcome, Record, Reply, Request};
+use crate::metrics::Metrics;
+use crate::upstream::Upstreams;
+use arc_swap::ArcSwap;
+use flight::Flights;
+use http::StatusCode;
+use passes::Passes;
+use shelf::Shelf;
+use shoal_core::Timestamp;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Answers requests out of the cache and from the origins.
+pub struct Exchange {
+    live: ArcSwap<Live>,
+    shelf: Arc<Shelf>,
+    flights: Arc<Flights>,
+    passes: Passes,
+    epochs: Epochs,
+    invalidations: Epochs,
+    upstreams: Arc<Upstreams>,
+    metrics: Arc<Metrics>,
+    log: ArcSwap<AccessLog>,
+}
+
+/// The parts that an exchange works with.
+pub struct Parts {
+    /// The settings in force.
+    pub live: Live,
+    /// RAM and disk.
+    pub shelf: Arc<Shelf>,
+    /// When what was purged.
+    pub epochs: Epochs,
+    /// The way to the origins.
+    pub upstreams: Arc<Upstreams>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// The access log.
+    pub log: AccessLog,
+}
+
+impl Exchange {
+    /// An exchange of these parts.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        Arc::new(Self {
+            live: ArcSwap::from_pointee(parts.live),
+            shelf: parts.shelf,
+            flights: Flights::new(),
+            passes: Passes::default(),
+            epochs: parts.epochs,
+            invalidations: Epochs::volatile(),
+            upstreams: parts.upstreams,
+            metrics: parts.metrics,
+            log: ArcSwap::from_pointee(parts.log),
+        })
+    }
+
+    /// Puts other settings in force; requests under way finish under theirs.
+    pub fn reload(&self, live: Live) {
+        self.live.store(Arc::new(live));
+    }
+
+    /// Writes the access log elsewhere from now on.
+    pub fn replace_log(&self, log: AccessLog) {
+        self.log.store(Arc::new(log));
+    }
+
+    /// Opens the access log again by its name.
+    pub fn reopen_log(&self) {
+        self.log.load().reopen();
+    }
+
+    /// The settings in force.
+    pub fn live(&self) -> Arc<Live> {
+        self.live.load_full()
+    }
+
+    /// The time now. The only clock that the exchange reads.
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_system(SystemTime::now())
+    }
+
+    fn count(&self, outcome: Outcome) {
+        let metrics = &self.metrics;
+        let counter = match outcome {
+            Outcome::None => &metrics.other,
+            Outcome::MemoryHit => &metrics.hits_memory,
+            Outcome::Hit => &metrics.hits_disk,
+            Outcome::Miss => &metrics.misses,
+            Outcome::Collapsed => &metrics.collapsed,
+            Outcome::RefreshUnmodified => &metrics.refresh_unmodified,
+            Outcome::RefreshModified => &metrics.refresh_modified,
+            Outcome::StaleWhileRevalidate | Outcome::StaleIfError => &metrics.stale,
+            Outcome::Pass => &metrics.passes,
+            Outcome::Tunnel => &metrics.tunnels,
+            Outcome::Denied => &metrics.denied,
+        };
+        counter.count();
+    }
+}
+
+/// The handler that every worker calls.
+#[derive(Clone)]
+pub struct Front(pub Arc<Exchange>);
+
+impl Handler for Front {
+    async fn handle(&self, request: Request) -> Reply {
+        self.0.metrics.requests.count();
+        self.0.admit(request).await
+    }
+
+    fn sent(&self, record: Box<Record>) {
+        self.0.count(record.outcome);
+        self.0.log.load().log(&record);
+    }
+
+    fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply {
+        self.0.refusal(status, reason, client)
+    }
+}

@@ -1,0 +1,247 @@
+//! Passing on: requests that the cache has no part in, and responses that only one client gets.
+
+use super::Exchange;
+use super::ask::Ask;
+use super::fetch::{Failure, Fetch, Received};
+use super::record::{Head, Record};
+use super::serve::Why;
+use super::verdict::{Forwarded, Verdict};
+use super::{answers, verdict};
+use crate::message::{Client, Outcome, Reply, ReplyBody, ReplyHead, RequestBody};
+use crate::tunnel;
+use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use shoal_semantics::storage::{self, Exchanged, Storage};
+use shoal_semantics::validation::HeadUpdate;
+use shoal_semantics::{date, fields, validation};
+use shoal_settings::Mode;
+use std::sync::Arc;
+
+impl Exchange {
+    /// Sends a request on as it is, and its response back.
+    pub async fn pass(self: &Arc<Self>, ask: &Ask, body: RequestBody) -> Reply {
+        let safe = ask.is_lookup();
+        let forwarded = if safe { Forwarded::Bypass } else { Forwarded::Method };
+        let mut request = self.request_for(ask, self.forwardable(ask));
+        request.body = body;
+        request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
+        let verdict = Verdict::forwarded(forwarded).outcome(Outcome::Pass);
+        match self.upstreams.fetch(request).await {
+            Ok(response) => {
+                self.invalidate_after(ask, response.status, &response.fields).await;
+                let verdict = verdict.forward_status(response.status).upstream(&response.peer.to_string());
+                self.pass_on(ask, response, verdict)
+            }
+            Err(error) => {
+                tracing::info!(url = %ask.target.url, %error, "an origin could not be used");
+                let failure = Failure::of(&error);
+                self.failure_answer(ask, &failure, verdict.failure(&failure))
+            }
+        }
+    }
+
+    /// A HEAD that nothing stored answers. Its response may freshen what is stored (RFC 9111, section 4.3.5).
+    pub async fn pass_head(self: &Arc<Self>, ask: &Ask, why: Why) -> Reply {
+        let request = self.request_for(ask, self.forwardable(ask));
+        let response = match self.upstreams.fetch(request).await {
+            Ok(response) => response,
+            Err(error) => return self.failed(ask, &why, &Failure::of(&error)),
+        };
+        if let Some(stored) = &why.stored {
+            let (held, length) = (&stored.head.stored, stored.body.length());
+            let head = match validation::head_update(&held.fields, length, response.status, &response.fields)
+            {
+                HeadUpdate::Freshen => Some(self.freshen(ask, &stored.head, Received::of(&response))),
+                HeadUpdate::Invalidate => Some(stored.head.invalidated()),
+                HeadUpdate::Leave => None,
+            };
+            if let Some(head) = head {
+                self.shelf.refresh(&why.key, &Record::Response(Arc::new(head)), &stored.body).await;
+            }
+        }
+        let verdict =
+            Verdict::forwarded(why.forwarded).outcome(Outcome::Pass).forward_status(response.status);
+        self.pass_on(ask, response, verdict)
+    }
+
+    /// A reply that carries an upstream's response to one client.
+    pub fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
+        let live = self.live.load();
+        let mut head = response.fields.clone();
+        fields::remove_hop_by_hop(&mut head);
+        fields::append_via(&mut head, response.version, &live.hop);
+        if !head.contains_key(header::DATE) {
+            head.insert(header::DATE, date::format(response.response_time));
+        }
+        verdict.add_to(&mut head, &live);
+        let record = verdict.record(ask, &live, response.status, Some(&head));
+        if let Some(far_end) = response.upgraded {
+            if let Some(protocol) = response.fields.get(header::UPGRADE) {
+                head.insert(header::UPGRADE, protocol.clone());
+            }
+            return Reply {
+                head: ReplyHead::Built(response.status, head),
+                body: ReplyBody::Tunnel(far_end),
+                record,
+            };
+        }
+        let empty = ask.method == Method::HEAD || response.length == Some(0);
+        let body = if empty {
+            ReplyBody::Empty
+        } else {
+            ReplyBody::Stream { frames: response.body, length: response.length }
+        };
+        Reply { head: ReplyHead::Built(response.status, head), body, record }
+    }
+
+    /// CONNECT: a tunnel to where the rules allow one.
+    pub async fn connect(&self, head: &Parts, client: &Arc<Client>, mode: Mode) -> Reply {
+        if mode == Mode::Reverse {
+            return self.early(head, client, StatusCode::METHOD_NOT_ALLOWED, NO_TUNNELS, Outcome::None);
+        }
+        let live = self.live();
+        let Some(authority) = head.uri.authority() else {
+            return self.early(head, client, StatusCode::BAD_REQUEST, NO_AUTHORITY, Outcome::None);
+        };
+        let port = authority.port_u16().unwrap_or(443);
+        match tunnel::connect(&self.upstreams, &live.forward, authority.host(), port).await {
+            Ok(far_end) => {
+                let mut reply = self.early(head, client, StatusCode::OK, "", Outcome::Tunnel);
+                reply.head = ReplyHead::Built(StatusCode::OK, HeaderMap::new());
+                reply.body = ReplyBody::Tunnel(far_end.io);
+                reply.record.upstream = Some(far_end.peer.to_string());
+                reply.record.version = verdict::version(head.version);
+                reply
+            }
+            Err(error) => {
+                tracing::info!(%authority, %error, "no tunnel");
+                self.early(head, client, error.status(), answers::explain(error.status()), Outcome::Denied)
+            }
+        }
+    }
+
+    /// The request that a fetch sends: conditions of ours instead of the client's.
+    pub fn upstream_request(&self, fetch: &Fetch) -> UpstreamRequest {
+        let mut fields = self.forwardable(&fetch.ask);
+        fields.remove(header::RANGE);
+        match &fetch.stored {
+            Some((_, stored)) => drop(validation::add_conditions(&stored.head.stored.fields, &mut fields)),
+            None if fetch.conditional => {}
+            None => validation::remove_conditions(&mut fields),
+        }
+        if let Some(range) = &fetch.range {
+            fields.insert(header::RANGE, range.clone());
+            if let Some(validator) = &fetch.if_range {
+                fields.insert(header::IF_RANGE, validator.clone());
+            }
+        }
+        let mut request = self.request_for(&fetch.ask, fields);
+        request.method = Method::GET;
+        request
+    }
+
+    fn request_for(&self, ask: &Ask, fields: HeaderMap) -> UpstreamRequest {
+        let (destination, host) = match &ask.site {
+            Some(site) => {
+                let group = Arc::clone(&site.group);
+                let host = if site.preserve_host {
+                    HeaderValue::from_str(&ask.target.authority()).ok()
+                } else {
+                    None
+                };
+                (Destination::Group { group, key: ask.primary.hash().low() }, host)
+            }
+            None => {
+                let scheme = if ask.target.https { Scheme::Https } else { Scheme::Http };
+                let origin = Origin::new(scheme, &ask.target.host, ask.target.port);
+                (Destination::Origin { origin, rules: Arc::clone(&self.live.load().forward) }, None)
+            }
+        };
+        UpstreamRequest {
+            method: ask.method.clone(),
+            destination,
+            target: PathAndQuery::try_from(ask.target.path.as_str())
+                .unwrap_or(PathAndQuery::from_static("/")),
+            fields,
+            host,
+            body: None,
+            interim: ask.interim.clone(),
+            upgrade: None,
+        }
+    }
+
+    /// The request's fields as they may travel on, with what this node adds.
+    fn forwardable(&self, ask: &Ask) -> HeaderMap {
+        let live = self.live.load();
+        let mut onward = ask.fields.clone();
+        fields::remove_hop_by_hop(&mut onward);
+        onward.remove(header::HOST);
+        if ask.is_lookup() && !ask.fields.contains_key(header::UPGRADE) {
+            onward.remove(header::CONTENT_LENGTH);
+        }
+        fields::append_via(&mut onward, ask.version, &live.hop);
+        fields::append_cdn_loop(&mut onward, &live.hop);
+        if ask.site.is_some() {
+            crate::route::add_forwarded(&mut onward, &ask.client, ask.fields.get(header::HOST));
+        }
+        onward
+    }
+
+    /// The stored head, freshened by a 304 or a HEAD.
+    pub fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> Head {
+        let live = self.live.load();
+        let mut fields = stored.stored.fields.clone();
+        validation::freshen(&mut fields, response.fields);
+        let exchanged = Exchanged {
+            method: &Method::GET,
+            request: &ask.fields,
+            status: stored.stored.status,
+            response: &fields,
+            request_time: response.request_time,
+            response_time: response.response_time,
+        };
+        let policy = match storage::assess(&exchanged, &live.rules) {
+            Storage::Store(policy) => policy,
+            // what may not be stored any longer is used once more, for this request
+            Storage::Refuse(_) => stored.policy.invalidated(),
+        };
+        let slots = self.slots(ask, &fields);
+        let fields = storage::stored_fields(&fields, &live.rules);
+        Head::new(stored.stored.status, fields, policy, (response.request_time, slots))
+    }
+
+    /// An answer of our own to a request that went as far as an [`Ask`].
+    pub fn own_answer(&self, ask: &Ask, status: StatusCode, why: &str, verdict: Verdict) -> Reply {
+        let (fields, body) = answers::page(status, why, &ask.method);
+        self.own_fields(ask, status, fields, body, verdict)
+    }
+
+    /// The same with fields and body of one's own.
+    pub fn own_fields(
+        &self,
+        ask: &Ask,
+        status: StatusCode,
+        mut fields: HeaderMap,
+        body: ReplyBody,
+        verdict: Verdict,
+    ) -> Reply {
+        let live = self.live.load();
+        verdict.add_to(&mut fields, &live);
+        let record = verdict.record(ask, &live, status, Some(&fields));
+        Reply { head: ReplyHead::Built(status, fields), body, record }
+    }
+
+    /// The answer when no origin could be asked.
+    pub fn failure_answer(&self, ask: &Ask, failure: &Failure, verdict: Verdict) -> Reply {
+        let (mut fields, body) = answers::page(failure.status, answers::explain(failure.status), &ask.method);
+        if let Some(seconds) = failure.retry_after_seconds {
+            fields.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        self.own_fields(ask, failure.status, fields, body, verdict)
+    }
+}
+
+const NO_TUNNELS: &str = "This server makes no tunnels.";
+const NO_AUTHORITY: &str = "CONNECT needs a host and a port.";

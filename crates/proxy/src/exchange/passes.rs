@@ -1,0 +1,75 @@
+//! A short memory of keys whose responses turned out not to be storable.
+//!
+//! Requests for such a key skip the collapsing of concurrent misses: waiting for a response that will not be shared
+//! would make clients queue for nothing. The memory is a fixed table in which a newer key displaces an older one
+//! of the same slot; forgetting costs one wait.
+
+use shoal_core::{Key, Timestamp};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The table: each word holds 32 bits of the key and the second at which the memory ends.
+pub struct Passes {
+    slots: Box<[AtomicU64]>,
+}
+
+impl Default for Passes {
+    fn default() -> Self {
+        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl Passes {
+    /// Remembers `key` from `now` on for [`MEMORY`].
+    pub fn remember(&self, key: Key, now: Timestamp) {
+        let until = now.plus(MEMORY).seconds() & u64::from(u32::MAX);
+        self.slot(key).store(mark(key) | until, Ordering::Relaxed);
+    }
+
+    /// Forgets `key`: a response for it could be stored after all.
+    pub fn forget(&self, key: Key) {
+        let slot = self.slot(key);
+        let word = slot.load(Ordering::Relaxed);
+        if word & !u64::from(u32::MAX) == mark(key) {
+            let _ = slot.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether `key` is remembered at `now`.
+    pub fn holds(&self, key: Key, now: Timestamp) -> bool {
+        let word = self.slot(key).load(Ordering::Relaxed);
+        word & !u64::from(u32::MAX) == mark(key) && word & u64::from(u32::MAX) > now.seconds()
+    }
+
+    fn slot(&self, key: Key) -> &AtomicU64 {
+        &self.slots[key.low() as usize % SLOTS]
+    }
+}
+
+/// The half of the key that does not choose the slot, never zero.
+fn mark(key: Key) -> u64 {
+    (key.high() | 1 << 32) & !u64::from(u32::MAX)
+}
+
+const SLOTS: usize = 16_384;
+
+/// How long a key is remembered.
+const MEMORY: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembers_for_a_while_and_forgets_on_demand() {
+        let passes = Passes::default();
+        let (key, now) = (Key::of(b"a"), Timestamp::from_seconds(1_000));
+        assert!(!passes.holds(key, now));
+        passes.remember(key, now);
+        assert!(passes.holds(key, now.plus(Duration::from_secs(119))));
+        assert!(!passes.holds(key, now.plus(Duration::from_secs(120))));
+        assert!(!passes.holds(Key::of(b"b"), now));
+        passes.forget(key);
+        assert!(!passes.holds(key, now));
+    }
+}

@@ -1,0 +1,337 @@
+//! What the store keeps beside a body: the response's head and policy, or a note about other objects.
+//!
+//! Three kinds stand under a URL's key. A *response* is one. A *vary note* says that responses are kept per
+//! variant, and by which request fields they differ. A *parts note* lists the parts of a representation of which
+//! only ranges have been seen (RFC 9111, section 3.3); each part is an object of its own.
+
+use super::epochs::Slot;
+use crate::message::StoredHead;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use shoal_core::Timestamp;
+use shoal_semantics::storage::Policy;
+use std::sync::Arc;
+
+/// What an object's metadata says.
+#[derive(Clone)]
+pub enum Record {
+    /// A response; the object's body is its body.
+    Response(Arc<Head>),
+    /// Responses are kept per variant.
+    Vary(Arc<VaryNote>),
+    /// Ranges of a representation are kept as parts.
+    Parts(Arc<PartsNote>),
+}
+
+/// The head of a stored response, with what decides about its reuse.
+pub struct Head {
+    /// Status and fields, ready to send.
+    pub stored: Arc<StoredHead>,
+    /// Freshness, age and permissions.
+    pub policy: Policy,
+    /// When it was asked for; purges after that reach it.
+    pub requested: Timestamp,
+    /// The names under which it can be purged.
+    pub slots: Box<[Slot]>,
+}
+
+/// By which request fields the responses of a URL differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VaryNote {
+    /// Part of the variants' keys: a new note leaves the variants of an older one unreachable.
+    pub generation: u64,
+    /// Sorted lists of field names, the latest first.
+    pub lists: Vec<Vec<HeaderName>>,
+}
+
+/// Which ranges of a representation are kept.
+pub struct PartsNote {
+    /// The head of the whole representation: that of the 206 without Content-Range.
+    pub head: Arc<Head>,
+    /// Length of the whole representation.
+    pub complete_length: u64,
+    /// Part of the parts' keys.
+    pub generation: u64,
+    /// The parts; they may overlap.
+    pub parts: Vec<PartRange>,
+}
+
+/// One part: bytes `start..end` of the representation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartRange {
+    /// First byte.
+    pub start: u64,
+    /// The byte after the last.
+    pub end: u64,
+}
+
+impl Head {
+    /// A head to store. `fields` hold nothing hop-by-hop and no framing.
+    pub fn new(
+        status: StatusCode,
+        fields: HeaderMap,
+        policy: Policy,
+        origin: (Timestamp, Box<[Slot]>),
+    ) -> Self {
+        let (requested, slots) = origin;
+        let lines = lines(&fields);
+        Self { stored: Arc::new(StoredHead { status, fields, lines }), policy, requested, slots }
+    }
+
+    /// The same head, to be validated before its next use.
+    pub fn invalidated(&self) -> Self {
+        let stored = Arc::clone(&self.stored);
+        Self {
+            stored,
+            policy: self.policy.invalidated(),
+            requested: self.requested,
+            slots: self.slots.clone(),
+        }
+    }
+
+    /// Bytes of RAM that it takes.
+    pub fn weight(&self) -> usize {
+        let fields = &self.stored.fields;
+        self.stored.lines.len() * 2 + fields.len() * 96 + self.slots.len() * 2 + size_of::<Self>() + 256
+    }
+}
+
+impl Record {
+    /// As bytes for the store.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(512);
+        match self {
+            Self::Response(head) => {
+                out.push(RESPONSE);
+                encode_head(head, &mut out);
+            }
+            Self::Vary(note) => {
+                out.push(VARY);
+                out.extend(note.generation.to_le_bytes());
+                out.push(note.lists.len() as u8);
+                for list in &note.lists {
+                    out.push(list.len() as u8);
+                    list.iter().for_each(|name| put(name.as_str().as_bytes(), &mut out));
+                }
+            }
+            Self::Parts(note) => {
+                out.push(PARTS);
+                encode_head(&note.head, &mut out);
+                out.extend(note.complete_length.to_le_bytes());
+                out.extend(note.generation.to_le_bytes());
+                out.extend((note.parts.len() as u32).to_le_bytes());
+                for part in &note.parts {
+                    out.extend(part.start.to_le_bytes());
+                    out.extend(part.end.to_le_bytes());
+                }
+            }
+        }
+        out
+    }
+
+    /// Out of the store. `None` when the bytes are not what [`Record::encode`] writes.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        let mut reader = Reader(rest);
+        let record = match *kind {
+            RESPONSE => Self::Response(Arc::new(decode_head(&mut reader)?)),
+            VARY => Self::Vary(Arc::new(decode_vary(&mut reader)?)),
+            PARTS => Self::Parts(Arc::new(decode_parts(&mut reader)?)),
+            _ => return None,
+        };
+        reader.0.is_empty().then_some(record)
+    }
+
+    /// Bytes of RAM that it takes.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Response(head) => head.weight(),
+            Self::Vary(note) => 64 + note.lists.iter().map(|list| 32 + list.len() * 48).sum::<usize>(),
+            Self::Parts(note) => note.head.weight() + note.parts.len() * 16,
+        }
+    }
+}
+
+/// Fields as HTTP/1 lines.
+fn lines(fields: &HeaderMap) -> Bytes {
+    let mut lines = Vec::with_capacity(fields.len() * 40);
+    for (name, value) in fields {
+        lines.extend_from_slice(name.as_str().as_bytes());
+        lines.extend_from_slice(b": ");
+        lines.extend_from_slice(value.as_bytes());
+        lines.extend_from_slice(b"\r\n");
+    }
+    lines.into()
+}
+
+fn encode_head(head: &Head, out: &mut Vec<u8>) {
+    out.extend(head.policy.to_bytes());
+    out.extend(head.requested.millis().to_le_bytes());
+    out.extend(head.stored.status.as_u16().to_le_bytes());
+    out.extend((head.slots.len() as u16).to_le_bytes());
+    head.slots.iter().for_each(|slot| out.extend(slot.0.to_le_bytes()));
+    out.extend((head.stored.fields.len() as u32).to_le_bytes());
+    for (name, value) in &head.stored.fields {
+        put(name.as_str().as_bytes(), out);
+        put(value.as_bytes(), out);
+    }
+}
+
+fn decode_head(reader: &mut Reader<'_>) -> Option<Head> {
+    let policy = Policy::from_bytes(*reader.array()?)?;
+    let requested = Timestamp::from_millis(reader.u64()?);
+    let status = StatusCode::from_u16(reader.u16()?).ok()?;
+    let slots = (0..reader.u16()?).map(|_| reader.u16().map(Slot)).collect::<Option<_>>()?;
+    let mut fields = HeaderMap::new();
+    for _ in 0..reader.u32()? {
+        let name = HeaderName::from_bytes(reader.take()?).ok()?;
+        fields.try_append(name, HeaderValue::from_bytes(reader.take()?).ok()?).ok()?;
+    }
+    Some(Head::new(status, fields, policy, (requested, slots)))
+}
+
+fn decode_vary(reader: &mut Reader<'_>) -> Option<VaryNote> {
+    let generation = reader.u64()?;
+    let list = |reader: &mut Reader<'_>| {
+        (0..reader.u8()?).map(|_| HeaderName::from_bytes(reader.take()?).ok()).collect::<Option<Vec<_>>>()
+    };
+    let lists = (0..reader.u8()?).map(|_| list(reader)).collect::<Option<_>>()?;
+    Some(VaryNote { generation, lists })
+}
+
+fn decode_parts(reader: &mut Reader<'_>) -> Option<PartsNote> {
+    let head = Arc::new(decode_head(reader)?);
+    let (complete_length, generation) = (reader.u64()?, reader.u64()?);
+    let part = |reader: &mut Reader<'_>| Some(PartRange { start: reader.u64()?, end: reader.u64()? });
+    let parts = (0..reader.u32()?).map(|_| part(reader)).collect::<Option<Vec<_>>>()?;
+    let sane = parts.iter().all(|part| part.start < part.end && part.end <= complete_length);
+    sane.then_some(PartsNote { head, complete_length, generation, parts })
+}
+
+/// Length-prefixed bytes.
+fn put(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend((bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Takes values off the front; `None` when there are too few bytes.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (front, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(front)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| *byte)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(|bytes| u16::from_le_bytes(*bytes))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    fn take(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()? as usize;
+        let (front, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(front)
+    }
+}
+
+const RESPONSE: u8 = 1;
+const VARY: u8 = 2;
+const PARTS: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use shoal_semantics::Rules;
+    use shoal_semantics::storage::{Exchanged, Storage, assess};
+
+    fn head() -> Head {
+        let mut fields = HeaderMap::new();
+        fields.insert("cache-control", HeaderValue::from_static("max-age=60"));
+        fields.append("x-two", HeaderValue::from_static("a"));
+        fields.append("x-two", HeaderValue::from_bytes(b"\xe9").expect("obs-text is allowed"));
+        let exchanged = Exchanged {
+            method: &http::Method::GET,
+            request: &HeaderMap::new(),
+            status: StatusCode::OK,
+            response: &fields,
+            request_time: Timestamp::from_seconds(10),
+            response_time: Timestamp::from_seconds(11),
+        };
+        let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
+        Head::new(
+            StatusCode::OK,
+            fields.clone(),
+            policy,
+            (Timestamp::from_seconds(10), Box::new([Slot(3), Slot(9)])),
+        )
+    }
+
+    #[test]
+    fn responses_survive_the_store() {
+        let bytes = Record::Response(Arc::new(head())).encode();
+        let Some(Record::Response(read)) = Record::decode(&bytes) else { panic!("a response was written") };
+        let written = head();
+        assert_eq!(read.stored.fields, written.stored.fields);
+        assert_eq!(read.stored.lines, written.stored.lines);
+        assert_eq!(
+            (read.policy, read.requested, &read.slots),
+            (written.policy, written.requested, &written.slots)
+        );
+        assert!(written.stored.lines.ends_with(b"x-two: a\r\nx-two: \xe9\r\n"));
+    }
+
+    #[test]
+    fn notes_survive_the_store() {
+        let note = VaryNote {
+            generation: 7,
+            lists: vec![
+                vec![http::header::ACCEPT],
+                vec![http::header::ACCEPT_ENCODING, http::header::COOKIE],
+            ],
+        };
+        let bytes = Record::Vary(Arc::new(note.clone())).encode();
+        assert!(matches!(Record::decode(&bytes), Some(Record::Vary(read)) if *read == note));
+        let parts = vec![PartRange { start: 0, end: 5 }, PartRange { start: 7, end: 10 }];
+        let note =
+            PartsNote { head: Arc::new(head()), complete_length: 10, generation: 1, parts: parts.clone() };
+        let bytes = Record::Parts(Arc::new(note)).encode();
+        let Some(Record::Parts(read)) = Record::decode(&bytes) else { panic!("a parts note was written") };
+        assert_eq!((read.complete_length, &read.parts), (10, &parts));
+    }
+
+    #[test]
+    fn truncated_records_are_not_read() {
+        let bytes = Record::Response(Arc::new(head())).encode();
+        (0..bytes.len()).for_each(|end| assert!(Record::decode(&bytes[..end]).is_none(), "cut at {end}"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            let _ = Record::decode(&bytes);
+        }
+
+        #[test]
+        fn damaged_records_never_panic(at in 0usize..200, value: u8) {
+            let mut bytes = Record::Response(Arc::new(head())).encode();
+            let at = at % bytes.len();
+            bytes[at] = value;
+            let _ = Record::decode(&bytes);
+        }
+    }
+}

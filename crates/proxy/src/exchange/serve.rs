@@ -1,0 +1,311 @@
+//! The steps of a request that the cache may answer: look up, decide, deliver, validate or fetch.
+
+use super::Exchange;
+use super::ask::Ask;
+use super::deliver::{Delivery, Source};
+use super::fetch::{Arrived, Failure, Fetch, Fetched, PrivateResponse};
+use super::flight::{Landing, Leader, Part};
+use super::growing::Attached;
+use super::lookup::{Lookup, StoredResponse};
+use super::verdict::{Forwarded, Verdict};
+use crate::message::{Outcome, Reply};
+use http::{Method, StatusCode, header};
+use shoal_core::{Key, ObjectKey};
+use shoal_semantics::directives::RequestDirectives;
+use shoal_semantics::reuse::{self, Reuse};
+use shoal_semantics::validation::{self, Condition};
+use std::sync::Arc;
+
+/// What one look at the cache leads to.
+pub enum Step {
+    /// The reply.
+    Done(Box<Reply>),
+    /// Things have changed: look again.
+    Again,
+    /// Sharing does not work out for this request: ask for it alone.
+    Alone(Why),
+}
+
+/// Why a request goes to the origin.
+pub struct Why {
+    /// In the words of RFC 9211.
+    pub forwarded: Forwarded,
+    /// The key under which the answer was looked for; its flight.
+    pub key: ObjectKey,
+    /// The stored response to validate.
+    pub stored: Option<StoredResponse>,
+}
+
+impl Exchange {
+    /// Answers a GET or HEAD without a body.
+    pub async fn serve(self: &Arc<Self>, ask: Arc<Ask>) -> Reply {
+        for _ in 0..LOOKS_MAX {
+            match self.look(&ask).await {
+                Step::Done(reply) => return *reply,
+                Step::Again => {}
+                Step::Alone(why) => return self.fetch_alone(&ask, why).await,
+            }
+        }
+        let why = Why { forwarded: Forwarded::Miss, key: ask.primary.clone(), stored: None };
+        self.fetch_alone(&ask, why).await
+    }
+
+    async fn look(self: &Arc<Self>, ask: &Arc<Ask>) -> Step {
+        match self.lookup(ask).await {
+            Lookup::Response { key, stored } => self.consider(ask, key, stored).await,
+            Lookup::Parts { key, note } => self.consider_parts(ask, key, note).await,
+            Lookup::Absent { key, variants } => {
+                let forwarded = if variants { Forwarded::VaryMiss } else { Forwarded::UriMiss };
+                self.forward(ask, Why { forwarded, key, stored: None }).await
+            }
+        }
+    }
+
+    /// A stored response was selected: may it be reused (RFC 9111, section 4)?
+    async fn consider(self: &Arc<Self>, ask: &Arc<Ask>, key: ObjectKey, stored: StoredResponse) -> Step {
+        if ask.has_origin_conditions() && self.condition(ask, &stored) == Condition::Forward {
+            return Step::Done(Box::new(self.pass(ask, None).await));
+        }
+        match reuse::decide(&stored.head.policy, &ask.directives, self.now()) {
+            Reuse::Fresh | Reuse::StaleAllowed => {}
+            Reuse::StaleWhileRevalidate => {
+                self.revalidate_in_background(ask, &key, &stored);
+                return self.done(self.deliver_stored(ask, stored, Outcome::StaleWhileRevalidate));
+            }
+            Reuse::Validate => {
+                let why = Why { forwarded: self.why_validate(ask, &stored), key, stored: Some(stored) };
+                return self.forward(ask, why).await;
+            }
+        }
+        let outcome = if stored.in_memory { Outcome::MemoryHit } else { Outcome::Hit };
+        self.done(self.deliver_stored(ask, stored, outcome))
+    }
+
+    fn condition(&self, ask: &Ask, stored: &StoredResponse) -> Condition {
+        let head = &stored.head;
+        validation::evaluate(&ask.fields, head.stored.status, &head.stored.fields, &head.policy, self.now())
+    }
+
+    /// Delivers a complete stored response without asking anybody.
+    pub fn deliver_stored(&self, ask: &Ask, stored: StoredResponse, outcome: Outcome) -> Option<Reply> {
+        let ttl = stored.head.policy.time_to_live(self.now());
+        let delivery = Delivery { head: stored.head, body: Source::Held(stored.body) };
+        self.deliver(ask, delivery, Verdict::hit(outcome, ttl))
+    }
+
+    /// Starts a validation that nobody waits for, unless one is under way.
+    fn revalidate_in_background(self: &Arc<Self>, ask: &Arc<Ask>, key: &ObjectKey, stored: &StoredResponse) {
+        if let Part::Lead(leader) = self.flights.join(key.hash()) {
+            let stored = Some((key.clone(), stored.clone()));
+            drop(self.spawn_fetch(Fetch { leader: Some(leader), ..Fetch::new(ask, stored) }));
+        }
+    }
+
+    /// The request needs the origin: join a fetch for it, or make one.
+    pub async fn forward(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Step {
+        if ask.directives.only_if_cached {
+            return self.done(Some(self.only_if_cached(ask)));
+        }
+        if ask.has_origin_conditions() {
+            return Step::Done(Box::new(self.pass(ask, None).await));
+        }
+        let alone = ask.method == Method::HEAD
+            || ask.directives.no_store
+            || !self.live.load().collapse
+            || self.passes.holds(ask.primary.hash(), self.now());
+        if alone {
+            return Step::Alone(why);
+        }
+        match self.flights.join(flight_key(ask, &why)) {
+            Part::Lead(leader) => Step::Done(Box::new(self.lead(ask, why, Some(leader)).await)),
+            Part::Follow(follower) => {
+                let landing = follower.landed().await;
+                self.landed(ask, why, landing)
+            }
+        }
+    }
+
+    /// A fetch without followers.
+    async fn fetch_alone(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Reply {
+        if ask.method == Method::HEAD {
+            return self.pass_head(ask, why).await;
+        }
+        self.lead(ask, why, None).await
+    }
+
+    async fn lead(self: &Arc<Self>, ask: &Arc<Ask>, why: Why, leader: Option<Leader>) -> Reply {
+        let stored = why.stored.clone().map(|stored| (why.key.clone(), stored));
+        let mut fetch = Fetch { leader, ..Fetch::new(ask, stored) };
+        if why.stored.is_none() && ask.range().is_some() {
+            fetch.range = ask.fields.get(header::RANGE).cloned();
+            fetch.if_range = ask.fields.get(header::IF_RANGE).cloned();
+        }
+        fetch.conditional = self.passes.holds(ask.primary.hash(), self.now());
+        match self.spawn_fetch(fetch).await {
+            Ok(fetched) => self.fetched(ask, &why, fetched),
+            Err(_) => self.own_answer(
+                ask,
+                StatusCode::INTERNAL_SERVER_ERROR,
+                ENDED,
+                Verdict::forwarded(why.forwarded),
+            ),
+        }
+    }
+
+    /// The reply for the owner of a fetch.
+    pub fn fetched(&self, ask: &Ask, why: &Why, fetched: Fetched) -> Reply {
+        match fetched {
+            Fetched::Shared(arrived, first) => self.deliver_own(ask, why, &arrived, first),
+            Fetched::Refreshed(stored) => self.deliver_refreshed(ask, why, stored),
+            Fetched::Private(private) => self.private(ask, why, *private),
+            Fetched::Failed(failure) => self.failed(ask, why, &failure),
+        }
+    }
+
+    /// The owner of a fetch gets the response as it arrives.
+    fn deliver_own(&self, ask: &Ask, why: &Why, arrived: &Arc<Arrived>, first: Option<Attached>) -> Reply {
+        let outcome = if why.stored.is_some() { Outcome::RefreshModified } else { Outcome::Miss };
+        let verdict = self.arrived_verdict(why, arrived, outcome);
+        let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, first);
+        let delivery = Delivery { head: Arc::clone(&arrived.head), body };
+        self.deliver(ask, delivery, verdict).unwrap_or_else(|| {
+            self.own_answer(ask, StatusCode::BAD_GATEWAY, ENDED, Verdict::forwarded(why.forwarded))
+        })
+    }
+
+    fn deliver_refreshed(&self, ask: &Ask, why: &Why, stored: StoredResponse) -> Reply {
+        let ttl = stored.head.policy.time_to_live(self.now());
+        let delivery = Delivery { head: stored.head, body: Source::Held(stored.body) };
+        let verdict = Verdict::forwarded(why.forwarded)
+            .outcome(Outcome::RefreshUnmodified)
+            .forward_status(StatusCode::NOT_MODIFIED)
+            .ttl(ttl);
+        self.deliver(ask, delivery, verdict).expect("a stored body is at hand")
+    }
+
+    /// A response for this request only; a stored one may stand in for an error (RFC 5861, section 4).
+    fn private(&self, ask: &Ask, why: &Why, private: PrivateResponse) -> Reply {
+        let status = private.response.status;
+        if reuse::is_error(status)
+            && let Some(reply) = self.stale_instead(ask, why, Some(status), None)
+        {
+            return reply;
+        }
+        let outcome = if why.stored.is_some() { Outcome::RefreshModified } else { Outcome::Miss };
+        let verdict =
+            Verdict::forwarded(why.forwarded).outcome(outcome).forward_status(status).detail(private.why);
+        self.pass_on(ask, private.response, verdict)
+    }
+
+    /// No response came: a stored one may stand in, or the client is told.
+    pub fn failed(&self, ask: &Ask, why: &Why, failure: &Failure) -> Reply {
+        if let Some(reply) = self.stale_instead(ask, why, None, Some(failure)) {
+            return reply;
+        }
+        self.failure_answer(ask, failure, Verdict::forwarded(why.forwarded).failure(failure))
+    }
+
+    /// The stored response in place of an error, where everybody allows it.
+    fn stale_instead(
+        &self,
+        ask: &Ask,
+        why: &Why,
+        status: Option<StatusCode>,
+        failure: Option<&Failure>,
+    ) -> Option<Reply> {
+        let stored = why.stored.clone()?;
+        if !reuse::may_serve_on_error(
+            &stored.head.policy,
+            &ask.directives,
+            self.now(),
+            &self.live.load().rules,
+        ) {
+            return None;
+        }
+        let ttl = stored.head.policy.time_to_live(self.now());
+        let mut verdict = Verdict::forwarded(why.forwarded).outcome(Outcome::StaleIfError).ttl(ttl);
+        if let Some(status) = status {
+            verdict = verdict.forward_status(status);
+        }
+        if let Some(failure) = failure {
+            verdict = verdict.failure(failure);
+        }
+        self.deliver(ask, Delivery { head: stored.head, body: Source::Held(stored.body) }, verdict)
+    }
+
+    /// A follower learns how the fetch turned out.
+    fn landed(&self, ask: &Ask, why: Why, landing: Landing) -> Step {
+        match landing {
+            Landing::Shared(arrived) if self.shares(ask, &arrived) => {
+                let verdict = self.arrived_verdict(&why, &arrived, Outcome::Collapsed).collapsed();
+                let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, None);
+                match self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict) {
+                    Some(reply) => Step::Done(Box::new(reply)),
+                    None => Step::Alone(why),
+                }
+            }
+            Landing::Shared(_) | Landing::Unshareable => Step::Alone(why),
+            Landing::Refreshed => Step::Again,
+            Landing::Failed(failure) => Step::Done(Box::new(self.failed(ask, &why, &failure))),
+        }
+    }
+
+    /// Whether another request's response may answer this one: the variant it selects, and still valid.
+    fn shares(&self, ask: &Ask, arrived: &Arrived) -> bool {
+        let selects = arrived.selecting.as_ref().is_none_or(|selecting| {
+            shoal_semantics::vary::secondary_key(&selecting.names, &ask.fields) == selecting.values
+        });
+        selects
+            && !self.invalidated(ask, arrived.head.requested)
+            && matches!(reuse::decide(&arrived.head.policy, &ask.directives, self.now()), Reuse::Fresh)
+    }
+
+    /// What is told of a response that is being stored.
+    pub fn arrived_verdict(&self, why: &Why, arrived: &Arrived, outcome: Outcome) -> Verdict {
+        Verdict::forwarded(why.forwarded)
+            .outcome(outcome)
+            .forward_status(arrived.head.stored.status)
+            .stored(true)
+            .ttl(arrived.head.policy.time_to_live(self.now()))
+            .upstream(&arrived.upstream)
+    }
+
+    /// Why a stored response is not reused as it is, in the words of RFC 9211.
+    fn why_validate(&self, ask: &Ask, stored: &StoredResponse) -> Forwarded {
+        let fresh = stored.head.policy.is_fresh(self.now()) && !stored.head.policy.always_validates();
+        if fresh && ask.directives != RequestDirectives::default() {
+            Forwarded::Request
+        } else {
+            Forwarded::Stale
+        }
+    }
+
+    /// RFC 9111, section 5.2.1.7: "if it's unable to use a stored response … it SHOULD respond with a 504".
+    fn only_if_cached(&self, ask: &Ask) -> Reply {
+        self.own_answer(ask, StatusCode::GATEWAY_TIMEOUT, NOT_CACHED, Verdict::local("only-if-cached"))
+    }
+
+    /// A reply, or another look when it could not be made.
+    pub fn done(&self, reply: Option<Reply>) -> Step {
+        reply.map_or(Step::Again, |reply| Step::Done(Box::new(reply)))
+    }
+}
+
+/// Requests for one key and one range share a fetch; a validation asks for the whole whatever the range.
+fn flight_key(ask: &Ask, why: &Why) -> Key {
+    match ask.range() {
+        Some(range) if why.stored.is_none() => {
+            let mut full = why.key.full().to_vec();
+            full.extend(b"\0range");
+            full.extend(range.as_bytes());
+            Key::of(&full)
+        }
+        _ => why.key.hash(),
+    }
+}
+
+/// Looks at the cache for one request, each after something has changed.
+const LOOKS_MAX: usize = 3;
+
+const NOT_CACHED: &str = "Nothing stored can answer the request, and it forbids to ask the origin.";
+const ENDED: &str = "The fetch of this response ended early.";

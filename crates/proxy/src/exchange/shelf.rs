@@ -1,0 +1,284 @@
+//! Where objects are kept: RAM in front of the disk store.
+//!
+//! Lookups go to RAM first and touch the disk only when its index holds an entry. Small objects found on disk are
+//! read in one job and move to RAM. A disk that fails, is busy or declines costs hits, never answers.
+
+use super::body::Segment;
+use super::record::Record;
+use crate::io_pool::{Busy, IoPool};
+use crate::metrics::Metrics;
+use bytes::Bytes;
+use shoal_core::{Key, ObjectKey};
+use shoal_store::memory::{Ledger, MemoryTier};
+use shoal_store::{Declined, Error, Insert, Store, StoredBody};
+use std::sync::Arc;
+
+/// RAM and disk together.
+pub struct Shelf {
+    memory: Arc<MemoryTier<Resident>>,
+    ledger: Arc<Ledger>,
+    disk: Option<Arc<dyn Store>>,
+    pool: Arc<IoPool>,
+    metrics: Arc<Metrics>,
+    limits: Limits,
+}
+
+/// What is kept where.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest body kept in RAM, in bytes.
+    pub memory_object_max: u64,
+    /// Largest body kept on disk, in bytes.
+    pub disk_object_max: u64,
+}
+
+/// An object in RAM.
+pub struct Resident {
+    key: ObjectKey,
+    /// What its metadata says.
+    pub record: Record,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// An object that was found.
+pub struct Found {
+    /// What its metadata says.
+    pub record: Record,
+    /// Its body.
+    pub body: Held,
+    /// Whether it was in RAM already.
+    pub in_memory: bool,
+}
+
+/// Where a found body is.
+#[derive(Clone)]
+pub enum Held {
+    /// In RAM.
+    Memory(Bytes),
+    /// On disk.
+    Disk(Arc<dyn StoredBody>),
+}
+
+impl Held {
+    /// Its length in bytes.
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Disk(body) => body.length(),
+        }
+    }
+
+    /// Bytes `start..end` of it as a stretch of a reply.
+    pub fn segment(&self, start: u64, end: u64) -> Segment {
+        debug_assert!(start <= end && end <= self.length(), "a range within the body");
+        match self {
+            Self::Memory(bytes) => Segment::Memory(bytes.slice(start as usize..end as usize)),
+            Self::Disk(body) => {
+                Segment::Stored { body: Arc::clone(body), offset: start, length: end - start }
+            }
+        }
+    }
+}
+
+impl Shelf {
+    /// A shelf over these parts.
+    pub fn new(
+        memory: (Arc<MemoryTier<Resident>>, Arc<Ledger>),
+        disk: Option<Arc<dyn Store>>,
+        pool: Arc<IoPool>,
+        metrics: Arc<Metrics>,
+        limits: Limits,
+    ) -> Self {
+        let (memory, ledger) = memory;
+        Self { memory, ledger, disk, pool, metrics, limits }
+    }
+
+    /// The pool for disk jobs.
+    pub fn pool(&self) -> &Arc<IoPool> {
+        &self.pool
+    }
+
+    /// The account of all RAM for bodies.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    /// What is kept where.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The disk store, when there is one.
+    pub fn disk(&self) -> Option<&Arc<dyn Store>> {
+        self.disk.as_ref()
+    }
+
+    /// The RAM tier.
+    pub fn memory(&self) -> &MemoryTier<Resident> {
+        &self.memory
+    }
+
+    /// Whether a body of this length would be kept somewhere. `None` means that the length is not known.
+    pub fn takes(&self, length: Option<u64>) -> bool {
+        let max =
+            if self.disk.is_some() { self.limits.disk_object_max } else { self.limits.memory_object_max };
+        length.unwrap_or(0) <= max.max(self.limits.memory_object_max)
+    }
+
+    /// The object when it is in RAM.
+    pub fn resident(&self, key: &ObjectKey) -> Option<Arc<Resident>> {
+        self.memory.get(key.hash()).filter(|resident| resident.key == *key)
+    }
+
+    /// The object, wherever it is.
+    pub async fn find(&self, key: &ObjectKey) -> Option<Found> {
+        if let Some(resident) = self.resident(key) {
+            let body = Held::Memory(resident.body.clone());
+            return Some(Found { record: resident.record.clone(), body, in_memory: true });
+        }
+        let disk = self.disk.as_ref().filter(|disk| disk.may_contain(key.hash()))?;
+        let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
+        let opened = self.pool.run(move || open(&*store, &wanted, small)).await;
+        let (record, body) = match opened {
+            Ok(Ok(found)) => found?,
+            Ok(Err(error)) => {
+                self.note(&error);
+                return None;
+            }
+            Err(Busy) => {
+                self.metrics.disk_busy.count();
+                return None;
+            }
+        };
+        if let Held::Memory(bytes) = &body {
+            self.keep_in_memory(key, &record, bytes.clone());
+        }
+        Some(Found { record, body, in_memory: false })
+    }
+
+    /// Puts a complete object into RAM, as far as its budget allows.
+    pub fn keep_in_memory(&self, key: &ObjectKey, record: &Record, body: Bytes) {
+        if body.len() as u64 > self.limits.memory_object_max {
+            return;
+        }
+        let weight = body.len() + record.weight() + key.full().len();
+        let resident = Resident { key: key.clone(), record: record.clone(), body };
+        self.memory.insert(key.hash(), Arc::new(resident), weight as u64);
+    }
+
+    /// Keeps a complete object in RAM and on disk. Awaits the disk.
+    pub async fn keep(&self, key: &ObjectKey, record: Record, body: Bytes) {
+        self.keep_in_memory(key, &record, body.clone());
+        let Some(store) = self.disk.clone() else { return };
+        let (key, metadata) = (key.clone(), record.encode());
+        let written = self.pool.run(move || write(&*store, &key, &metadata, &body)).await;
+        self.settle(written);
+    }
+
+    /// Starts to write a body that is still arriving. `None` when it cannot be kept on disk.
+    pub async fn begin(
+        &self,
+        key: &ObjectKey,
+        record: &Record,
+        length: Option<u64>,
+    ) -> Option<Box<dyn Insert>> {
+        let store = self.disk.clone()?;
+        let (key, metadata) = (key.clone(), record.encode());
+        let begun = self.pool.run(move || store.insert(&key, &metadata, length)).await;
+        self.settle(begun)
+    }
+
+    /// Replaces the metadata of a stored object, in RAM and on disk; `body` is its body.
+    pub async fn refresh(&self, key: &ObjectKey, record: &Record, body: &Held) {
+        self.refresh_in_memory(key, record, body);
+        self.refresh_on_disk(key, record).await;
+    }
+
+    /// Replaces the metadata of an object in RAM; `body` is its body.
+    pub fn refresh_in_memory(&self, key: &ObjectKey, record: &Record, body: &Held) {
+        match body {
+            Held::Memory(bytes) => self.keep_in_memory(key, record, bytes.clone()),
+            Held::Disk(_) => drop(self.memory.remove(key.hash())),
+        }
+    }
+
+    /// Replaces the metadata of an object on disk, if it is there. Its body stays as it is.
+    pub async fn refresh_on_disk(&self, key: &ObjectKey, record: &Record) {
+        let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else { return };
+        let (wanted, metadata) = (key.clone(), record.encode());
+        let updated = self.pool.run(move || store.update_metadata(&wanted, &metadata)).await;
+        if self.settle(updated).is_none() {
+            // an outdated record on disk would be validated again, which is safe: nothing more to do
+            tracing::debug!(?key, "metadata on disk stays as it was");
+        }
+    }
+
+    /// Removes an object everywhere. True when it was somewhere.
+    pub async fn remove(&self, key: &ObjectKey) -> bool {
+        let resident = self.memory.remove(key.hash());
+        let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else {
+            return resident;
+        };
+        let hash: Key = key.hash();
+        resident | self.settle(self.pool.run(move || store.remove(hash)).await).unwrap_or(false)
+    }
+
+    /// Counts what went wrong on the disk; passes on what went well.
+    pub fn settle<T>(&self, outcome: Result<Result<T, Error>, Busy>) -> Option<T> {
+        match outcome {
+            Ok(Ok(value)) => return Some(value),
+            Ok(Err(error)) => self.note(&error),
+            Err(Busy) => self.metrics.disk_busy.count(),
+        }
+        None
+    }
+
+    /// Counts a failure of the disk.
+    pub fn note(&self, error: &Error) {
+        match error {
+            Error::Declined(Declined::TooLarge | Declined::NoSpace) => self.metrics.disk_declined.count(),
+            Error::Corrupt { .. } => self.metrics.disk_corrupt.count(),
+            _ => self.metrics.disk_errors.count(),
+        }
+        tracing::debug!(%error, "the disk store answered with an error");
+    }
+}
+
+/// Opens an object, and reads it whole when it is small.
+fn open(store: &dyn Store, key: &ObjectKey, small: u64) -> Result<Option<(Record, Held)>, Error> {
+    let Some(stored) = store.open(key)? else { return Ok(None) };
+    let Some(record) = Record::decode(&stored.metadata) else {
+        store.remove(key.hash())?;
+        return Err(Error::Corrupt { part: "metadata" });
+    };
+    let length = stored.body.length();
+    if length > small {
+        return Ok(Some((record, Held::Disk(stored.body))));
+    }
+    let body = read_whole(&*stored.body, length as usize)?;
+    Ok(Some((record, Held::Memory(body))))
+}
+
+fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
+    let first = body.read(0, length)?;
+    if first.len() == length {
+        return Ok(first);
+    }
+    let mut whole = Vec::with_capacity(length);
+    whole.extend_from_slice(&first);
+    while whole.len() < length {
+        let next = body.read(whole.len() as u64, length - whole.len())?;
+        if next.is_empty() {
+            return Err(Error::Corrupt { part: "body" });
+        }
+        whole.extend_from_slice(&next);
+    }
+    Ok(whole.into())
+}
+
+fn write(store: &dyn Store, key: &ObjectKey, metadata: &[u8], body: &[u8]) -> Result<(), Error> {
+    let mut insert = store.insert(key, metadata, Some(body.len() as u64))?;
+    insert.append(body)?;
+    insert.commit(None)
+}

@@ -1,0 +1,157 @@
+//! The target of a request: its effective URI (RFC 9110, section 7.1), and the cache key made of it.
+
+use http::request::Parts;
+use http::uri::Authority;
+use http::{Uri, header};
+use shoal_core::ObjectKey;
+use shoal_settings::Mode;
+
+/// An absolute http or https URI, normalised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Whether the scheme is https.
+    pub https: bool,
+    /// Host, lower case, without port; an IPv6 address keeps its brackets.
+    pub host: String,
+    /// Port, the scheme's default filled in.
+    pub port: u16,
+    /// Path and query; `/` at least, or `*`.
+    pub path: String,
+    /// All of it, without a default port: the URI of RFC 9111's cache key.
+    pub url: String,
+}
+
+/// Why a request has no usable target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadTarget {
+    /// A forward proxy needs the absolute form.
+    NotAbsolute,
+    /// Only http and https.
+    Scheme,
+    /// No host, or none that can be read.
+    Host,
+}
+
+impl Target {
+    /// The target of a request that came in over a listener of this mode.
+    pub fn of(head: &Parts, mode: Mode, tls: bool) -> Result<Self, BadTarget> {
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        match (mode, head.uri.scheme_str(), head.uri.authority()) {
+            (Mode::Forward, Some(scheme), Some(authority)) => {
+                Self::new(scheme == "https", scheme, authority, path)
+            }
+            (Mode::Forward, ..) => Err(BadTarget::NotAbsolute),
+            (Mode::Reverse, _, Some(authority)) => Self::new(tls, "http", authority, path),
+            (Mode::Reverse, _, None) => {
+                let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+                let authority = host.and_then(|host| host.parse().ok()).ok_or(BadTarget::Host)?;
+                Self::new(tls, "http", &authority, path)
+            }
+        }
+    }
+
+    /// The target that an absolute URL names.
+    pub fn parse(url: &str) -> Result<Self, BadTarget> {
+        Self::of_uri(&url.parse().map_err(|_| BadTarget::Host)?)
+    }
+
+    /// The target that an absolute URI is.
+    pub fn of_uri(uri: &Uri) -> Result<Self, BadTarget> {
+        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(BadTarget::NotAbsolute);
+        };
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        Self::new(scheme == "https", scheme, authority, path)
+    }
+
+    fn new(https: bool, scheme: &str, authority: &Authority, path: &str) -> Result<Self, BadTarget> {
+        if scheme != "http" && scheme != "https" {
+            return Err(BadTarget::Scheme);
+        }
+        let host = authority.host().to_ascii_lowercase();
+        if host.is_empty() || authority.as_str().contains('@') {
+            return Err(BadTarget::Host);
+        }
+        let default = if https { 443 } else { 80 };
+        let port = authority.port_u16().unwrap_or(default);
+        let path = if path.is_empty() { "/".to_owned() } else { path.to_owned() };
+        let path = if path.starts_with(['/', '*']) { path } else { format!("/{path}") };
+        let mut target = Self { https, host, port, path, url: String::new() };
+        target.url = format!("{}{}", target.origin(), target.path);
+        Ok(target)
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.https { "https" } else { "http" }
+    }
+
+    /// Host, with the port unless it is the scheme's default.
+    pub fn authority(&self) -> String {
+        let default = if self.https { 443 } else { 80 };
+        if self.port == default { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
+    }
+
+    /// Scheme and authority (RFC 6454).
+    pub fn origin(&self) -> String {
+        format!("{}://{}", self.scheme(), self.authority())
+    }
+
+    /// The primary cache key (RFC 9111, section 2): "the URI of the request", for GET.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(format!("GET {}", self.url).into_bytes())
+    }
+}
+
+/// The key of the variant that `selecting` (the nominated fields and their normalised values) chooses.
+pub fn variant_key(primary: &ObjectKey, generation: u64, selecting: &[u8]) -> ObjectKey {
+    let mut full = primary.full().to_vec();
+    full.extend(b"\0variant");
+    full.extend(generation.to_le_bytes());
+    full.extend(selecting);
+    ObjectKey::new(full)
+}
+
+/// The key of one part of a representation.
+pub fn part_key(whole: &ObjectKey, generation: u64, start: u64, end: u64) -> ObjectKey {
+    let mut full = whole.full().to_vec();
+    full.extend(b"\0part");
+    for number in [generation, start, end] {
+        full.extend(number.to_le_bytes());
+    }
+    ObjectKey::new(full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forward(uri: &str) -> Result<Target, BadTarget> {
+        let (head, ()) = http::Request::get(uri).body(()).expect("a request").into_parts();
+        Target::of(&head, Mode::Forward, false)
+    }
+
+    #[test]
+    fn targets_are_normalised() {
+        for (uri, url) in [
+            ("http://Example.ORG", "http://example.org/"),
+            ("http://example.org:80/a?b=C", "http://example.org/a?b=C"),
+            ("http://example.org:8080/", "http://example.org:8080/"),
+            ("https://[2001:DB8::1]:443/", "https://[2001:db8::1]/"),
+            ("http://example.org?q", "http://example.org/?q"),
+        ] {
+            assert_eq!(forward(uri).map(|target| target.url), Ok(url.to_owned()), "{uri}");
+        }
+        assert_eq!(forward("/a"), Err(BadTarget::NotAbsolute));
+        assert_eq!(forward("ftp://example.org/"), Err(BadTarget::Scheme));
+        assert_eq!(forward("http://user@example.org/"), Err(BadTarget::Host));
+    }
+
+    #[test]
+    fn reverse_takes_the_host_field() {
+        let request =
+            http::Request::get("/a").header("host", "Example.org:8080").body(()).expect("a request");
+        let target = Target::of(&request.into_parts().0, Mode::Reverse, true).expect("a target");
+        assert_eq!(target.url, "https://example.org:8080/a");
+    }
+}

@@ -1,0 +1,227 @@
+//! What the cache did with a request, as Cache-Status (RFC 9211), Proxy-Status (RFC 9209) and the log tell it.
+
+use super::ask::Ask;
+use super::fetch::Failure;
+use super::live::Live;
+use crate::message::{Outcome, Record};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use std::fmt::Write;
+
+/// What is told of one request.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    outcome: Outcome,
+    forwarded: Option<Forwarded>,
+    forward_status: Option<u16>,
+    stored: bool,
+    collapsed: bool,
+    ttl_seconds: Option<i64>,
+    detail: Option<&'static str>,
+    proxy_error: Option<&'static str>,
+    upstream: Option<String>,
+}
+
+/// Why a request went on towards the origin, in the words of RFC 9211, section 2.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarded {
+    /// The cache was told not to handle the request.
+    Bypass,
+    /// The method's semantics require it.
+    Method,
+    /// Nothing is stored for the URI.
+    UriMiss,
+    /// Nothing stored for the URI is selected by the request.
+    VaryMiss,
+    /// Nothing usable was found.
+    Miss,
+    /// The request's directives did not allow what is stored.
+    Request,
+    /// What is stored is stale.
+    Stale,
+    /// Part of what is asked for is not stored.
+    Partial,
+}
+
+impl Verdict {
+    /// Answered out of the cache.
+    pub fn hit(outcome: Outcome, ttl_seconds: i64) -> Self {
+        Self { outcome, ttl_seconds: Some(ttl_seconds), ..Self::none() }
+    }
+
+    /// Sent on towards the origin.
+    pub fn forwarded(why: Forwarded) -> Self {
+        Self { outcome: Outcome::Miss, forwarded: Some(why), ..Self::none() }
+    }
+
+    /// Answered by the proxy itself; neither a hit nor forwarded.
+    pub fn local(detail: &'static str) -> Self {
+        Self { detail: Some(detail), ..Self::none() }
+    }
+
+    fn none() -> Self {
+        Self {
+            outcome: Outcome::None,
+            forwarded: None,
+            forward_status: None,
+            stored: false,
+            collapsed: false,
+            ttl_seconds: None,
+            detail: None,
+            proxy_error: None,
+            upstream: None,
+        }
+    }
+
+    /// With this outcome for log and metrics.
+    pub fn outcome(self, outcome: Outcome) -> Self {
+        Self { outcome, ..self }
+    }
+
+    /// The origin answered with this status (`fwd-status`).
+    pub fn forward_status(self, status: StatusCode) -> Self {
+        Self { forward_status: Some(status.as_u16()), ..self }
+    }
+
+    /// The response is being stored.
+    pub fn stored(self, stored: bool) -> Self {
+        Self { stored, ..self }
+    }
+
+    /// The request shared another's fetch.
+    pub fn collapsed(self) -> Self {
+        Self { collapsed: true, ..self }
+    }
+
+    /// Remaining freshness in seconds, negative when stale.
+    pub fn ttl(self, ttl_seconds: i64) -> Self {
+        Self { ttl_seconds: Some(ttl_seconds), ..self }
+    }
+
+    /// A word about why.
+    pub fn detail(self, detail: &'static str) -> Self {
+        Self { detail: Some(detail), ..self }
+    }
+
+    /// Who was asked.
+    pub fn upstream(self, upstream: &str) -> Self {
+        Self { upstream: Some(upstream.to_owned()), ..self }
+    }
+
+    /// No answer came.
+    pub fn failure(self, failure: &Failure) -> Self {
+        Self { proxy_error: Some(failure.proxy_error), upstream: Some(failure.upstream.clone()), ..self }
+    }
+
+    /// The Cache-Status member of this node.
+    pub fn cache_status(&self, live: &Live) -> Bytes {
+        let mut text = String::with_capacity(64);
+        text.push_str(&live.name);
+        match self.forwarded {
+            None if self.outcome.is_hit() => text.push_str("; hit"),
+            None => {}
+            Some(why) => {
+                let _ = write!(text, "; fwd={}", why.name());
+            }
+        }
+        if let Some(status) = self.forward_status {
+            let _ = write!(text, "; fwd-status={status}");
+        }
+        if self.stored {
+            text.push_str("; stored");
+        }
+        if self.collapsed {
+            text.push_str("; collapsed");
+        }
+        if let Some(ttl) = self.ttl_seconds {
+            let _ = write!(text, "; ttl={ttl}");
+        }
+        if let Some(detail) = self.detail {
+            let _ = write!(text, "; detail={detail}");
+        }
+        text.into()
+    }
+
+    /// The Proxy-Status member of this node.
+    pub fn proxy_status(&self, live: &Live) -> HeaderValue {
+        let text = match (self.proxy_error, self.forward_status) {
+            (Some(error), _) => format!("{}; error={error}", live.name),
+            (None, Some(status)) => format!("{}; received-status={status}", live.name),
+            (None, None) => return live.own_proxy_status.clone(),
+        };
+        HeaderValue::from_str(&text).unwrap_or_else(|_| live.own_proxy_status.clone())
+    }
+
+    /// Appends both fields, after the members of those that are nearer to the origin.
+    pub fn add_to(&self, fields: &mut HeaderMap, live: &Live) {
+        if let Ok(value) = HeaderValue::from_maybe_shared(self.cache_status(live)) {
+            fields.append(CACHE_STATUS, value);
+        }
+        fields.append(PROXY_STATUS, self.proxy_status(live));
+    }
+
+    /// The access log's record of an answer with this status.
+    pub fn record(
+        &self,
+        ask: &Ask,
+        live: &Live,
+        status: StatusCode,
+        fields: Option<&HeaderMap>,
+    ) -> Box<Record> {
+        let text = |fields: &HeaderMap, name: HeaderName| {
+            fields.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        Box::new(Record {
+            time: ask.requested,
+            client: Some(ask.client.address),
+            user: ask.user.clone(),
+            method: ask.method.as_str().to_owned(),
+            url: ask.target.url.clone(),
+            version: version(ask.version),
+            status: status.as_u16(),
+            outcome: self.outcome,
+            upstream: self.upstream.clone(),
+            referer: text(&ask.fields, header::REFERER),
+            user_agent: text(&ask.fields, header::USER_AGENT),
+            content_type: fields.and_then(|fields| text(fields, header::CONTENT_TYPE)),
+            cache_status: String::from_utf8_lossy(&self.cache_status(live)).into_owned(),
+            ..Record::default()
+        })
+    }
+}
+
+impl Forwarded {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bypass => "bypass",
+            Self::Method => "method",
+            Self::UriMiss => "uri-miss",
+            Self::VaryMiss => "vary-miss",
+            Self::Miss => "miss",
+            Self::Request => "request",
+            Self::Stale => "stale",
+            Self::Partial => "partial",
+        }
+    }
+}
+
+impl Outcome {
+    fn is_hit(self) -> bool {
+        matches!(self, Self::MemoryHit | Self::Hit | Self::StaleWhileRevalidate)
+    }
+}
+
+/// As the access log spells it.
+pub fn version(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2",
+        _ => "1.1",
+    }
+}
+
+/// RFC 9211.
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// RFC 9209.
+pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

@@ -1,0 +1,292 @@
+//! A node: every part of the proxy put together, started, reloaded and stopped.
+
+use crate::access_log::{AccessLog, OpenError};
+use crate::admin::{PurgeOutcome, PurgeRequest, Readiness, Space, Status, StoreStatus, UpstreamStatus};
+use crate::exchange::shelf::{Limits, Shelf};
+use crate::exchange::{Epochs, Exchange, Front, Live, LiveError, Parts};
+use crate::io_pool::IoPool;
+use crate::metrics::Metrics;
+use crate::server::{self, Running};
+use crate::upstream::{SetupError, Upstreams};
+use parking_lot::Mutex;
+use shoal_core::{Key, Timestamp};
+use shoal_settings::{AdminAddress, Settings};
+use shoal_store::memory::{Ledger, MemoryTier};
+use shoal_store::{OpenOptions, Store};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::runtime::Handle;
+
+/// A running node.
+pub struct Node {
+    exchange: Arc<Exchange>,
+    shelf: Arc<Shelf>,
+    upstreams: Arc<Upstreams>,
+    metrics: Arc<Metrics>,
+    settings: Mutex<Settings>,
+    addresses: Vec<SocketAddr>,
+    running: Mutex<Option<Running>>,
+    /// The runtime of the first worker, on which upstreams are checked.
+    checks: Arc<OnceLock<Handle>>,
+    draining: AtomicBool,
+    started: Instant,
+    identity: u64,
+}
+
+/// Why a node did not start, or did not take new settings.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// A listener or certificate.
+    Server(server::Error),
+    /// The way to the origins.
+    Upstream(SetupError),
+    /// Rules or sites.
+    Live(LiveError),
+    /// The access log.
+    Log(OpenError),
+    /// Threads could not be started.
+    Threads(std::io::Error),
+}
+
+impl Node {
+    /// Starts a node: everything is bound and read before the first client is accepted. A disk store that cannot
+    /// be used is said once in the log; the node then serves from RAM.
+    pub fn start(settings: Settings) -> Result<Self, NodeError> {
+        let metrics = Arc::new(Metrics::default());
+        let bound = server::bind(&settings).map_err(NodeError::Server)?;
+        let addresses = bound.addresses().to_vec();
+        let identity = identity(&addresses);
+        let live =
+            Live::new(&settings, &own_addresses(&settings, &addresses), identity).map_err(NodeError::Live)?;
+        let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
+        let upstreams =
+            Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
+        let (shelf, epochs) = shelf(&settings, &metrics).map_err(NodeError::Threads)?;
+        let exchange = Exchange::new(Parts {
+            live,
+            shelf: Arc::clone(&shelf),
+            epochs,
+            upstreams: Arc::clone(&upstreams),
+            metrics: Arc::clone(&metrics),
+            log,
+        });
+        let checks = Arc::new(OnceLock::new());
+        let on_worker = watch_on_first_worker(&checks, &exchange, &upstreams);
+        let front = Arc::new(Front(Arc::clone(&exchange)));
+        let running = bound.start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
+        Ok(Self {
+            exchange,
+            shelf,
+            upstreams,
+            metrics,
+            settings: Mutex::new(settings),
+            addresses,
+            running: Mutex::new(Some(running)),
+            checks,
+            draining: AtomicBool::new(false),
+            started: Instant::now(),
+            identity,
+        })
+    }
+
+    /// Where clients are accepted, in the order of the settings.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses.clone()
+    }
+
+    /// This process's counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Puts other settings in force. What cannot change without a restart stays, and is named in the log.
+    pub fn reload(&self, new: Settings) -> Result<(), NodeError> {
+        let mut settings = self.settings.lock();
+        let own = own_addresses(&new, &self.addresses);
+        let live = Live::new(&new, &own, self.identity).map_err(NodeError::Live)?;
+        if new.log != settings.log {
+            let log = AccessLog::open(&new.log, Arc::clone(&self.metrics)).map_err(NodeError::Log)?;
+            self.exchange.replace_log(log);
+        }
+        if let Some(running) = &*self.running.lock() {
+            running.reload(&new).map_err(NodeError::Server)?;
+        }
+        self.exchange.reload(live);
+        if let Some(handle) = self.checks.get() {
+            let _entered = handle.enter();
+            watch(&self.exchange, &self.upstreams);
+        }
+        if (&new.store, new.cache.ram, &new.upstream)
+            != (&settings.store, settings.cache.ram, &settings.upstream)
+        {
+            tracing::warn!("changes to store, cache.ram and upstream take effect with the next start");
+        }
+        *settings = new;
+        Ok(())
+    }
+
+    /// Opens the access log again by its name.
+    pub fn reopen_logs(&self) {
+        self.exchange.reopen_log();
+    }
+
+    /// Removes or invalidates stored responses. Blocks.
+    pub fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
+        match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+            Ok(runtime) => runtime.block_on(self.exchange.purge(request)),
+            Err(error) => PurgeOutcome::Failed(format!("no runtime for the purge: {error}")),
+        }
+    }
+
+    /// Whether clients are accepted.
+    pub fn readiness(&self) -> Readiness {
+        if self.draining.load(Ordering::Acquire) { Readiness::Draining } else { Readiness::Ready }
+    }
+
+    /// What the node is and holds.
+    pub fn status(&self) -> Status {
+        let settings = self.settings.lock();
+        let live = self.exchange.live();
+        let memory = self.shelf.memory().usage();
+        let members = live.routes.all().iter().flat_map(|route| route.group.members());
+        Status {
+            name: live.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            readiness: self.readiness(),
+            uptime_seconds: self.started.elapsed().as_secs(),
+            addresses: self.addresses.iter().map(SocketAddr::to_string).collect(),
+            ram: Space {
+                objects: memory.objects,
+                bytes: self.shelf.ledger().used(),
+                bytes_max: self.shelf.ledger().limit(),
+            },
+            store: self.shelf.disk().map(|disk| {
+                StoreStatus::new(disk.name(), &settings.store.directory.to_string_lossy(), &disk.usage())
+            }),
+            upstreams: members
+                .map(|member| UpstreamStatus {
+                    url: member.origin.to_string(),
+                    healthy: member.is_in(Instant::now()),
+                })
+                .collect(),
+        }
+    }
+
+    /// Stops: no new clients, requests under way may finish for at most `grace`, then the store is closed. Blocks.
+    pub fn drain(&self, grace: Duration) {
+        self.draining.store(true, Ordering::Release);
+        if let Some(running) = self.running.lock().take() {
+            running.stop(grace);
+        }
+        self.shelf.pool().close();
+        if let Some(disk) = self.shelf.disk()
+            && let Err(error) = disk.close()
+        {
+            tracing::error!(%error, "the disk store was not closed in order; its next start checks it");
+        }
+    }
+}
+
+/// RAM tier, disk store and the table of purges.
+fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Shelf>, Epochs)> {
+    let store = &settings.store;
+    let ledger = Ledger::new(settings.cache.ram.0);
+    let memory = MemoryTier::new(Arc::clone(&ledger), MEMORY_SHARDS);
+    let pool = Arc::new(IoPool::new(store.io_threads, store.io_queue)?);
+    let disk = open_disk(settings);
+    let epochs = match &disk {
+        Some(_) => Epochs::open(&store.directory.join(PURGES)).unwrap_or_else(|error| {
+            tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
+            Epochs::volatile()
+        }),
+        None => Epochs::volatile(),
+    };
+    let limits =
+        Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: store.object_max.0 };
+    let shelf = Shelf::new((memory, ledger), disk, pool, Arc::clone(metrics), limits);
+    Ok((Arc::new(shelf), epochs))
+}
+
+fn open_disk(settings: &Settings) -> Option<Arc<dyn Store>> {
+    let store = &settings.store;
+    if store.directory.as_os_str().is_empty() {
+        return None;
+    }
+    let options = OpenOptions {
+        directory: store.directory.clone(),
+        disk_bytes: store.disk.0.saturating_sub(Epochs::BYTES),
+        max_objects: store.max_objects,
+        object_max_bytes: store.object_max.0,
+        architecture: store.architecture.clone(),
+        now: Timestamp::from_system(SystemTime::now()),
+    };
+    match shoal_store::open(&options) {
+        Ok(disk) => Some(disk),
+        Err(error) => {
+            tracing::error!(%error, "no disk store: serving from RAM only");
+            None
+        }
+    }
+}
+
+/// Every address that leads back to this node.
+fn own_addresses(settings: &Settings, bound: &[SocketAddr]) -> Vec<SocketAddr> {
+    let admin = settings.admin.listen.as_ref().and_then(|address| match address {
+        AdminAddress::Tcp(address) => Some(*address),
+        AdminAddress::Unix(_) => None,
+    });
+    bound.iter().copied().chain(admin).collect()
+}
+
+/// A number that other nodes do not have, the same after a restart: of the host's name and the addresses.
+fn identity(addresses: &[SocketAddr]) -> u64 {
+    let uname = rustix::system::uname();
+    let mut text = uname.nodename().to_bytes().to_vec();
+    addresses.iter().for_each(|address| text.extend(address.to_string().bytes()));
+    Key::of(&text).low()
+}
+
+fn watch_on_first_worker(
+    checks: &Arc<OnceLock<Handle>>,
+    exchange: &Arc<Exchange>,
+    upstreams: &Arc<Upstreams>,
+) -> impl Fn(usize) + Send + Sync + 'static {
+    let (checks, exchange, upstreams) = (Arc::clone(checks), Arc::clone(exchange), Arc::clone(upstreams));
+    move |worker| {
+        if worker == 0 {
+            let _ = checks.set(Handle::current());
+            watch(&exchange, &upstreams);
+        }
+    }
+}
+
+/// Starts the active checks of every site's upstreams on the current runtime.
+fn watch(exchange: &Exchange, upstreams: &Upstreams) {
+    for route in exchange.live().routes.all() {
+        upstreams.watch(&route.group);
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(error) => write!(f, "{error}"),
+            Self::Upstream(error) => write!(f, "{error}"),
+            Self::Live(error) => write!(f, "{error}"),
+            Self::Log(error) => write!(f, "{error}"),
+            Self::Threads(error) => write!(f, "cannot start threads: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for NodeError {}
+
+/// Shards of the RAM tier: several per core on any machine that this runs on.
+const MEMORY_SHARDS: usize = 64;
+
+/// The table of purges, beside the store's own files.
+const PURGES: &str = "purges";
