@@ -50,6 +50,9 @@ metrics! {
     requests = "counter" "shoal_requests_total" "" "Requests received.";
     connections = "counter" "shoal_connections_total" "" "Client connections accepted.";
     connections_open = "gauge" "shoal_connections" "" "Client connections open now.";
+    accept_errors = "counter" "shoal_accept_errors_total" "" "Connections that could not be accepted.";
+    proxy_protocol_refused = "counter" "shoal_proxy_protocol_refused_total" "" "Connections closed for want of a valid PROXY protocol header.";
+    tls_failures = "counter" "shoal_tls_failures_total" "" "TLS handshakes with clients that failed.";
     refused = "counter" "shoal_requests_refused_total" "" "Requests refused as malformed, oversized or ambiguous.";
     hits_memory = "counter" "shoal_responses_total" "result=\"memory_hit\"" "Responses by what the cache did.";
     hits_disk = "counter" "shoal_responses_total" "result=\"hit\"" "Responses by what the cache did.";
@@ -66,7 +69,26 @@ metrics! {
     disk_declined = "counter" "shoal_disk_declined_total" "" "Objects that the disk store declined to take.";
     disk_corrupt = "counter" "shoal_disk_corrupt_total" "" "Objects that failed a check and were dropped.";
     disk_errors = "counter" "shoal_disk_errors_total" "" "Disk operations that failed.";
+    panics = "counter" "shoal_panics_total" "" "Threads and tasks that panicked: faults of Shoal itself.";
     log_lines_dropped = "counter" "shoal_log_lines_dropped_total" "" "Access log lines dropped because the log was too slow or could not be written.";
+    upstream_opened = "counter" "shoal_upstream_connections_opened_total" "" "Connections opened to origins.";
+    upstream_connections = "gauge" "shoal_upstream_connections" "" "Connections to origins open now.";
+    upstream_reused = "counter" "shoal_upstream_connections_reused_total" "" "Requests to origins sent on a connection that carried others.";
+    upstream_waits = "counter" "shoal_upstream_waits_total" "" "Requests that waited since their origin had all its connections in use.";
+    upstream_retries = "counter" "shoal_upstream_retries_total" "" "Requests sent again after a kept connection turned out dead.";
+    upstream_failovers = "counter" "shoal_upstream_failovers_total" "" "Upstreams of a site that could not be reached, so that another was tried.";
+    upstream_checks = "counter" "shoal_upstream_checks_total" "" "Active health checks made.";
+    upstream_checks_failed = "counter" "shoal_upstream_checks_failed_total" "" "Active health checks that found an upstream unhealthy.";
+    upstream_errors_refused = "counter" "shoal_upstream_errors_total" "error=\"refused\"" "Requests that got no usable response head from an origin.";
+    upstream_errors_request = "counter" "shoal_upstream_errors_total" "error=\"request\"" "Requests that got no usable response head from an origin.";
+    upstream_errors_dns = "counter" "shoal_upstream_errors_total" "error=\"dns\"" "Requests that got no usable response head from an origin.";
+    upstream_errors_connect = "counter" "shoal_upstream_errors_total" "error=\"connect\"" "Requests that got no usable response head from an origin.";
+    upstream_errors_limit = "counter" "shoal_upstream_errors_total" "error=\"limit\"" "Requests that got no usable response head from an origin.";
+    upstream_errors_tls = "counter" "shoal_upstream_errors_total" "error=\"tls\"" "Requests that got no usable response head from an origin.";
+    upstream_errors_internal = "counter" "shoal_upstream_errors_total" "error=\"internal\"" "Requests that got no usable response head from an origin.";
+    upstream_errors_cut = "counter" "shoal_upstream_errors_total" "error=\"cut\"" "Requests that got no usable response head from an origin.";
+    upstream_errors_timeout = "counter" "shoal_upstream_errors_total" "error=\"timeout\"" "Requests that got no usable response head from an origin.";
+    upstream_errors_protocol = "counter" "shoal_upstream_errors_total" "error=\"protocol\"" "Requests that got no usable response head from an origin.";
 }
 
 /// The Prometheus text format of `rows`; rows of one name must stand together.

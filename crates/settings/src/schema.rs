@@ -18,6 +18,9 @@ section! {
         /// Client connections held at once, over all listeners; further ones wait in the kernel's backlog.
         #[limits(1..=10_000_000)]
         pub max_connections: usize = 10_000,
+        /// Time for what is in flight to finish when the node is asked to stop; then it is cut.
+        #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
+        pub drain_timeout: Duration = Duration::from_secs(30),
         /// Where to accept clients.
         pub listen: Vec<Listen> = vec![Listen::forward(([127, 0, 0, 1], 3128).into())],
         /// Sites served in reverse mode; the first that matches host and path prefix answers.
@@ -100,6 +103,7 @@ entry! {
         Self {
             hosts: vec!["www.example.org".into()],
             health: Some(HealthCheck::example()),
+            preserve_host: true,
             ..Self::to("http://10.0.0.2:8000")
         }
     }
@@ -236,6 +240,9 @@ section! {
         /// Concurrent HTTP/2 streams per connection.
         #[limits(1..=10_000)]
         pub h2_streams: u32 = 128,
+        /// How long a tunnel (CONNECT, or an upgraded connection) may carry nothing.
+        #[limits(TIMEOUT)]
+        pub tunnel_timeout: Duration = Duration::from_secs(600),
     }
 }
 
@@ -328,7 +335,7 @@ impl Listen {
 }
 
 impl Site {
-    /// Any host and path, fetched from one upstream.
+    /// Any host and path, fetched from one upstream under its own name, since it may serve others too.
     pub fn to(url: &str) -> Self {
         Self {
             hosts: vec!["*".into()],
@@ -336,7 +343,7 @@ impl Site {
             upstreams: vec![UpstreamServer { url: url.into(), weight: 1, h2c: false }],
             balance: Balance::RoundRobin,
             health: None,
-            preserve_host: true,
+            preserve_host: false,
         }
     }
 }

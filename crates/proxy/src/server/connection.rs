@@ -1,0 +1,153 @@
+//! One accepted connection: PROXY protocol, then TLS, then the protocol that its first bytes or ALPN choose.
+
+use super::client_io::ClientIo;
+use super::live::Live;
+use super::rewind::Rewind;
+use super::socket::Socket;
+use super::tls::{ALPN_H2, Tls};
+use super::worker::Entrance;
+use super::{Shared, http1, http2, proxied};
+use crate::message::{Client, Handler};
+use crate::metrics::Metrics;
+use bytes::BytesMut;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::net::TcpStream;
+
+/// A connection as it was accepted.
+pub(super) struct Arrival {
+    /// The socket.
+    pub stream: TcpStream,
+    /// Its far end.
+    pub peer: SocketAddr,
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Arc<Shared<H>>) {
+    let _open = Open::count(Arc::clone(&shared.metrics));
+    let live = shared.live.load_full();
+    let Arrival { mut stream, peer } = arrival;
+    let mut client = Client {
+        address: peer,
+        local: local_address(&stream, &entrance),
+        listener: entrance.index,
+        tls: entrance.tls.is_some(),
+        server_name: None,
+    };
+    let mut early = BytesMut::new();
+    if entrance.is_proxy(peer.ip()) {
+        match proxied::read_header(&mut stream, &mut early, live.head_timeout).await {
+            Ok(Some(addresses)) => (client.address, client.local) = (addresses.source, addresses.destination),
+            Ok(None) => {}
+            Err(reason) => {
+                shared.metrics.proxy_protocol_refused.count();
+                tracing::debug!(%peer, reason, "connection without a valid PROXY protocol header");
+                return;
+            }
+        }
+    }
+    match &entrance.tls {
+        Some(tls) => serve_tls(Rewind::new(early.freeze(), stream), tls, client, &live, shared).await,
+        None => serve_plain(stream, early, client, live, shared).await,
+    }
+}
+
+async fn serve_tls<H: Handler>(
+    stream: Rewind<TcpStream>,
+    tls: &Tls,
+    mut client: Client,
+    live: &Arc<Live>,
+    shared: Arc<Shared<H>>,
+) {
+    let stream = match tokio::time::timeout(live.head_timeout, tls.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        failed => {
+            shared.metrics.tls_failures.count();
+            let reason = failed.err().map_or("handshake failed", |_| "handshake took too long");
+            tracing::debug!(client = %client.address, reason, "no TLS");
+            return;
+        }
+    };
+    let session = stream.get_ref().1;
+    client.server_name = session.server_name().map(str::to_owned);
+    let h2 = session.alpn_protocol() == Some(ALPN_H2);
+    let (client, live) = (Arc::new(client), Arc::clone(live));
+    if h2 {
+        http2::serve(stream, shared, live, client).await;
+    } else {
+        http1::serve(Socket::new(stream, live.head_timeout), shared, live, client).await;
+    }
+}
+
+async fn serve_plain<H: Handler>(
+    stream: TcpStream,
+    early: BytesMut,
+    client: Client,
+    live: Arc<Live>,
+    shared: Arc<Shared<H>>,
+) {
+    let client = Arc::new(client);
+    let mut socket = Socket::new(stream, live.head_timeout);
+    socket.input.unsplit(early);
+    if begins_as_http2(&mut socket, &shared).await {
+        let Socket { io, input, .. } = socket;
+        http2::serve(Rewind::new(input.freeze(), io), shared, live, client).await;
+    } else {
+        http1::serve(socket, shared, live, client).await;
+    }
+}
+
+/// Whether the client speaks HTTP/2 without being asked (RFC 9113 section 3.3). Reads until its first bytes can be
+/// told from HTTP/1; a client that says nothing is left to the HTTP/1 loop.
+async fn begins_as_http2<T: ClientIo, H: Handler>(socket: &mut Socket<T>, shared: &Shared<H>) -> bool {
+    let mut drain = shared.drain.watch();
+    loop {
+        if !HTTP2_PREFACE.starts_with(&socket.input[..socket.input.len().min(HTTP2_PREFACE.len())]) {
+            return false;
+        }
+        if socket.input.len() >= HTTP2_PREFACE.len() {
+            return true;
+        }
+        let read_more = poll_fn(|context| {
+            if let Poll::Ready(filled) = socket.poll_fill(context, super::socket::INPUT_BYTES) {
+                return Poll::Ready(filled.is_ok_and(|count| count > 0));
+            }
+            let over =
+                socket.deadline.poll_passed(context).is_ready() || drain.poll_draining(context).is_ready();
+            if over { Poll::Ready(false) } else { Poll::Pending }
+        });
+        if !read_more.await {
+            return false;
+        }
+    }
+}
+
+/// Where the client connected to; a system call is needed only when the listener takes any local address.
+fn local_address(stream: &TcpStream, entrance: &Entrance) -> SocketAddr {
+    if entrance.local.ip().is_unspecified() {
+        stream.local_addr().unwrap_or(entrance.local)
+    } else {
+        entrance.local
+    }
+}
+
+/// Counts a connection as open while it lives.
+struct Open(Arc<Metrics>);
+
+impl Open {
+    fn count(metrics: Arc<Metrics>) -> Self {
+        metrics.connections_open.add(1);
+        Self(metrics)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.connections_open.subtract(1);
+    }
+}
+
+/// RFC 9113 section 3.4.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -1,0 +1,77 @@
+//! One timer for a connection, cheap to move.
+//!
+//! A keep-alive connection moves its deadline with every request. Each move of a runtime timer would take the
+//! timer wheel's lock; here the timer stays where it is while the deadline moves later, and is set anew only when
+//! it fires too early.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::time::Sleep;
+
+/// A deadline that may be moved or lifted at any time.
+#[derive(Debug)]
+pub(super) struct Deadline {
+    sleep: Pin<Box<Sleep>>,
+    due: Option<Instant>,
+}
+
+impl Deadline {
+    /// A deadline `after` now.
+    pub fn after(after: Duration) -> Self {
+        let due = Instant::now() + after;
+        Self { sleep: Box::pin(tokio::time::sleep_until(due.into())), due: Some(due) }
+    }
+
+    /// Moves the deadline.
+    pub fn set(&mut self, due: Instant) {
+        self.due = Some(due);
+        if self.sleep.deadline() > due.into() {
+            self.sleep.as_mut().reset(due.into());
+        }
+    }
+
+    /// Moves the deadline to `after` now, unless one is set.
+    pub fn set_if_lifted(&mut self, after: Duration) {
+        if self.due.is_none() {
+            self.set(Instant::now() + after);
+        }
+    }
+
+    /// Lifts it.
+    pub fn lift(&mut self) {
+        self.due = None;
+    }
+
+    /// Ready once the deadline has passed.
+    pub fn poll_passed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(due) = self.due else { return Poll::Pending };
+        while self.sleep.deadline() < due.into() {
+            ready!(self.sleep.as_mut().poll(context));
+            self.sleep.as_mut().reset(due.into());
+        }
+        self.sleep.as_mut().poll(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_moves_both_ways_and_lifts() {
+        let start = tokio::time::Instant::now();
+        let mut deadline = Deadline::after(Duration::from_secs(10));
+        deadline.set(start.into_std() + Duration::from_secs(30));
+        poll_fn(|context| deadline.poll_passed(context)).await;
+        assert_eq!(start.elapsed().as_secs(), 30);
+        deadline.set(start.into_std() + Duration::from_secs(60));
+        deadline.set(start.into_std() + Duration::from_secs(40));
+        poll_fn(|context| deadline.poll_passed(context)).await;
+        assert_eq!(start.elapsed().as_secs(), 40);
+        deadline.lift();
+        let lifted = poll_fn(|context| deadline.poll_passed(context));
+        assert!(tokio::time::timeout(Duration::from_secs(999), lifted).await.is_err());
+    }
+}

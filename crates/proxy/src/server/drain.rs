@@ -1,0 +1,107 @@
+//! The word that the server is to stop: connections finish what is under way and close.
+
+use parking_lot::{Condvar, Mutex};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+
+/// Gives the word, and hands out [`DrainWatch`]es for it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Drain {
+    word: Arc<Word>,
+}
+
+#[derive(Debug, Default)]
+struct Word {
+    given: AtomicBool,
+    notify: Arc<Notify>,
+    /// For threads outside any runtime.
+    lock: Mutex<()>,
+    condition: Condvar,
+}
+
+impl Drain {
+    /// Gives the word. It cannot be taken back.
+    pub fn begin(&self) {
+        self.word.given.store(true, Ordering::Release);
+        self.word.notify.notify_waiters();
+        // Taken so that a thread between its look at the flag and its wait is not missed.
+        drop(self.word.lock.lock());
+        self.word.condition.notify_all();
+    }
+
+    /// Waits for the word at most so long, blocking the thread; true when it was given.
+    pub fn wait_for(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut guard = self.word.lock.lock();
+        while !self.word.given.load(Ordering::Acquire) {
+            if self.word.condition.wait_until(&mut guard, until).timed_out() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A watch for one connection.
+    pub fn watch(&self) -> DrainWatch {
+        let mut notified = Box::pin(Arc::clone(&self.word.notify).notified_owned());
+        // Registered before the flag is first read, so that a word given in between is not missed.
+        notified.as_mut().enable();
+        DrainWatch { word: Arc::clone(&self.word), notified, waker: None }
+    }
+}
+
+/// One connection's ear.
+#[derive(Debug)]
+pub(super) struct DrainWatch {
+    word: Arc<Word>,
+    notified: Pin<Box<OwnedNotified>>,
+    waker: Option<Waker>,
+}
+
+impl DrainWatch {
+    /// Whether the word was given.
+    pub fn is_draining(&self) -> bool {
+        self.word.given.load(Ordering::Acquire)
+    }
+
+    /// Ready once the word was given. Asking again from the same task costs no lock.
+    pub fn poll_draining(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.is_draining() {
+            return Poll::Ready(());
+        }
+        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            ready!(self.notified.as_mut().poll(context));
+            self.waker = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Waits for the word.
+    pub async fn draining(&mut self) {
+        std::future::poll_fn(|context| self.poll_draining(context)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_word_reaches_those_who_waited_and_those_who_come_later() {
+        let drain = Drain::default();
+        let mut early = drain.watch();
+        let waiting = tokio::spawn(async move { early.draining().await });
+        tokio::task::yield_now().await;
+        let mut idle = drain.watch();
+        assert!(!idle.is_draining());
+        drain.begin();
+        waiting.await.expect("woken");
+        idle.draining().await;
+        drain.watch().draining().await;
+    }
+}

@@ -1,0 +1,93 @@
+//! Waiting for the handler's reply while the request's body arrives.
+
+use super::incoming::Failure;
+use super::{Connection, Incoming};
+use crate::message::{Handler, Reply, Request};
+use crate::server::Shared;
+use crate::server::client_io::ClientIo;
+use http::{HeaderMap, StatusCode};
+use shoal_wire::{Refusal, response};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+/// What a request led to.
+#[expect(clippy::large_enum_variant, reason = "made and taken apart once a request")]
+pub(super) enum Answer {
+    /// The handler's reply.
+    Reply(Reply),
+    /// Its body made no sense or stalled before there was a reply.
+    Refused(Refusal),
+    /// The client left. The handler was dropped.
+    Gone,
+}
+
+impl<T: ClientIo> Connection<T> {
+    /// Has the handler answer. Its future ends with this one, so that a client that leaves takes it along.
+    pub(super) async fn answer<H: Handler>(
+        &mut self,
+        shared: &Shared<H>,
+        request: Request,
+        incoming: &mut Option<Incoming>,
+    ) -> Answer {
+        let mut answering = pin!(shared.handler.handle(request));
+        poll_fn(|context| self.poll_answer(context, answering.as_mut(), incoming)).await
+    }
+
+    fn poll_answer(
+        &mut self,
+        context: &mut Context<'_>,
+        answering: Pin<&mut impl Future<Output = Reply>>,
+        incoming: &mut Option<Incoming>,
+    ) -> Poll<Answer> {
+        if let Poll::Ready(reply) = answering.poll(context) {
+            return Poll::Ready(Answer::Reply(reply));
+        }
+        while let Poll::Ready((status, fields)) = self.interim.poll(context) {
+            self.write_interim(status, &fields, incoming);
+        }
+        match self.poll_client(context, incoming) {
+            Poll::Ready(Failure::Gone) => return Poll::Ready(Answer::Gone),
+            Poll::Ready(Failure::Refused(refusal)) => return Poll::Ready(Answer::Refused(refusal)),
+            Poll::Pending => {}
+        }
+        if !self.socket.output.is_empty()
+            && let Poll::Ready(Err(_)) = self.socket.poll_send(context, self.live.idle_timeout)
+        {
+            return Poll::Ready(Answer::Gone);
+        }
+        Poll::Pending
+    }
+
+    /// Takes in the request's body; when nobody wants more of it, sees whether the client is still there.
+    pub(super) fn poll_client(
+        &mut self,
+        context: &mut Context<'_>,
+        incoming: &mut Option<Incoming>,
+    ) -> Poll<Failure> {
+        if let Some(body) = incoming {
+            let failure = body.poll(&mut self.socket, context, self.live.idle_timeout);
+            if failure.is_ready() || body.is_active() {
+                return failure;
+            }
+        }
+        self.socket.poll_gone(context).map(Failure::from)
+    }
+
+    /// Appends an interim response to the output.
+    pub(super) fn write_interim(
+        &mut self,
+        status: StatusCode,
+        fields: &HeaderMap,
+        incoming: &mut Option<Incoming>,
+    ) {
+        // 101 is final for us and comes as a reply; anything but 1xx would end the exchange.
+        if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
+            return;
+        }
+        if let (StatusCode::CONTINUE, Some(body)) = (status, incoming) {
+            body.continue_sent();
+        }
+        response::interim(&mut self.socket.output.head, status, fields);
+    }
+}

@@ -1,0 +1,139 @@
+//! Reply heads as HTTP/1 bytes.
+
+use super::Asked;
+use crate::message::{ReplyBody, ReplyHead};
+use http::{HeaderMap, Method, StatusCode, Version, header};
+use shoal_core::Timestamp;
+use shoal_wire::DateCache;
+use shoal_wire::response::{self, Persistence, ResponseFraming};
+use std::time::{Instant, SystemTime};
+
+/// The clock behind the Date field, read once a second.
+#[derive(Debug, Default)]
+pub(super) struct Dates {
+    cache: DateCache,
+    read: Option<(Instant, Timestamp)>,
+}
+
+impl Dates {
+    /// The Date value at `now`.
+    fn at(&mut self, now: Instant) -> &[u8] {
+        let since = |read: Instant| now.saturating_duration_since(read);
+        let time = match self.read {
+            Some((read, time)) if since(read).as_secs() < REREAD_SECONDS => time.plus(since(read)),
+            _ => {
+                let time = Timestamp::from_system(SystemTime::now());
+                self.read = Some((now, time));
+                time
+            }
+        };
+        self.cache.at(time)
+    }
+}
+
+/// The wall clock may be set meanwhile; so long a wrong date may stand.
+const REREAD_SECONDS: u64 = 10;
+
+/// The status of a reply.
+pub(super) fn status(head: &ReplyHead) -> StatusCode {
+    match head {
+        ReplyHead::Built(status, _) => *status,
+        ReplyHead::Stored { stored, .. } => stored.status,
+    }
+}
+
+/// How the reply's body will be delimited.
+pub(super) fn framing(asked: &Asked, status: StatusCode, body: &ReplyBody) -> ResponseFraming {
+    let length = match body {
+        ReplyBody::Empty => Some(0),
+        ReplyBody::Memory(bytes) => Some(bytes.len() as u64),
+        ReplyBody::Stream { length, .. } => *length,
+        ReplyBody::Tunnel(_) => return ResponseFraming::Bodiless,
+    };
+    response::framing(&asked.method, asked.version, status, length)
+}
+
+/// Appends a whole head. `declared` is the Content-Length of a reply that has a length but no body.
+pub(super) fn write(
+    out: &mut Vec<u8>,
+    head: &ReplyHead,
+    framing: (ResponseFraming, Persistence),
+    declared: Option<u64>,
+    date: impl FnOnce() -> Instant,
+    dates: &mut Dates,
+) {
+    let dated = match head {
+        ReplyHead::Built(status, fields) => {
+            response::status_line(out, *status);
+            response::fields(out, *status, fields);
+            fields.contains_key(header::DATE)
+        }
+        ReplyHead::Stored { stored, age_seconds, cache_status, proxy_status } => {
+            response::status_line(out, stored.status);
+            out.extend_from_slice(&stored.lines);
+            response::number_field(out, "age", *age_seconds);
+            response::field(out, "cache-status", cache_status);
+            response::field(out, "proxy-status", proxy_status.as_bytes());
+            stored.fields.contains_key(header::DATE)
+        }
+    };
+    // RFC 9110 section 6.6.1: "An origin server with a clock … MUST generate a Date header field in all 2xx …
+    // A recipient with a clock that receives a response message without a Date header field MUST record the time it
+    // was received and append a corresponding Date header field to the message's header section if it is cached or
+    // forwarded downstream."
+    if !dated {
+        response::field(out, "date", dates.at(date()));
+    }
+    if let Some(length) = declared {
+        response::number_field(out, "content-length", length);
+    }
+    response::framing_fields(out, framing.0, framing.1);
+    out.extend_from_slice(shoal_wire::chunk::CRLF);
+}
+
+/// The Content-Length to declare for a reply without a body: what HEAD would have got as GET, or what a 304 says
+/// of the stored response. RFC 9110 section 8.6 forbids it with 1xx, 204, and 2xx to CONNECT.
+pub(super) fn declared(asked: &Asked, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
+    let status = status(head);
+    let may_declare = status == StatusCode::NOT_MODIFIED
+        || (asked.method == Method::HEAD && !response::is_bodiless(status));
+    if !may_declare {
+        return None;
+    }
+    match (body, head) {
+        (ReplyBody::Memory(bytes), _) => Some(bytes.len() as u64),
+        (ReplyBody::Stream { length, .. }, _) => *length,
+        (ReplyBody::Empty, ReplyHead::Built(_, fields)) => content_length(fields),
+        _ => None,
+    }
+}
+
+fn content_length(fields: &HeaderMap) -> Option<u64> {
+    fields.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// What the head says of the connection when it is kept.
+pub(super) fn persistence(asked: &Asked, keep: bool, status: StatusCode) -> Persistence {
+    match (keep, asked.version) {
+        _ if status == StatusCode::SWITCHING_PROTOCOLS => Persistence::Upgrade,
+        (false, _) => Persistence::Close,
+        (true, Version::HTTP_10) => Persistence::KeepExplicitly,
+        (true, _) => Persistence::Keep,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn dates_follow_the_clock_between_readings() {
+        let mut dates = Dates::default();
+        let now = Instant::now();
+        dates.read = Some((now, Timestamp::from_seconds(784_111_777)));
+        assert_eq!(dates.at(now), b"Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(dates.at(now + Duration::from_secs(2)), b"Sun, 06 Nov 1994 08:49:39 GMT");
+        assert_ne!(&dates.at(now + Duration::from_secs(60))[12..16], b"1994");
+    }
+}

@@ -1,0 +1,204 @@
+//! A request's body on its way from the socket to its consumer.
+
+use crate::message::{BodyError, RequestBody, StreamBody};
+use crate::server::body_pipe::{BodySink, Wanted, pipe};
+use crate::server::client_io::ClientIo;
+use crate::server::deadline::Deadline;
+use crate::server::socket::{Gone, Socket};
+use bytes::Bytes;
+use http::HeaderMap;
+use shoal_wire::{BodyDecoder, BodyFraming, Decoded, Refusal, RequestHead};
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// Where the body of the request being answered stands.
+pub(super) struct Incoming {
+    decoder: BodyDecoder,
+    /// The consumer, until the body has ended, failed or is no longer wanted.
+    sink: Option<BodySink>,
+    /// The client waits for `100 Continue`.
+    continue_owed: bool,
+    /// The framing failed, or the client paused for too long.
+    failed: bool,
+    /// When to give up a client that pauses; made at its first pause.
+    stall: Option<Deadline>,
+}
+
+/// Why a body failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The client has gone.
+    Gone,
+    /// It sent what makes no sense, or stalled.
+    Refused(Refusal),
+}
+
+impl Incoming {
+    /// The body of a request with this head, for both ends. `None` when it has none.
+    pub fn of(head: &RequestHead) -> Option<(Self, RequestBody)> {
+        let length = match head.body {
+            BodyFraming::None => return None,
+            BodyFraming::Length(length) => Some(length),
+            BodyFraming::Chunked => None,
+        };
+        let (sink, body) = pipe(length);
+        let incoming = Self {
+            decoder: BodyDecoder::new(head.body),
+            sink: Some(sink),
+            continue_owed: head.expects_continue,
+            failed: false,
+            stall: None,
+        };
+        Some((incoming, Some(StreamBody::new(body))))
+    }
+
+    /// Whether somebody still waits for more of it.
+    pub fn is_active(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// Whether the connection can be used further once the reply is sent, as far as it can be told before.
+    pub fn may_keep(&self) -> bool {
+        let wanted = self.sink.as_ref().is_some_and(|sink| !sink.is_abandoned());
+        let soon_over = wanted || self.decoder.remaining().is_none_or(|rest| rest <= DRAIN_BYTES_MAX);
+        // A client that was not told to continue may send its body or the next request: it cannot be told apart.
+        !self.failed && !self.continue_owed && soon_over
+    }
+
+    /// An interim 100 that the handler passed on stands for ours.
+    pub fn continue_sent(&mut self) {
+        self.continue_owed = false;
+    }
+
+    /// Moves what the consumer wants and the client has sent. Ready only when the body fails; its end is
+    /// no event.
+    pub fn poll<T: ClientIo>(
+        &mut self,
+        socket: &mut Socket<T>,
+        context: &mut Context<'_>,
+        pause: Duration,
+    ) -> Poll<Failure> {
+        while let Some(sink) = &mut self.sink {
+            match sink.poll_wanted(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Wanted::Nothing) => {
+                    self.sink = None;
+                    return Poll::Pending;
+                }
+                Poll::Ready(Wanted::Frame) => {}
+            }
+            if self.continue_owed {
+                self.continue_owed = false;
+                // Content that has begun to arrive needs no word (RFC 9110 section 10.1.1).
+                if socket.input.is_empty() {
+                    socket.output.head.extend_from_slice(CONTINUE);
+                }
+            }
+            match self.decoder.decode(&mut socket.input) {
+                Ok(Decoded::Data(data)) => self.pass_on(data),
+                Ok(Decoded::End(trailers)) => self.end(trailers),
+                Ok(Decoded::NeedMore) => match socket.poll_fill(context, BODY_ROOM) {
+                    Poll::Ready(Ok(count)) if count > 0 => {}
+                    Poll::Ready(_) => return Poll::Ready(self.fail_gone()),
+                    Poll::Pending => return self.poll_stalled(context, pause),
+                },
+                Err(malformed) => return Poll::Ready(self.fail(BodyError::Malformed(malformed.0))),
+            }
+        }
+        Poll::Pending
+    }
+
+    fn pass_on(&mut self, data: Bytes) {
+        if let Some(stall) = &mut self.stall {
+            stall.lift();
+        }
+        if let Some(sink) = &mut self.sink {
+            sink.send(data);
+        }
+        // The last byte of a known length is the end: whoever has it need not ask for another frame.
+        if self.decoder.is_ended() {
+            self.end(None);
+        }
+    }
+
+    fn end(&mut self, trailers: Option<HeaderMap>) {
+        if let Some(sink) = self.sink.take() {
+            sink.end(trailers);
+        }
+    }
+
+    fn poll_stalled(&mut self, context: &mut Context<'_>, pause: Duration) -> Poll<Failure> {
+        let stall = self.stall.get_or_insert_with(|| Deadline::after(pause));
+        stall.set_if_lifted(pause);
+        ready!(stall.poll_passed(context));
+        Poll::Ready(self.fail(BodyError::Timeout))
+    }
+
+    fn fail_gone(&mut self) -> Failure {
+        self.failed = true;
+        self.sink = None;
+        Failure::Gone
+    }
+
+    fn fail(&mut self, error: BodyError) -> Failure {
+        self.failed = true;
+        let refusal = match error {
+            BodyError::Malformed(reason) => Refusal::bad_request(reason),
+            _ => super::REQUEST_TIMEOUT,
+        };
+        if let Some(sink) = self.sink.take() {
+            sink.fail(error);
+        }
+        Failure::Refused(refusal)
+    }
+
+    /// Reads and drops what is left of the body after the reply, so that the connection can be used further.
+    /// False when that is not worth it.
+    pub async fn discard<T: ClientIo>(mut self, socket: &mut Socket<T>) -> bool {
+        self.sink = None;
+        let mut dropped = 0;
+        let discarding = async {
+            loop {
+                match self.decoder.decode(&mut socket.input) {
+                    Ok(Decoded::End(_)) => return true,
+                    Ok(Decoded::Data(data)) => dropped += data.len() as u64,
+                    Ok(Decoded::NeedMore) => {
+                        let filled = poll_fn(|context| socket.poll_fill(context, BODY_ROOM)).await;
+                        if !filled.is_ok_and(|count| count > 0) {
+                            return false;
+                        }
+                    }
+                    Err(_) => return false,
+                }
+                if dropped > DRAIN_BYTES_MAX {
+                    return false;
+                }
+            }
+        };
+        let may = !self.failed && !self.continue_owed;
+        may && tokio::time::timeout(DRAIN_TIME, discarding).await.unwrap_or(false)
+    }
+
+    /// Whether all of it was read.
+    pub fn is_ended(&self) -> bool {
+        self.decoder.is_ended()
+    }
+}
+
+impl From<Gone> for Failure {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Room made for each read of a body; the largest frame handed on.
+const BODY_ROOM: usize = 16 * 1024;
+
+/// Bytes of an unwanted body that are read to save the connection.
+const DRAIN_BYTES_MAX: u64 = 64 * 1024;
+
+/// How long that may take.
+const DRAIN_TIME: Duration = Duration::from_secs(5);

@@ -1,0 +1,260 @@
+//! One HTTP/1 connection: heads in, replies out, for as long as both sides want.
+//!
+//! ```text
+//!   next_head ──► answer (handler, request body, interim responses) ──► send ──► next_head
+//!       │                     │ client gone: the handler is dropped        │
+//!       └── refuse ───────────┴────────────────────────────────────────────┴──► close, linger or reset
+//! ```
+//!
+//! A hit takes one read and one vectored write. Buffers, the timer and the channel for interim responses are made
+//! once for the connection and used for every request.
+
+mod answer;
+mod head;
+mod incoming;
+mod interim;
+mod send;
+
+use super::account::Account;
+use super::client_io::ClientIo;
+use super::drain::DrainWatch;
+use super::live::Live;
+use super::socket::Socket;
+use super::{Shared, tunnel};
+use crate::message::{Client, Handler, Reply, Request};
+use answer::Answer;
+use head::Dates;
+use http::{Method, StatusCode, Version};
+use incoming::Incoming;
+use interim::Interim;
+use shoal_wire::{HeadParser, Parsed, Refusal, RequestHead};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+/// Serves one connection to its end.
+pub(super) async fn serve<T: ClientIo, H: Handler>(
+    socket: Socket<T>,
+    shared: Arc<Shared<H>>,
+    live: Arc<Live>,
+    client: Arc<Client>,
+) {
+    let drain = shared.drain.watch();
+    let connection = Connection {
+        socket,
+        live,
+        client,
+        drain,
+        parser: HeadParser::new(),
+        dates: Dates::default(),
+        interim: Interim::default(),
+    };
+    connection.serve(&shared).await;
+}
+
+struct Connection<T> {
+    socket: Socket<T>,
+    live: Arc<Live>,
+    client: Arc<Client>,
+    drain: DrainWatch,
+    parser: HeadParser,
+    dates: Dates,
+    interim: Interim,
+}
+
+/// What of a request still matters once the handler has it.
+struct Asked {
+    method: Method,
+    version: Version,
+    keep_alive: bool,
+    accepts_trailers: bool,
+    upgrade: bool,
+    received: Instant,
+}
+
+/// What becomes of the connection.
+enum Next {
+    /// It waits for the next request.
+    Keep,
+    /// It is closed; the client is done.
+    Close,
+    /// It is closed, though the client may still be sending.
+    Linger,
+    /// It is dropped: the client has gone, or must notice that its response was cut.
+    Drop,
+    /// It has become a tunnel.
+    Tunnel(Box<dyn crate::message::TunnelIo>),
+}
+
+/// Why no further request came.
+enum NoHead {
+    /// The client left, was idle for too long, or we are stopping.
+    Over,
+    /// What came will not be taken.
+    Refused(Refusal),
+}
+
+impl<T: ClientIo> Connection<T> {
+    async fn serve<H: Handler>(mut self, shared: &Shared<H>) {
+        loop {
+            let (head, received) = match self.next_head().await {
+                Ok(head) => head,
+                Err(NoHead::Over) => return self.socket.close().await,
+                Err(NoHead::Refused(refusal)) => {
+                    self.refuse(shared, refusal).await;
+                    return self.socket.linger().await;
+                }
+            };
+            shared.metrics.requests.count();
+            match self.exchange(shared, head, received).await {
+                Next::Keep => {}
+                Next::Close => return self.socket.close().await,
+                Next::Linger => return self.socket.linger().await,
+                Next::Drop | Next::Tunnel(_) => return,
+            }
+        }
+    }
+
+    /// Waits for a whole request head, and says when its first byte was there.
+    async fn next_head(&mut self) -> Result<(RequestHead, Instant), NoHead> {
+        let mut received = None;
+        loop {
+            if !self.socket.input.is_empty() {
+                let since = *received.get_or_insert_with(Instant::now);
+                match self.parser.parse(&mut self.socket.input, &self.live.limits) {
+                    Parsed::Head(head) => {
+                        self.socket.deadline.lift();
+                        return Ok((head, since));
+                    }
+                    Parsed::Refused(refusal) => return Err(NoHead::Refused(refusal)),
+                    Parsed::Incomplete => self.socket.deadline.set(since + self.live.head_timeout),
+                }
+            }
+            let begun = !self.socket.input.is_empty();
+            poll_fn(|context| self.poll_more(context, begun)).await?;
+        }
+    }
+
+    /// Reads more of a head, which has begun to arrive or not.
+    fn poll_more(&mut self, context: &mut Context<'_>, begun: bool) -> Poll<Result<(), NoHead>> {
+        match self.socket.poll_fill(context, super::socket::INPUT_BYTES) {
+            Poll::Ready(Ok(count)) if count > 0 => return Poll::Ready(Ok(())),
+            Poll::Ready(_) => return Poll::Ready(Err(NoHead::Over)),
+            Poll::Pending => {}
+        }
+        if self.socket.deadline.poll_passed(context).is_ready() {
+            return Poll::Ready(Err(if begun { NoHead::Refused(REQUEST_TIMEOUT) } else { NoHead::Over }));
+        }
+        if !begun && self.drain.poll_draining(context).is_ready() {
+            return Poll::Ready(Err(NoHead::Over));
+        }
+        Poll::Pending
+    }
+
+    /// Answers one request.
+    async fn exchange<H: Handler>(
+        &mut self,
+        shared: &Shared<H>,
+        head: RequestHead,
+        received: Instant,
+    ) -> Next {
+        let (mut incoming, body) = match Incoming::of(&head) {
+            Some((incoming, body)) => (Some(incoming), body),
+            None => (None, None),
+        };
+        let asked = Asked {
+            method: head.parts.method.clone(),
+            version: head.parts.version,
+            keep_alive: head.keep_alive,
+            accepts_trailers: head.accepts_trailers,
+            upgrade: head.upgrade,
+            received,
+        };
+        let interim = (asked.version != Version::HTTP_10).then(|| self.interim.sink());
+        let client = Arc::clone(&self.client);
+        let request = Request { head: head.parts, body, client, interim, received };
+        match self.answer(shared, request, &mut incoming).await {
+            Answer::Reply(reply) => self.finish(shared, &asked, reply, incoming).await,
+            Answer::Refused(refusal) => {
+                self.refuse(shared, refusal).await;
+                Next::Linger
+            }
+            Answer::Gone => Next::Drop,
+        }
+    }
+
+    /// Sends the reply and settles what is left of the request.
+    async fn finish<H: Handler>(
+        &mut self,
+        shared: &Shared<H>,
+        asked: &Asked,
+        reply: Reply,
+        incoming: Option<Incoming>,
+    ) -> Next {
+        let account = Account::open(&*shared.handler, reply.record, asked.received);
+        let keep = asked.keep_alive
+            && !self.drain.is_draining()
+            && !self.live.keep_alive.is_zero()
+            && incoming.as_ref().is_none_or(Incoming::may_keep);
+        let mut sending = send::Sending { asked, keep, account, incoming };
+        let next = self.send(&mut sending, reply.head, reply.body).await;
+        let send::Sending { mut account, incoming, .. } = sending;
+        match next {
+            Next::Drop => return Next::Drop,
+            Next::Tunnel(far) => {
+                self.tunnel(far, &mut account).await;
+                account.complete(Instant::now());
+                return Next::Drop;
+            }
+            _ => {}
+        }
+        let now = Instant::now();
+        account.complete(now);
+        let rest_read = match incoming {
+            Some(incoming) if !incoming.is_ended() => {
+                matches!(next, Next::Keep) && incoming.discard(&mut self.socket).await
+            }
+            _ => true,
+        };
+        match next {
+            _ if !rest_read => Next::Linger,
+            Next::Keep => {
+                self.socket.deadline.set(now + self.live.keep_alive);
+                Next::Keep
+            }
+            next => next,
+        }
+    }
+
+    /// Answers what is no request with a refusal.
+    async fn refuse<H: Handler>(&mut self, shared: &Shared<H>, refusal: Refusal) {
+        let reply = shared.refuse(refusal, &self.client);
+        let asked = Asked {
+            method: Method::GET,
+            version: Version::HTTP_11,
+            keep_alive: false,
+            accepts_trailers: false,
+            upgrade: false,
+            received: Instant::now(),
+        };
+        // Interim responses of a request that was given up meanwhile do not belong before this one.
+        self.interim = Interim::default();
+        self.finish(shared, &asked, reply, None).await;
+    }
+
+    /// Carries bytes between the client and `far` until both are done.
+    async fn tunnel<H: Handler>(
+        &mut self,
+        far: Box<dyn crate::message::TunnelIo>,
+        account: &mut Account<'_, H>,
+    ) {
+        let read_early = self.socket.input.split().freeze();
+        let carried = tunnel::run(&mut self.socket.io, read_early, far, self.live.tunnel_timeout).await;
+        account.body_bytes = carried.to_client;
+    }
+}
+
+/// RFC 9110 section 15.5.9: the client did not send a whole request within the time that we wait.
+const REQUEST_TIMEOUT: Refusal =
+    Refusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request not received in time" };

@@ -1,0 +1,289 @@
+//! Sending a reply: the head, then the body from wherever it is.
+
+use super::incoming::Failure;
+use super::{Asked, Connection, Incoming, Next, head};
+use crate::message::{Handler, ReplyBody, ReplyHead, StreamBody};
+use crate::server::account::Account;
+use crate::server::client_io::ClientIo;
+use crate::server::socket::Gone;
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use http_body::{Body, Frame};
+use shoal_wire::chunk;
+use shoal_wire::response::{Persistence, ResponseFraming};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A reply being sent.
+pub(super) struct Sending<'a, H: Handler> {
+    /// What it answers.
+    pub asked: &'a Asked,
+    /// Whether the connection is kept afterwards.
+    pub keep: bool,
+    /// Its record.
+    pub account: Account<'a, H>,
+    /// The request's body, which may still be arriving.
+    pub incoming: Option<Incoming>,
+}
+
+/// A body whose frames are being sent.
+struct Streaming {
+    frames: StreamBody,
+    framing: ResponseFraming,
+    /// Bytes still due when the length was announced.
+    due: Option<u64>,
+    trailers: bool,
+    state: StreamState,
+}
+
+/// Where a stream stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StreamState {
+    Open,
+    /// All that remains is to write the output.
+    Ended,
+}
+
+/// Why a stream could not be sent to its end.
+enum Cut {
+    /// The client has gone.
+    Client,
+    /// The body failed, or was not as long as announced.
+    Body,
+}
+
+impl<T: ClientIo> Connection<T> {
+    /// Sends a reply to its end or to where it fails.
+    pub(super) async fn send<H: Handler>(
+        &mut self,
+        sending: &mut Sending<'_, H>,
+        reply_head: ReplyHead,
+        body: ReplyBody,
+    ) -> Next {
+        while let Some((status, fields)) = self.interim.next_waiting() {
+            self.write_interim(status, &fields, &mut sending.incoming);
+        }
+        let status = head::status(&reply_head);
+        let framing = head::framing(sending.asked, status, &body);
+        sending.keep &= framing != ResponseFraming::UntilClose;
+        if matches!(body, ReplyBody::Tunnel(_)) && !sending.may_tunnel(status) {
+            tracing::error!(%status, "a tunnel was offered for a request that asked for none");
+            return Next::Drop;
+        }
+        self.write_head(sending, &reply_head, framing, &body);
+        match body {
+            ReplyBody::Tunnel(far) => match self.send_memory(sending, Bytes::new()).await {
+                Ok(()) => Next::Tunnel(far),
+                Err(Gone) => Next::Drop,
+            },
+            ReplyBody::Stream { frames, length } if framing != ResponseFraming::Bodiless => {
+                self.send_stream(sending, frames, framing, length).await
+            }
+            body => {
+                let bytes = match body {
+                    ReplyBody::Memory(bytes) if framing != ResponseFraming::Bodiless => bytes,
+                    _ => Bytes::new(),
+                };
+                match self.send_memory(sending, bytes).await {
+                    Ok(()) => sending.next(),
+                    Err(Gone) => Next::Drop,
+                }
+            }
+        }
+    }
+
+    fn write_head<H: Handler>(
+        &mut self,
+        sending: &mut Sending<'_, H>,
+        reply_head: &ReplyHead,
+        framing: ResponseFraming,
+        body: &ReplyBody,
+    ) {
+        let asked = sending.asked;
+        let status = head::status(reply_head);
+        let persistence = match body {
+            ReplyBody::Tunnel(_) if asked.method == Method::CONNECT => Persistence::Keep,
+            _ => head::persistence(asked, sending.keep, status),
+        };
+        let declared = head::declared(asked, reply_head, body);
+        let out = &mut self.socket.output.head;
+        let before = out.len();
+        let now = || asked.received;
+        head::write(out, reply_head, (framing, persistence), declared, now, &mut self.dates);
+        sending.account.head_bytes = (out.len() - before) as u64;
+    }
+
+    /// Sends what is in the output, and `bytes` after it.
+    async fn send_memory<H: Handler>(
+        &mut self,
+        sending: &mut Sending<'_, H>,
+        bytes: Bytes,
+    ) -> Result<(), Gone> {
+        let length = bytes.len();
+        self.socket.output.set_data(bytes, false);
+        let sent = self.socket.send(self.live.idle_timeout).await;
+        sending.account.body_bytes = match sent {
+            Ok(()) => length,
+            Err(Gone) => self.socket.output.data_written(),
+        } as u64;
+        sent
+    }
+
+    /// Sends a body frame by frame, each as it arrives. A body that fails is cut where the client can see it: the
+    /// connection ends before the last chunk or the announced length.
+    async fn send_stream<H: Handler>(
+        &mut self,
+        sending: &mut Sending<'_, H>,
+        frames: StreamBody,
+        framing: ResponseFraming,
+        length: Option<u64>,
+    ) -> Next {
+        let trailers = framing == ResponseFraming::Chunked && sending.asked.accepts_trailers;
+        let mut stream = Streaming { frames, framing, due: length, trailers, state: StreamState::Open };
+        match poll_fn(|context| self.poll_stream(context, &mut stream, sending)).await {
+            Ok(()) => sending.next(),
+            Err(Cut::Client) => Next::Drop,
+            Err(Cut::Body) => {
+                // Without a length or chunks, an orderly close would pass for the end of the body.
+                if framing == ResponseFraming::UntilClose {
+                    self.socket.io.reset_on_close();
+                }
+                Next::Drop
+            }
+        }
+    }
+
+    fn poll_stream<H: Handler>(
+        &mut self,
+        context: &mut Context<'_>,
+        stream: &mut Streaming,
+        sending: &mut Sending<'_, H>,
+    ) -> Poll<Result<(), Cut>> {
+        loop {
+            // The first frame, when it is there already, leaves together with the head.
+            let fresh = self.socket.output.data.is_empty() && stream.state == StreamState::Open;
+            let waiting = fresh && !self.fill_from(context, stream)?;
+            if !self.socket.output.is_empty() {
+                ready!(self.poll_output(context, sending))?;
+            }
+            if stream.state == StreamState::Ended {
+                return Poll::Ready(Ok(()));
+            }
+            if waiting {
+                return self.poll_waiting(context, &mut sending.incoming).map(Err);
+            }
+        }
+    }
+
+    /// Writes the output, and counts the data in it once it is written or lost.
+    fn poll_output<H: Handler>(
+        &mut self,
+        context: &mut Context<'_>,
+        sending: &mut Sending<'_, H>,
+    ) -> Poll<Result<(), Cut>> {
+        let data_bytes = self.socket.output.data.len();
+        match self.socket.poll_send(context, self.live.idle_timeout) {
+            Poll::Ready(Ok(())) => {
+                sending.account.body_bytes += data_bytes as u64;
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(Gone)) => {
+                sending.account.body_bytes += self.socket.output.data_written() as u64;
+                Poll::Ready(Err(Cut::Client))
+            }
+            // While the client is slow to take the reply, it may go on sending its request.
+            Poll::Pending => match &mut sending.incoming {
+                Some(body) if body.is_active() => self.poll_request_body(context, body).map(Err),
+                _ => Poll::Pending,
+            },
+        }
+    }
+
+    /// Waits for the next frame: takes in the request's body, and notices a client that leaves.
+    fn poll_waiting(&mut self, context: &mut Context<'_>, incoming: &mut Option<Incoming>) -> Poll<Cut> {
+        match self.poll_client(context, incoming) {
+            Poll::Ready(Failure::Gone) => Poll::Ready(Cut::Client),
+            // The reply goes on without the rest of the request; the connection ends after it.
+            Poll::Ready(Failure::Refused(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn poll_request_body(&mut self, context: &mut Context<'_>, body: &mut Incoming) -> Poll<Cut> {
+        match body.poll(&mut self.socket, context, self.live.idle_timeout) {
+            Poll::Ready(Failure::Gone) => Poll::Ready(Cut::Client),
+            Poll::Ready(Failure::Refused(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Puts the next frame into the output, with the end when it is known to follow. False when none is there yet.
+    fn fill_from(&mut self, context: &mut Context<'_>, stream: &mut Streaming) -> Result<bool, Cut> {
+        let chunked = stream.framing == ResponseFraming::Chunked;
+        loop {
+            let frame = match Pin::new(&mut stream.frames).poll_frame(context) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Some(Ok(frame))) => frame,
+                Poll::Ready(None) => {
+                    stream.end(&mut self.socket.output.tail, None)?;
+                    return Ok(true);
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    tracing::debug!(client = %self.client.address, %error, "reply cut");
+                    return Err(Cut::Body);
+                }
+            };
+            match frame.into_data() {
+                Ok(data) if data.is_empty() => {}
+                Ok(data) => {
+                    stream.count(data.len())?;
+                    self.socket.output.set_data(data, chunked);
+                    if stream.frames.is_end_stream() {
+                        stream.end(&mut self.socket.output.tail, None)?;
+                    }
+                    return Ok(true);
+                }
+                Err(frame) => {
+                    stream.end(&mut self.socket.output.tail, Some(frame))?;
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}
+
+impl<H: Handler> Sending<'_, H> {
+    fn next(&self) -> Next {
+        if self.keep { Next::Keep } else { Next::Close }
+    }
+
+    /// Whether the connection may become a tunnel: the client asked for one, and what it sends next belongs to it.
+    fn may_tunnel(&self, status: StatusCode) -> bool {
+        let asked = self.asked;
+        let connected = asked.method == Method::CONNECT && status.is_success();
+        let upgraded = asked.upgrade && status == StatusCode::SWITCHING_PROTOCOLS;
+        (connected || upgraded) && self.incoming.as_ref().is_none_or(Incoming::is_ended)
+    }
+}
+
+impl Streaming {
+    /// Takes note of data; more of it than announced would be read as the next response.
+    fn count(&mut self, bytes: usize) -> Result<(), Cut> {
+        if let Some(due) = &mut self.due {
+            *due = due.checked_sub(bytes as u64).ok_or(Cut::Body)?;
+        }
+        Ok(())
+    }
+
+    /// Appends what ends the body.
+    fn end(&mut self, tail: &mut Vec<u8>, last: Option<Frame<Bytes>>) -> Result<(), Cut> {
+        if self.due.is_some_and(|due| due > 0) {
+            return Err(Cut::Body);
+        }
+        if self.framing == ResponseFraming::Chunked {
+            let trailers = last.and_then(|frame| frame.into_trailers().ok()).filter(|_| self.trailers);
+            chunk::last(tail, trailers.as_ref());
+        }
+        self.state = StreamState::Ended;
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! Listening sockets: one per address and worker, sharing the port.
+
+use super::Error;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::net::{SocketAddr, TcpListener};
+
+/// Binds `address` once for each of `workers`. With port 0 the system chooses one port for all of them.
+pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, Error> {
+    let failed = |source| Error::Listen { address, source };
+    let first = bind_one(address).map_err(failed)?;
+    let bound = first.local_addr().map_err(failed)?;
+    let others = (1..workers).map(|_| bind_one(bound).map_err(failed));
+    std::iter::once(Ok(first)).chain(others).collect()
+}
+
+fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    // The kernel spreads new connections over the sockets of all workers.
+    socket.set_reuse_port(true)?;
+    // Inherited by accepted connections, as are all options of a listening socket on Linux.
+    socket.set_tcp_nodelay(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Connections that may wait to be accepted, per socket.
+const BACKLOG: i32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_share_a_port_that_the_system_chose() {
+        let listeners = bind(([127, 0, 0, 1], 0).into(), 3).expect("loopback is there");
+        let ports: Vec<u16> = listeners.iter().map(|each| each.local_addr().expect("bound").port()).collect();
+        assert!(ports[0] != 0 && ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+    }
+
+    #[test]
+    fn an_address_that_is_taken_is_an_error_that_names_it() {
+        let taken = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let address = taken.local_addr().expect("bound");
+        let error = bind(address, 2).expect_err("the other socket does not share");
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+}

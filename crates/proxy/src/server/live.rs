@@ -1,0 +1,45 @@
+//! The limits on clients in the form that connections use. A reload swaps them; connections take the ones that
+//! hold when they begin.
+
+use shoal_settings::ClientLimits;
+use shoal_wire::Limits;
+use std::time::Duration;
+
+/// Limits on what clients send, and how long they may take.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    /// Sizes of request heads.
+    pub limits: Limits,
+    /// Time for a whole head, a TLS handshake or a PROXY protocol header to arrive.
+    pub head_timeout: Duration,
+    /// Longest pause within a request body, or while sending a response.
+    pub idle_timeout: Duration,
+    /// How long an idle connection is kept; zero closes after each response.
+    pub keep_alive: Duration,
+    /// How long a tunnel may carry nothing.
+    pub tunnel_timeout: Duration,
+    /// Concurrent HTTP/2 streams per connection.
+    pub h2_streams: u32,
+}
+
+impl Live {
+    /// Takes what concerns connections out of the settings.
+    pub fn new(settings: &ClientLimits) -> Self {
+        Self {
+            limits: Limits {
+                head_bytes_max: bytes(settings.head_max),
+                fields_max: settings.fields_max,
+                target_bytes_max: bytes(settings.target_max),
+            },
+            head_timeout: settings.head_timeout,
+            idle_timeout: settings.idle_timeout,
+            keep_alive: settings.keep_alive,
+            tunnel_timeout: settings.tunnel_timeout,
+            h2_streams: settings.h2_streams,
+        }
+    }
+}
+
+fn bytes(count: shoal_core::ByteCount) -> usize {
+    usize::try_from(count.0).unwrap_or(usize::MAX)
+}

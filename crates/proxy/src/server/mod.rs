@@ -1,0 +1,59 @@
+//! The transports: bytes of client connections into requests, replies back into bytes.
+//!
+//! ```text
+//!   listen ──► worker ──► connection ──► http1 ──┐
+//!   (sockets)  (thread)   PROXY, TLS    http2 ──┴──► Handler ──► Reply
+//! ```
+//!
+//! Each worker is an OS thread with a runtime of its own and its own `SO_REUSEPORT` listener per address, so that
+//! a connection lives its whole life on one core. The whole server side of HTTP/1 is our own loop on
+//! `shoal_wire`; HTTP/2 is the `h2` crate. Both know of the exchange nothing but [`Handler`].
+//!
+//! A request's field values are slices of the connection's read buffer. What outlives the request must copy
+//! them, or it keeps the whole buffer in memory.
+
+mod account;
+mod body_pipe;
+mod client_io;
+mod connection;
+mod deadline;
+mod drain;
+mod error;
+mod http1;
+mod http2;
+mod listen;
+mod live;
+mod proxied;
+mod rewind;
+mod running;
+mod socket;
+mod tls;
+mod tunnel;
+mod worker;
+
+pub use error::Error;
+pub use running::{Bound, Running, bind};
+
+use crate::message::Handler;
+use crate::metrics::Metrics;
+use std::sync::Arc;
+
+/// What every connection of this process shares.
+struct Shared<H> {
+    handler: Arc<H>,
+    metrics: Arc<Metrics>,
+    live: arc_swap::ArcSwap<live::Live>,
+    drain: drain::Drain,
+}
+
+impl<H: Handler> Shared<H> {
+    /// An answer of the server's own to something that is not a request.
+    fn refuse(&self, refusal: shoal_wire::Refusal, client: &crate::message::Client) -> crate::message::Reply {
+        self.metrics.refused.count();
+        tracing::debug!(client = %client.address, status = %refusal.status, reason = refusal.reason, "request refused");
+        self.handler.refuse(refusal.status, refusal.reason, client)
+    }
+}
+
+#[cfg(test)]
+mod tests;

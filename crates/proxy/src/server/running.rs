@@ -1,0 +1,214 @@
+//! Starting, reloading and stopping the server.
+
+use super::drain::Drain;
+use super::live::Live;
+use super::tls::Tls;
+use super::worker::{Listening, Worker};
+use super::{Error, Shared, listen};
+use crate::message::Handler;
+use crate::metrics::Metrics;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use shoal_settings::{Listen, Settings};
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// Binds every listener and reads every certificate, so that nothing starts unless all of it can.
+///
+/// # Errors
+/// When an address cannot be listened on, or a certificate cannot be used.
+pub fn bind(settings: &Settings) -> Result<Bound, Error> {
+    let workers = match settings.workers {
+        0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+        workers => workers,
+    };
+    let mut per_worker: Vec<Vec<Listening>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut addresses = Vec::new();
+    let mut tls = Vec::new();
+    for (index, entry) in settings.listen.iter().enumerate() {
+        let acceptor = Tls::load(&entry.tls)?;
+        let networks: Arc<[ipnet::IpNet]> = entry.proxy_protocol_from.clone().into();
+        for (worker, socket) in listen::bind(entry.address, workers)?.into_iter().enumerate() {
+            if worker == 0 {
+                let source = |source| Error::Listen { address: entry.address, source };
+                addresses.push(socket.local_addr().map_err(source)?);
+            }
+            let proxies = Arc::clone(&networks);
+            per_worker[worker].push(Listening { index, socket, proxies, tls: acceptor.clone() });
+        }
+        tls.push(acceptor);
+    }
+    Ok(Bound { settings: settings.clone(), per_worker, addresses, tls })
+}
+
+/// Listening sockets on which nothing is accepted yet.
+pub struct Bound {
+    settings: Settings,
+    per_worker: Vec<Vec<Listening>>,
+    addresses: Vec<SocketAddr>,
+    tls: Vec<Option<Tls>>,
+}
+
+impl Bound {
+    /// The address of each `listen` entry, with the port that the system chose where it says 0.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The number of workers that [`Bound::start`] will start.
+    pub fn workers(&self) -> usize {
+        self.per_worker.len()
+    }
+
+    /// Starts the workers. Each calls `on_worker` with its number inside its runtime before it accepts anything.
+    ///
+    /// # Errors
+    /// When a thread or runtime cannot be started; those already started are stopped again.
+    pub fn start<H: Handler>(
+        self,
+        handler: Arc<H>,
+        metrics: Arc<Metrics>,
+        on_worker: impl Fn(usize) + Send + Sync + 'static,
+    ) -> Result<Running, Error> {
+        let control = Arc::new(Control {
+            drain: Drain::default(),
+            cut_at: Mutex::new(None),
+            listen: self.settings.listen.clone(),
+            max_connections: self.settings.max_connections,
+            tls: self.tls,
+        });
+        let shared = Arc::new(Shared {
+            handler,
+            metrics,
+            live: ArcSwap::from_pointee(Live::new(&self.settings.client)),
+            drain: control.drain.clone(),
+        });
+        let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
+        let places = Arc::new(Semaphore::new(self.settings.max_connections.min(Semaphore::MAX_PERMITS)));
+        let live = Arc::clone(&shared);
+        let mut running = Running {
+            addresses: self.addresses,
+            threads: Vec::new(),
+            set_live: Box::new(move |new| live.live.store(Arc::new(new))),
+            control: Arc::clone(&control),
+        };
+        for (number, listening) in self.per_worker.into_iter().enumerate() {
+            let worker = Worker {
+                number,
+                listening,
+                shared: Arc::clone(&shared),
+                control: Arc::clone(&control),
+                places: Arc::clone(&places),
+                on_worker: Arc::clone(&on_worker),
+            };
+            match worker.start() {
+                Ok(thread) => running.threads.push(thread),
+                Err(source) => {
+                    running.stop(Duration::ZERO);
+                    return Err(Error::Worker(source));
+                }
+            }
+        }
+        running.watch_certificates();
+        Ok(running)
+    }
+}
+
+/// What the workers and whoever runs them share.
+pub(super) struct Control {
+    /// Says that we are stopping.
+    pub drain: Drain,
+    /// When connections that are still open are cut, once we are stopping.
+    pub cut_at: Mutex<Option<Instant>>,
+    listen: Vec<Listen>,
+    max_connections: usize,
+    /// By `listen` entry.
+    tls: Vec<Option<Tls>>,
+}
+
+/// A server at work.
+pub struct Running {
+    addresses: Vec<SocketAddr>,
+    threads: Vec<JoinHandle<()>>,
+    set_live: Box<dyn Fn(Live) + Send + Sync>,
+    control: Arc<Control>,
+}
+
+impl Running {
+    /// The address of each `listen` entry.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Takes over the limits on clients, for new connections, and reads the certificates again. What needs a
+    /// restart to change (addresses, workers, the number of connections) is named in the log.
+    ///
+    /// # Errors
+    /// When a certificate cannot be used: the one in use stays, everything else has been taken over.
+    pub fn reload(&self, settings: &Settings) -> Result<(), Error> {
+        (self.set_live)(Live::new(&settings.client));
+        let same = settings.listen.len() == self.control.listen.len()
+            && settings.listen.iter().zip(&self.control.listen).all(|(new, old)| needs_no_restart(new, old));
+        if !same || settings.max_connections != self.control.max_connections {
+            tracing::warn!("changes to listeners, workers or max_connections take effect at the next start");
+        }
+        let mut result = Ok(());
+        for (entry, tls) in settings.listen.iter().zip(&self.control.tls) {
+            if let (false, Some(tls)) = (entry.tls.is_empty(), tls)
+                && let Err(error) = tls.replace(&entry.tls)
+            {
+                tracing::error!(%error, "the certificates in use stay");
+                result = Err(error);
+            }
+        }
+        result
+    }
+
+    /// Stops accepting, lets requests under way finish for at most `grace`, then cuts what is left. Does not wait.
+    pub fn drain(&self, grace: Duration) {
+        *self.control.cut_at.lock() = Some(Instant::now() + grace);
+        self.control.drain.begin();
+    }
+
+    /// Waits until every worker has stopped, which they do after [`Running::drain`]. Blocks the thread.
+    pub fn join(mut self) {
+        self.join_threads();
+    }
+
+    /// Drains and waits. Blocks the thread.
+    pub fn stop(mut self, grace: Duration) {
+        self.drain(grace);
+        self.join_threads();
+    }
+
+    fn join_threads(&mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a worker ended in a panic");
+            }
+        }
+    }
+
+    /// Looks after the certificates' files in a thread of its own, since looking may block.
+    fn watch_certificates(&mut self) {
+        if self.control.tls.iter().all(Option::is_none) {
+            return;
+        }
+        let control = Arc::clone(&self.control);
+        let watch = move || super::tls::watch(control.tls.iter().flatten(), &control.drain);
+        match std::thread::Builder::new().name("certificates".into()).spawn(watch) {
+            Ok(thread) => self.threads.push(thread),
+            Err(error) => tracing::error!(%error, "changed certificates will be read on reload only"),
+        }
+    }
+}
+
+fn needs_no_restart(new: &Listen, old: &Listen) -> bool {
+    new.address == old.address
+        && new.proxy_protocol_from == old.proxy_protocol_from
+        && new.tls.is_empty() == old.tls.is_empty()
+}

@@ -1,0 +1,277 @@
+//! A handler whose reply follows from the request's path, and which notes what happens to it.
+
+use crate::message::{
+    BodyError, Client, Handler, Record, Reply, ReplyBody, ReplyHead, Request, StoredHead, StreamBody,
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Replies by path:
+///
+/// - `/memory/N` N bytes from memory; `/stored` the same with a stored head; `/empty`, `/204`, `/304`
+/// - `/frames/a,b,c` a stream of these frames of unknown length; `/long/a,b` announces one byte more than it gives
+/// - `/fails/a,b` a stream that fails after these frames; `/trailers` a stream with trailers
+/// - `/gated` a stream whose second frame waits for [`Scripted::gate`]; `/waits` a reply that waits for it
+/// - `/client` who the client is; `/hints` two interim responses first; `/count` length and trailers of the body
+/// - `/first` replies after the body's first frame; `/echo` streams the body back; `/never` never replies
+/// - `/tunnel` and CONNECT become a tunnel to an echo that answers in capitals
+#[derive(Default)]
+pub struct Scripted {
+    /// Records given back.
+    pub records: Mutex<Vec<Record>>,
+    /// Requests whose handling was dropped before there was a reply.
+    pub dropped: AtomicUsize,
+    /// Bodies of replies that were dropped before their end.
+    pub bodies_dropped: Arc<AtomicUsize>,
+    /// Requests that were begun.
+    pub begun: AtomicUsize,
+    /// Lets `/gated` and `/waits` go on.
+    pub gate: Arc<Notify>,
+}
+
+impl Handler for Scripted {
+    async fn handle(&self, request: Request) -> Reply {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let mut unfinished = CountOnDrop(&self.dropped, true);
+        let mut reply = self.reply(request).await;
+        unfinished.1 = false;
+        if let ReplyHead::Built(_, fields) = &mut reply.head {
+            fields.insert("x-handler", HeaderValue::from_static("scripted"));
+        }
+        reply
+    }
+
+    fn sent(&self, record: Box<Record>) {
+        self.records.lock().push(*record);
+    }
+
+    fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply {
+        let record = Record { client: Some(client.address), url: reason.into(), ..Record::default() };
+        let body = ReplyBody::Memory(Bytes::from_static(reason.as_bytes()));
+        Reply { head: ReplyHead::Built(status, HeaderMap::new()), body, record: Box::new(record) }
+    }
+}
+
+impl Scripted {
+    async fn reply(&self, mut request: Request) -> Reply {
+        let path = request.head.uri.path().to_owned();
+        if request.head.method == Method::CONNECT {
+            return reply(&path, StatusCode::OK, capitals());
+        }
+        let (verb, argument) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
+        let body = match verb {
+            "memory" => memory(argument.parse().expect("a number")),
+            "stored" => return stored(),
+            "empty" => ReplyBody::Empty,
+            "204" => return reply(&path, StatusCode::NO_CONTENT, ReplyBody::Empty),
+            "304" => return reply(&path, StatusCode::NOT_MODIFIED, memory(5)),
+            "frames" => self.stream(frames(argument), None),
+            "long" => self.stream(frames(argument), Some(frames(argument).len() as u64 + 1)),
+            "short" => self.stream(frames(argument), Some(1)),
+            "fails" => {
+                let mut frames = frames(argument);
+                frames.push_back(Err(BodyError::Cut("as asked".into())));
+                self.stream(frames, None)
+            }
+            "trailers" => {
+                let mut frames = frames("a");
+                frames.push_back(Ok(Frame::trailers(HeaderMap::from_iter([(
+                    "x-sum".parse().expect("a name"),
+                    HeaderValue::from_static("7"),
+                )]))));
+                self.stream(frames, None)
+            }
+            "gated" => self.gated(),
+            "waits" => {
+                self.gate.notified().await;
+                text("waited")
+            }
+            "client" => text(&format!("{:?}", request.client)),
+            "fields" => text(&format!("{:?}", request.head.headers)),
+            "target" => text(&format!("{} {:?}", request.head.uri, request.head.version)),
+            "hints" => hints(&request),
+            "count" => count(request.body.take()).await,
+            "first" => first(request.body.take()).await,
+            "echo" => ReplyBody::Stream { frames: request.body.take().expect("a body"), length: None },
+            "ignore" => text("ignored"),
+            "never" => std::future::pending().await,
+            "tunnel" => {
+                let mut switched = reply(&path, StatusCode::SWITCHING_PROTOCOLS, capitals());
+                if let ReplyHead::Built(_, fields) = &mut switched.head {
+                    fields.insert(http::header::UPGRADE, HeaderValue::from_static("capitals"));
+                }
+                return switched;
+            }
+            _ => return reply(&path, StatusCode::NOT_FOUND, text("no such path")),
+        };
+        reply(&path, StatusCode::OK, body)
+    }
+
+    fn stream(&self, frames: Frames, length: Option<u64>) -> ReplyBody {
+        let dropped = Arc::clone(&self.bodies_dropped);
+        ReplyBody::Stream { frames: StreamBody::new(ListBody { frames, dropped }), length }
+    }
+
+    fn gated(&self) -> ReplyBody {
+        let gate = Arc::clone(&self.gate);
+        let dropped = Arc::clone(&self.bodies_dropped);
+        let (sender, receiver) = tokio::sync::mpsc::channel(1);
+        tokio::spawn(async move {
+            let _ = sender.send(Ok(Frame::data(Bytes::from_static(b"before,")))).await;
+            tokio::select! {
+                () = gate.notified() => {
+                    let _ = sender.send(Ok(Frame::data(Bytes::from_static(b"after")))).await;
+                }
+                () = sender.closed() => { dropped.fetch_add(1, Ordering::SeqCst); }
+            }
+        });
+        ReplyBody::Stream { frames: StreamBody::new(ChannelBody(receiver)), length: None }
+    }
+}
+
+type Frames = VecDeque<Result<Frame<Bytes>, BodyError>>;
+
+/// Gives its frames one after the other.
+struct ListBody {
+    frames: Frames,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Body for ListBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Ready(self.frames.pop_front())
+    }
+}
+
+impl Drop for ListBody {
+    fn drop(&mut self) {
+        if !self.frames.is_empty() {
+            self.dropped.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Gives what comes through a channel.
+struct ChannelBody(tokio::sync::mpsc::Receiver<Result<Frame<Bytes>, BodyError>>);
+
+impl Body for ChannelBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.0.poll_recv(context)
+    }
+}
+
+struct CountOnDrop<'a>(&'a AtomicUsize, bool);
+
+impl Drop for CountOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.1 {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn reply(path: &str, status: StatusCode, body: ReplyBody) -> Reply {
+    let record = Record { url: path.into(), status: status.as_u16(), ..Record::default() };
+    Reply { head: ReplyHead::Built(status, HeaderMap::new()), body, record: Box::new(record) }
+}
+
+fn stored() -> Reply {
+    let fields = HeaderMap::from_iter([(http::header::DATE, HeaderValue::from_static("then"))]);
+    let stored = StoredHead {
+        status: StatusCode::OK,
+        fields,
+        lines: Bytes::from_static(b"Date: then\r\nETag: \"x\"\r\n"),
+    };
+    Reply {
+        head: ReplyHead::Stored {
+            stored: Arc::new(stored),
+            age_seconds: 17,
+            cache_status: Bytes::from_static(b"shoal; hit"),
+            proxy_status: HeaderValue::from_static("shoal"),
+        },
+        body: memory(10),
+        record: Box::default(),
+    }
+}
+
+fn memory(bytes: usize) -> ReplyBody {
+    ReplyBody::Memory(Bytes::from(vec![b'm'; bytes]))
+}
+
+fn text(text: &str) -> ReplyBody {
+    ReplyBody::Memory(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+fn frames(list: &str) -> Frames {
+    let data = |text: &str| Ok(Frame::data(Bytes::copy_from_slice(text.as_bytes())));
+    list.split(',').filter(|text| !text.is_empty()).map(data).collect()
+}
+
+fn hints(request: &Request) -> ReplyBody {
+    let Some(sink) = &request.interim else { return text("no interim") };
+    for link in ["</a.css>", "</b.css>"] {
+        let fields = HeaderMap::from_iter([(http::header::LINK, HeaderValue::from_static(link))]);
+        let _ = sink.try_send((StatusCode::EARLY_HINTS, fields));
+    }
+    text("final")
+}
+
+async fn count(body: Option<StreamBody>) -> ReplyBody {
+    let Some(body) = body else { return text("none") };
+    match body.collect().await {
+        Ok(collected) => {
+            let trailers = collected.trailers().map(|map| format!("{map:?}")).unwrap_or_default();
+            text(&format!("{} {trailers}", collected.to_bytes().len()))
+        }
+        Err(error) => text(&format!("failed: {error}")),
+    }
+}
+
+async fn first(body: Option<StreamBody>) -> ReplyBody {
+    let mut body = body.expect("a body");
+    let frame = body.frame().await.expect("a frame").expect("no failure");
+    // Held for a while, so that the rest of the body is neither wanted nor refused at once.
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        drop(body);
+    });
+    text(&format!("first {}", frame.into_data().expect("data").len()))
+}
+
+/// The near end of a tunnel whose far end answers in capitals.
+fn capitals() -> ReplyBody {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (near, mut far) = tokio::io::duplex(256);
+    tokio::spawn(async move {
+        let mut bytes = [0; 64];
+        while let Ok(count @ 1..) = far.read(&mut bytes).await {
+            bytes[..count].make_ascii_uppercase();
+            if far.write_all(&bytes[..count]).await.is_err() {
+                return;
+            }
+        }
+    });
+    ReplyBody::Tunnel(Box::new(near))
+}

@@ -1,0 +1,69 @@
+//! The transports over real loopback sockets, with a handler that does what the path says.
+
+mod client;
+mod handler;
+mod http1;
+mod http1_bodies;
+mod lifecycle;
+
+use super::{Running, bind};
+use crate::metrics::Metrics;
+use handler::Scripted;
+use shoal_settings::{Listen, Settings};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A server under test; dropping it cuts everything.
+struct Server {
+    running: Option<Running>,
+    handler: Arc<Scripted>,
+    metrics: Arc<Metrics>,
+}
+
+impl Server {
+    /// One listener, two workers, built-in limits.
+    fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// The same with changed settings.
+    fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings { workers: 2, ..Settings::default() };
+        settings.listen = vec![Listen::forward(([127, 0, 0, 1], 0).into())];
+        change(&mut settings);
+        let (handler, metrics) = (Arc::new(Scripted::default()), Arc::new(Metrics::default()));
+        let bound = bind(&settings).expect("loopback is there");
+        let running = bound.start(Arc::clone(&handler), Arc::clone(&metrics), |_| {}).expect("threads start");
+        Self { running: Some(running), handler, metrics }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.running().addresses()[0]
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("only stopping takes it")
+    }
+
+    fn connect(&self) -> client::Client {
+        client::Client::connect(self.address())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop(Duration::ZERO);
+        }
+    }
+}
+
+/// Waits until `condition` holds, and fails after ten seconds.
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "in vain for: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

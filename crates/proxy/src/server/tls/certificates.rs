@@ -1,0 +1,137 @@
+//! Certificates by server name, out of PEM files that may change under us.
+
+use crate::server::Error;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use shoal_settings::Certificate;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+use webpki::EndEntityCert;
+
+/// The certificates of one listener.
+#[derive(Debug)]
+pub(super) struct Certificates {
+    table: ArcSwap<Table>,
+    sources: Mutex<Sources>,
+}
+
+/// Certificates by the names in them.
+#[derive(Debug)]
+struct Table {
+    /// For clients that name no server, or one that no certificate is for: the first.
+    default: Arc<CertifiedKey>,
+    exact: HashMap<String, Arc<CertifiedKey>>,
+    /// By what stands after `*.`.
+    wildcard: HashMap<String, Arc<CertifiedKey>>,
+}
+
+/// Where the certificates came from, and what the files looked like.
+#[derive(Debug)]
+struct Sources {
+    files: Vec<Certificate>,
+    stamps: Vec<Stamp>,
+}
+
+/// What changes when a file is replaced: modification time and length of certificate and key.
+type Stamp = [Option<(SystemTime, u64)>; 2];
+
+impl Certificates {
+    /// Reads all files.
+    pub fn read(files: &[Certificate]) -> Result<Self, Error> {
+        let sources = Sources { files: files.to_vec(), stamps: stamps(files) };
+        Ok(Self { table: ArcSwap::from_pointee(Table::read(files)?), sources: Mutex::new(sources) })
+    }
+
+    /// Reads these files and takes their certificates in place of those in use, or keeps those on error.
+    pub fn replace(&self, files: &[Certificate]) -> Result<(), Error> {
+        let mut sources = self.sources.lock();
+        // The stamps come first: a change while the files are read will be seen as a change later.
+        *sources = Sources { files: files.to_vec(), stamps: stamps(files) };
+        self.table.store(Arc::new(Table::read(files)?));
+        Ok(())
+    }
+
+    /// Reads the files again when one has changed since they were last read. A certificate that cannot be used is
+    /// reported once, not at every look.
+    pub fn replace_if_changed(&self) {
+        let files = {
+            let sources = self.sources.lock();
+            if stamps(&sources.files) == sources.stamps {
+                return;
+            }
+            sources.files.clone()
+        };
+        match self.replace(&files) {
+            Ok(()) => {
+                tracing::info!(certificate = %files[0].certificate.display(), "certificates read again")
+            }
+            Err(error) => tracing::error!(%error, "the certificates in use stay"),
+        }
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let table = self.table.load();
+        Some(Arc::clone(hello.server_name().map_or(&table.default, |name| table.choose(name))))
+    }
+}
+
+impl Table {
+    fn read(files: &[Certificate]) -> Result<Self, Error> {
+        let (mut exact, mut wildcard, mut default) = (HashMap::new(), HashMap::new(), None);
+        for source in files {
+            let (key, names) = read_one(source)?;
+            for name in names {
+                match name.strip_prefix("*.") {
+                    Some(parent) => wildcard.entry(parent.to_owned()).or_insert_with(|| Arc::clone(&key)),
+                    None => exact.entry(name).or_insert_with(|| Arc::clone(&key)),
+                };
+            }
+            default.get_or_insert(key);
+        }
+        let none = || Error::Certificate { path: Default::default(), problem: "no certificate given".into() };
+        Ok(Self { default: default.ok_or_else(none)?, exact, wildcard })
+    }
+
+    /// The certificate for `name`: its own, else a wildcard's (which stands for one label, RFC 6125 section 6.4.3),
+    /// else the default.
+    fn choose(&self, name: &str) -> &Arc<CertifiedKey> {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let parent = name.split_once('.').map(|(_, parent)| parent);
+        let by_wildcard = || parent.and_then(|parent| self.wildcard.get(parent));
+        self.exact.get(&name).or_else(by_wildcard).unwrap_or(&self.default)
+    }
+}
+
+/// One certificate with its key, and the DNS names that it is for.
+fn read_one(source: &Certificate) -> Result<(Arc<CertifiedKey>, Vec<String>), Error> {
+    let fail = |path: &Path, problem: String| Error::Certificate { path: path.to_owned(), problem };
+    let unreadable = |error: &dyn std::fmt::Display| fail(&source.certificate, error.to_string());
+    let chain = CertificateDer::pem_file_iter(&source.certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unreadable(&error))?;
+    let leaf = chain.first().ok_or_else(|| unreadable(&"holds no certificate"))?;
+    let names = EndEntityCert::try_from(leaf).map_err(|error| unreadable(&error))?;
+    let names = names.valid_dns_names().map(str::to_ascii_lowercase).collect();
+    let key =
+        PrivateKeyDer::from_pem_file(&source.key).map_err(|error| fail(&source.key, error.to_string()))?;
+    let certified = CertifiedKey::from_der(chain, key, &ring::default_provider())
+        .map_err(|error| fail(&source.key, error.to_string()))?;
+    Ok((Arc::new(certified), names))
+}
+
+fn stamps(files: &[Certificate]) -> Vec<Stamp> {
+    let stamp = |path: &Path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    files.iter().map(|source| [stamp(&source.certificate), stamp(&source.key)]).collect()
+}

@@ -1,0 +1,74 @@
+//! TLS towards clients: rustls, with certificates chosen by server name and replaced while running.
+
+mod certificates;
+
+use super::Error;
+use super::client_io::ClientIo;
+use super::drain::Drain;
+use certificates::Certificates;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use shoal_settings::Certificate;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// A TLS listener's side of the handshake. Clones share it.
+#[derive(Clone)]
+pub(super) struct Tls {
+    acceptor: TlsAcceptor,
+    certificates: Arc<Certificates>,
+}
+
+/// HTTP/2 over TLS (RFC 9113 section 3.1).
+pub(super) const ALPN_H2: &[u8] = b"h2";
+
+const ALPN_HTTP1: &[u8] = b"http/1.1";
+
+impl Tls {
+    /// Reads the certificates. `None` when there are none: then the listener is plain.
+    pub fn load(sources: &[Certificate]) -> Result<Option<Self>, Error> {
+        if sources.is_empty() {
+            return Ok(None);
+        }
+        let certificates = Arc::new(Certificates::read(sources)?);
+        let provider = Arc::new(ring::default_provider());
+        let unusable = |error: rustls::Error| Error::Certificate {
+            path: sources[0].certificate.clone(),
+            problem: error.to_string(),
+        };
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&certificates) as Arc<_>);
+        config.alpn_protocols = vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()];
+        // Tickets let clients resume on any worker without state of ours; their keys change every few hours.
+        config.ticketer = ring::Ticketer::new().map_err(unusable)?;
+        Ok(Some(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates }))
+    }
+
+    /// Shakes hands.
+    pub async fn accept<T: ClientIo>(&self, io: T) -> std::io::Result<TlsStream<T>> {
+        self.acceptor.accept(io).await
+    }
+
+    /// Takes these certificates in the place of those in use; keeps those when one cannot be used.
+    pub fn replace(&self, sources: &[Certificate]) -> Result<(), Error> {
+        self.certificates.replace(sources)
+    }
+}
+
+/// Reads certificates again whose files have changed, until the server drains. Blocks the thread.
+pub(super) fn watch<'a>(all: impl Iterator<Item = &'a Tls>, drain: &Drain) {
+    let all: Vec<&Tls> = all.collect();
+    while !drain.wait_for(LOOK_EVERY) {
+        for tls in &all {
+            tls.certificates.replace_if_changed();
+        }
+    }
+}
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(3);

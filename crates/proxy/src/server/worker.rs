@@ -1,0 +1,153 @@
+//! A worker: an OS thread with its own runtime and its own listeners, on which its connections live and end.
+
+use super::Shared;
+use super::connection::{self, Arrival};
+use super::running::Control;
+use super::tls::Tls;
+use crate::message::Handler;
+use ipnet::IpNet;
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+/// What a worker needs to start.
+pub(super) struct Worker<H> {
+    /// Its number, from 0.
+    pub number: usize,
+    /// Its listeners.
+    pub listening: Vec<Listening>,
+    /// What all connections share.
+    pub shared: Arc<Shared<H>>,
+    /// How it is told to stop.
+    pub control: Arc<Control>,
+    /// Places for connections, over all workers.
+    pub places: Arc<Semaphore>,
+    /// Called inside the runtime before anything is accepted.
+    pub on_worker: Arc<dyn Fn(usize) + Send + Sync>,
+}
+
+/// One listener of a worker.
+pub(super) struct Listening {
+    /// Which `listen` entry it belongs to.
+    pub index: usize,
+    /// The socket.
+    pub socket: std::net::TcpListener,
+    /// Networks whose connections begin with a PROXY protocol header.
+    pub proxies: Arc<[IpNet]>,
+    /// Its certificates, when it speaks TLS.
+    pub tls: Option<Tls>,
+}
+
+/// Held by every connection of a worker; the worker has stopped when all are dropped.
+type Alive = mpsc::Sender<Infallible>;
+
+impl<H: Handler> Worker<H> {
+    /// Starts the thread.
+    pub fn start(self) -> io::Result<JoinHandle<()>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let name = format!("worker-{}", self.number);
+        std::thread::Builder::new().name(name).spawn(move || {
+            runtime.block_on(self.run());
+            // What did not end in time is dropped with the runtime, and accounted for as cut.
+            drop(runtime);
+        })
+    }
+
+    async fn run(self) {
+        (self.on_worker)(self.number);
+        let (alive, mut ended) = mpsc::channel(1);
+        for listening in self.listening {
+            let (shared, places) = (Arc::clone(&self.shared), Arc::clone(&self.places));
+            tokio::spawn(accept_all(listening, shared, places, alive.clone()));
+        }
+        drop(alive);
+        self.control.drain.watch().draining().await;
+        let cut_at = self.control.cut_at.lock().unwrap_or_else(Instant::now);
+        // Nothing is ever sent: the channel closes when the last connection drops its end.
+        if tokio::time::timeout_at(cut_at.into(), ended.recv()).await.is_err() {
+            tracing::warn!(worker = self.number, "connections still open at the deadline are cut");
+        }
+    }
+}
+
+/// Accepts connections until the server drains.
+async fn accept_all<H: Handler>(
+    listening: Listening,
+    shared: Arc<Shared<H>>,
+    places: Arc<Semaphore>,
+    alive: Alive,
+) {
+    let Listening { index, socket, proxies, tls } = listening;
+    let listener = TcpListener::from_std(socket).and_then(|listener| Ok((listener.local_addr()?, listener)));
+    let (local, listener) = match listener {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, listener = index, "could not listen");
+            return;
+        }
+    };
+    let entrance = Arc::new(Entrance { index, local, proxies, tls });
+    let mut drain = shared.drain.watch();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = drain.draining() => return,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        match accepted {
+            Ok((stream, place)) => {
+                shared.metrics.connections.count();
+                let connection = connection::serve(stream, Arc::clone(&entrance), Arc::clone(&shared));
+                let alive = alive.clone();
+                tokio::spawn(async move {
+                    connection.await;
+                    drop((place, alive));
+                });
+            }
+            Err(error) => {
+                shared.metrics.accept_errors.count();
+                tracing::warn!(%error, listener = index, "could not accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// What connections of one listener have in common.
+pub(super) struct Entrance {
+    /// Which `listen` entry it is.
+    pub index: usize,
+    /// The address listened on; its host may be unspecified.
+    pub local: SocketAddr,
+    proxies: Arc<[IpNet]>,
+    /// Its certificates, when it speaks TLS.
+    pub tls: Option<Tls>,
+}
+
+impl Entrance {
+    /// Whether a connection from `peer` begins with a PROXY protocol header.
+    pub fn is_proxy(&self, peer: IpAddr) -> bool {
+        !self.proxies.is_empty() && self.proxies.iter().any(|network| network.contains(&peer))
+    }
+}
+
+/// Accepts one connection once there is a place for it; until then it waits in the kernel's backlog. When another
+/// worker takes the last place in between, the connection waits here, unread.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(Arrival, OwnedSemaphorePermit)> {
+    // Held for an instant only: a worker that waits for connections must not keep a place from the others.
+    drop(places.acquire().await.map_err(io::Error::other)?);
+    let (stream, peer) = listener.accept().await?;
+    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
+    Ok((Arrival { stream, peer }, place))
+}
+
+/// Pause after a failed accept: most likely file descriptors ran out, and trying at once would fail again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
