@@ -1,0 +1,101 @@
+//! `cargo fetch` and `cargo build` from a sparse registry.
+
+use crate::rounds::twice;
+use crate::workshop::{Workshop, line, run, sha256};
+use serde_json::json;
+use shoal_testkit::{Origin, Setup, Shoal};
+use std::path::PathBuf;
+use std::process::Command;
+
+const CRATES: usize = 8;
+
+/// The toolchain's own programs, not shims that need the user's home.
+fn toolchain() -> Option<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let found = |program: &std::ffi::OsString| {
+        Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
+    };
+    if !(found(&cargo) && found(&rustc)) {
+        eprintln!("skipped: cargo is not installed");
+        return None;
+    }
+    Some(PathBuf::from(line(Command::new(rustc).args(["--print", "sysroot"]))).join("bin"))
+}
+
+#[test]
+fn cargo_builds_twice() {
+    let Some(toolchain) = toolchain() else { return };
+    let (shop, origin) = (Workshop::new(), Origin::start());
+    for number in 0..CRATES {
+        publish(&shop, number);
+    }
+    let config = json!({ "dl": format!("{}/crates/{{crate}}-{{version}}.crate", origin.url()) });
+    shop.write("index/config.json", &config.to_string());
+    origin.serve_folder("/index/", shop.path("index"), &[("Cache-Control", "max-age=600")]);
+    origin.serve_folder("/crates/", shop.path("crates"), &[("Cache-Control", "max-age=31536000, immutable")]);
+    let shoal = Setup::bare().start();
+    let [first, second] = twice("cargo", "cargo build with 8 crates, sparse index", &origin, |round| {
+        build(&shop, &toolchain, &origin, &shoal, round);
+    });
+    assert!(first.requests > 2 * CRATES, "{first:?}");
+    assert_eq!(second.requests, 0);
+}
+
+fn build(shop: &Workshop, toolchain: &std::path::Path, origin: &Origin, shoal: &Shoal, round: usize) {
+    let app = format!("app-{round}");
+    let first = "[package]\nname = 'app'\nversion = '1.0.0'\nedition = '2021'\n[workspace]\n[dependencies]\n";
+    shop.write(
+        &format!("{app}/Cargo.toml"),
+        &format!("{first}shoal-demo-0 = {{ version = '1', registry = 'local' }}\n"),
+    );
+    shop.write(&format!("{app}/src/main.rs"), "fn main() { println!(\"{}\", shoal_demo_0::depth()); }\n");
+    let home = shop.folder(&format!("cargo-home-{round}"));
+    let config = format!("[registries.local]\nindex = 'sparse+{}/index/'\n", origin.url());
+    std::fs::write(home.join("config.toml"), config).expect("writable");
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = shop.command(toolchain.join("cargo"), Some(shoal));
+        cargo.args(arguments).current_dir(shop.path(&app));
+        cargo.env("CARGO_HOME", &home).env("RUSTC", toolchain.join("rustc")).env("CARGO_NET_RETRY", "0");
+        line(&mut cargo)
+    };
+    cargo(&["fetch"]);
+    assert_eq!(cargo(&["run", "--quiet", "--offline"]), CRATES.to_string());
+}
+
+/// Makes crate `number`, which depends on the next, with its line in the index.
+fn publish(shop: &Workshop, number: usize) {
+    let name = format!("shoal-demo-{number}");
+    let package = format!("[package]\nname = '{name}'\nversion = '1.0.0'\nedition = '2021'\n");
+    let next = number + 1 < CRATES;
+    let (needs, source, depends) = match next {
+        true => (
+            format!(
+                "[dependencies]\nshoal-demo-{} = {{ version = '1', registry-index = 'unused' }}\n",
+                number + 1
+            ),
+            format!("pub fn depth() -> u32 {{ 1 + shoal_demo_{}::depth() }}\n", number + 1),
+            vec![json!({
+                "name": format!("shoal-demo-{}", number + 1), "req": "^1", "features": [], "optional": false,
+                "default_features": true, "target": null, "kind": "normal"
+            })],
+        ),
+        false => (String::new(), "pub fn depth() -> u32 { 1 }\n".to_string(), Vec::new()),
+    };
+    let needs = needs.replace(", registry-index = 'unused'", "");
+    let folder = format!("{name}-1.0.0");
+    shop.write(&format!("crates-src/{folder}/Cargo.toml"), &format!("{package}{needs}"));
+    shop.write(&format!("crates-src/{folder}/src/lib.rs"), &source);
+    let archive = shop.folder("crates").join(format!("{folder}.crate"));
+    run(shop
+        .command("tar", None)
+        .arg("-C")
+        .arg(shop.path("crates-src"))
+        .arg("-czf")
+        .arg(&archive)
+        .arg(&folder));
+    let entry = json!({
+        "name": name, "vers": "1.0.0", "deps": depends, "cksum": sha256(&archive), "features": {}, "yanked": false
+    });
+    shop.write(&format!("index/sh/oa/{name}"), &format!("{entry}\n"));
+}

@@ -1,0 +1,80 @@
+//! `pip install` from a simple index (PEP 503).
+
+use crate::rounds::twice;
+use crate::workshop::{Workshop, installed, line, run, sha256};
+use shoal_testkit::{Origin, Setup};
+use std::path::PathBuf;
+
+/// The interpreter itself, not a shim that needs the user's home.
+fn python() -> Option<PathBuf> {
+    if !installed("python3") {
+        return None;
+    }
+    let mut ask = std::process::Command::new("python3");
+    let path = PathBuf::from(line(ask.args(["-c", "import sys; print(sys.executable)"])));
+    let pip = std::process::Command::new(&path).args(["-m", "pip", "--version"]).output();
+    let found = pip.is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("skipped: pip is not installed");
+    }
+    found.then_some(path)
+}
+
+/// A wheel is a zip archive with a folder of metadata.
+const MAKE_WHEEL: &str = "
+import sys, zipfile, random
+name, requires, path = sys.argv[1:]
+info = f'{name}-1.0.dist-info/'
+random.seed(name)
+files = {
+    f'{name}/__init__.py': f'NAME = {name!r}\\n',
+    f'{name}/data.bin': random.randbytes(50_000),
+    info + 'METADATA': f'Metadata-Version: 2.1\\nName: {name}\\nVersion: 1.0\\n' + (f'Requires-Dist: {requires}\\n' if requires else ''),
+    info + 'WHEEL': 'Wheel-Version: 1.0\\nGenerator: hand\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n',
+}
+record = ''.join(f'{file},,\\n' for file in files) + info + 'RECORD,,\\n'
+with zipfile.ZipFile(path, 'w') as wheel:
+    for file, content in files.items():
+        wheel.writestr(file, content)
+    wheel.writestr(info + 'RECORD', record)
+";
+
+#[test]
+fn pip_installs_twice() {
+    let Some(python) = python() else { return };
+    let (shop, origin) = (Workshop::new(), Origin::start());
+    let packages = shop.folder("packages");
+    for (name, requires) in [("shoal_one", "shoal_two"), ("shoal_two", "shoal_three"), ("shoal_three", "")] {
+        let wheel = packages.join(format!("{name}-1.0-py3-none-any.whl"));
+        run(shop.command(&python, None).args(["-c", MAKE_WHEEL, name, requires]).arg(&wheel));
+        let file = format!("{name}-1.0-py3-none-any.whl");
+        let link = format!(
+            "<!DOCTYPE html><a href=\"../../packages/{file}#sha256={}\">{file}</a>\n",
+            sha256(&wheel)
+        );
+        shop.write(&format!("simple/{}/index.html", name.replace('_', "-")), &link);
+    }
+    origin.serve_folder("/simple/", shop.path("simple"), &[("Cache-Control", "max-age=600")]);
+    origin.serve_folder("/packages/", packages, &[("Cache-Control", "max-age=31536000, immutable")]);
+    let shoal = Setup::bare().start();
+    let [first, second] = twice("pip", "3 wheels from a simple index", &origin, |round| {
+        let target = shop.path(&format!("target-{round}"));
+        let index = format!("{}/simple/", origin.url());
+        let mut pip = shop.command(&python, Some(&shoal));
+        pip.args(["-m", "pip", "--isolated", "--disable-pip-version-check", "install", "--no-cache-dir"]);
+        run(pip
+            .args(["--index-url", &index, "--target"])
+            .arg(&target)
+            .arg("shoal-one")
+            .env("PIP_CONFIG_FILE", "/dev/null"));
+        for name in ["shoal_one", "shoal_two", "shoal_three"] {
+            assert!(target.join(name).join("data.bin").is_file(), "{name} of round {round}");
+        }
+    });
+    assert!(first.requests >= 6, "{first:?}");
+    // pip asks for index pages with max-age=0, so they are validated; wheels come from the cache
+    assert!(second.requests <= 3 && second.bytes < first.bytes / 20, "{first:?} {second:?}");
+    for name in ["shoal_one", "shoal_two", "shoal_three"] {
+        assert_eq!(origin.count(&format!("/packages/{name}-1.0-py3-none-any.whl")), 1, "{name}");
+    }
+}

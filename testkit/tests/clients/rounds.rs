@@ -1,0 +1,80 @@
+//! A client run twice, what the origin had to do each time, and the table of it.
+
+use shoal_testkit::Origin;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// What an origin did: requests answered, bytes sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Requests answered.
+    pub requests: usize,
+    /// Bytes sent, heads included.
+    pub bytes: u64,
+}
+
+/// Runs `client` with the number of the round, twice, and notes what each cost the origin.
+pub fn twice(name: &str, task: &str, origin: &Origin, mut client: impl FnMut(usize)) -> [Work; 2] {
+    let measured = [1, 2].map(|round| {
+        let before = (origin.total(), origin.bytes_sent());
+        client(round);
+        Work { requests: origin.total() - before.0, bytes: origin.bytes_sent() - before.1 }
+    });
+    note(Row { client: name.into(), task: task.into(), measured });
+    measured
+}
+
+struct Row {
+    client: String,
+    task: String,
+    measured: [Work; 2],
+}
+
+static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
+
+fn note(row: Row) {
+    let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
+    rows.push(row);
+    rows.sort_by(|a, b| (&a.client, &a.task).cmp(&(&b.client, &b.task)));
+    let table = table(&rows);
+    println!("\n{table}");
+    if std::env::var_os("SHOAL_WRITE_DOCS").is_some() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/experiments/clients.md");
+        std::fs::create_dir_all(page.parent().expect("docs/experiments")).expect("docs takes folders");
+        std::fs::write(page, format!("{PREFACE}\n{table}")).expect("docs takes files");
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut table = String::from(
+        "| client | task | requests, first | second | kB, first | second | bytes saved |\n|---|---|---:|---:|---:|---:|---:|\n",
+    );
+    for Row { client, task, measured: [first, second] } in rows {
+        let saved = 100.0 - 100.0 * second.bytes as f64 / first.bytes.max(1) as f64;
+        let kilobytes = |work: &Work| work.bytes.div_ceil(1000);
+        let _ = writeln!(
+            table,
+            "| {client} | {task} | {} | {} | {} | {} | {saved:.0}% |",
+            first.requests,
+            second.requests,
+            kilobytes(first),
+            kilobytes(second)
+        );
+    }
+    table
+}
+
+const PREFACE: &str = "# What real clients save
+
+Question: when a client does the same work a second time on a fresh machine (its own caches empty), how much does
+the origin still have to do behind a Shoal in forward mode?
+
+Expectation: nothing, where the origin declares freshness; revalidation or the whole again, where it must not be cached
+(git's smart protocol).
+
+Setting: origins on loopback made by the test from small hand-made packages; Shoal as `http_proxy`, RAM 16 MiB, disk
+64 MiB; every client with an empty home before each round. The table is written by
+
+    SHOAL_WRITE_DOCS=1 cargo test -p shoal-testkit --test clients -- --nocapture
+";
