@@ -1,12 +1,22 @@
 //! Objects in RAM and on disk.
 //!
 //! A *cache architecture* is how a cache names, places, finds and gives up objects on disk; each one
-//! stands behind the [`Store`] trait. Calls are blocking: the proxy makes them on its I/O pool.
+//! stands behind the [`Store`] trait, and [`open`] finds it in a table. Calls are blocking: the proxy makes
+//! them on its I/O pool. [`memory`] is the tier in RAM.
+//!
+//! From the trait down: [`arch`] (what a store does) → [`index`] (which objects there are) and `object` (what a file
+//! looks like) → [`door`] (how files are reached).
 
+#![deny(unsafe_code)]
+
+pub mod arch;
 mod contract;
 pub mod door;
+pub mod index;
 pub mod memory;
+mod object;
 mod options;
+mod sys;
 
 pub use contract::{Declined, Error, Insert, Store, Stored, StoredBody, Usage};
 pub use options::{OpenOptions, open};

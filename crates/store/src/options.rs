@@ -1,6 +1,6 @@
 //! How a store is opened, and the table's entrance: [`open`].
 
-use crate::{Error, Store};
+use crate::{Error, Store, arch};
 use shoal_core::Timestamp;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,5 +29,5 @@ pub struct OpenOptions {
 /// [`Error::Unusable`] says what an operator can do about it: unknown architecture, a folder that cannot be
 /// read or written, a limit too small to hold anything, another process that has the store open.
 pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
-    Err(Error::Unusable(format!("unknown architecture {:?}", options.architecture)))
+    arch::open(options)
 }

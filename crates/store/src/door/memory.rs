@@ -170,9 +170,12 @@ impl FileSystem for Memory {
         if !path.is_empty() && !tree.folders.contains(path) {
             return Err(Errno::NOENT.into());
         }
-        let names = tree.files.range(prefix.clone()..).map(|(name, _)| name);
-        let inside = names.map_while(|name| name.strip_prefix(&prefix)).filter(|name| !name.contains('/'));
-        Ok(inside.take(limit).map(str::to_owned).collect())
+        let files = tree.files.range(prefix.clone()..).map(|(name, _)| name);
+        let folders = tree.folders.range(prefix.clone()..);
+        let below = |name: &'_ String| name.strip_prefix(&prefix).map(str::to_owned);
+        let names = files.map_while(below).chain(folders.map_while(below));
+        let inside = names.filter(|name| !name.is_empty() && !name.contains('/'));
+        Ok(inside.take(limit).collect())
     }
 
     fn space(&self) -> io::Result<Space> {

@@ -1,0 +1,548 @@
+//! Objects as files, found through the index: what all architectures without a store for small objects share.
+
+use super::maintenance::Maintenance;
+use super::naming::Naming;
+use super::pins::Pins;
+use crate::door::{Access, File, FileSystem, write_full};
+use crate::index::{Found, Index, Refusal};
+use crate::object::{
+    Head, Header, KEY_MAX, METADATA_MAX, Misfit, OpenBody, Room, Source, Writing, read_head,
+};
+use crate::{Declined, Error, Insert, Store, Stored, StoredBody, Usage};
+use parking_lot::RwLock;
+use shoal_core::{Key, ObjectKey, Timestamp};
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use tracing::warn;
+
+/// A store of files.
+pub(super) struct FileStore {
+    pub(super) core: Arc<Core>,
+    pub(super) maintenance: Option<Maintenance>,
+}
+
+/// What the store, its bodies and its inserts share.
+pub(super) struct Core {
+    pub(super) name: &'static str,
+    pub(super) files: Arc<dyn FileSystem>,
+    pub(super) index: Index,
+    pub(super) naming: Arc<dyn Naming>,
+    pub(super) pins: Pins,
+    pub(super) limits: Limits,
+    pub(super) tally: Tally,
+    pub(super) said: Said,
+    pub(super) opened_at: Timestamp,
+    /// Keeps readers of a head from seeing half of an update in place.
+    pub(super) head_locks: [RwLock<()>; HEAD_LOCKS],
+    /// Keeps other processes out.
+    pub(super) _lock: Option<fs::File>,
+}
+
+/// Configured limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) disk_bytes: u64,
+    /// Taken by the index and the folders.
+    pub(super) fixed_bytes: u64,
+    pub(super) object_max_bytes: u64,
+}
+
+/// What is counted since start.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) evictions: AtomicU64,
+    pub(super) corrupt: AtomicU64,
+    /// Writes that failed in a row.
+    write_failures: AtomicU32,
+    declined_out_of_service: AtomicU32,
+}
+
+/// What has been logged: each kind of trouble is, once.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) full: Once,
+    pub(super) disk: Once,
+    pub(super) corrupt: Once,
+    pub(super) unlink: Once,
+}
+
+/// Says something the first time only.
+#[derive(Default)]
+pub(super) struct Once(AtomicBool);
+
+impl Once {
+    pub(super) fn first(&self) -> bool {
+        !self.0.swap(true, Relaxed)
+    }
+}
+
+impl Store for FileStore {
+    fn name(&self) -> &'static str {
+        self.core.name
+    }
+
+    fn may_contain(&self, key: Key) -> bool {
+        self.core.index.may_contain(key)
+    }
+
+    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+        // A second time when the object was replaced between the look at the index and the opening of its file.
+        for _ in 0..OPEN_TRIES {
+            let Some(pin) = self.core.pin(key.hash()) else { return Ok(None) };
+            match self.core.load(&pin, key, Access::Read) {
+                Ok((head, file)) => {
+                    let metadata = head.metadata.clone();
+                    return Ok(Some(Stored { metadata, body: Arc::new(OpenBody::new(&head, file, pin)) }));
+                }
+                Err(Misfit::OtherKey) => return Ok(None),
+                Err(_) if !self.core.index.is_current(pin.found) => {}
+                Err(misfit) => return self.core.give_up_misfit(&pin, misfit).map(|()| None),
+            }
+        }
+        Ok(None)
+    }
+
+    fn insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<Box<dyn Insert>, Error> {
+        Ok(Box::new(self.core.insert(key, metadata, body_bytes)?))
+    }
+
+    fn update_metadata(&self, key: &ObjectKey, metadata: &[u8]) -> Result<bool, Error> {
+        if metadata.len() > METADATA_MAX as usize {
+            return Err(Error::Declined(Declined::TooLarge));
+        }
+        let Some(pin) = self.core.pin_quietly(key.hash()) else { return Ok(false) };
+        match self.core.update_in_place(&pin, key, metadata)? {
+            Update::Done => Ok(true),
+            Update::Absent => Ok(false),
+            Update::Outgrown(head, file) => self.core.rewrite(pin, key, metadata, &head, file),
+        }
+    }
+
+    fn remove(&self, key: Key) -> Result<bool, Error> {
+        let mut removed = false;
+        loop {
+            let numbers = self.core.index.retire_key(key);
+            if numbers.is_empty() {
+                return Ok(removed);
+            }
+            removed = true;
+            for number in numbers {
+                // It cannot be found any more, which is what was asked; the file's fate is logged.
+                let _ = self.core.dispose(number);
+            }
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let totals = self.core.index.totals();
+        let geometry = self.core.index.geometry();
+        Usage {
+            objects: totals.objects,
+            objects_max: u64::from(geometry.max_objects),
+            bytes: self.core.limits.fixed_bytes + totals.blocks * u64::from(geometry.block_bytes),
+            bytes_max: self.core.limits.disk_bytes,
+            evictions: self.core.tally.evictions.load(Relaxed),
+            corrupt: self.core.tally.corrupt.load(Relaxed),
+        }
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        // Files first: what the index promises must be there.
+        self.core.files.sync().map_err(|source| self.core.disk_failed("sync the store", source))?;
+        self.core.index.close().map_err(|source| self.core.disk_failed("sync the index", source))
+    }
+}
+
+/// What came of an update in place.
+enum Update {
+    Done,
+    Absent,
+    /// The metadata needs more room than it has.
+    Outgrown(Head, Box<dyn File>),
+}
+
+impl Core {
+    /// The object's number, kept from being given up; counts a hit.
+    fn pin(self: &Arc<Self>, key: Key) -> Option<Pin> {
+        let found = self.index.hit(key, |number| self.pins.pin(number))?;
+        Some(Pin { core: Arc::clone(self), found })
+    }
+
+    /// The same for who is not a client.
+    fn pin_quietly(self: &Arc<Self>, key: Key) -> Option<Pin> {
+        let found = self.index.peek(key, |number| self.pins.pin(number))?;
+        Some(Pin { core: Arc::clone(self), found })
+    }
+
+    /// Opens the file and checks its head.
+    fn load(&self, pin: &Pin, key: &ObjectKey, access: Access) -> Result<(Head, Box<dyn File>), Misfit> {
+        let Found { number, blocks, .. } = pin.found;
+        let _undisturbed = self.head_lock(number).read();
+        let file = self.files.open(&self.naming.path(number), access).map_err(Misfit::Disk)?;
+        let bytes_max = u64::from(blocks) * u64::from(self.index.geometry().block_bytes);
+        let head = read_head(&*file, number, bytes_max, Some(key))?;
+        Ok((head, file))
+    }
+
+    /// Drops an object that did not stand up to its checks.
+    fn give_up_misfit(&self, pin: &Pin, misfit: Misfit) -> Result<(), Error> {
+        match misfit {
+            Misfit::OtherKey => Ok(()),
+            Misfit::Corrupt(part) => {
+                pin.drop_object(part);
+                Ok(())
+            }
+            Misfit::Disk(error) if error.kind() == io::ErrorKind::NotFound => {
+                pin.drop_object("index entry without a file");
+                Ok(())
+            }
+            Misfit::Disk(source) => {
+                pin.drop_if_unreadable(&source);
+                Err(self.disk_failed("read an object", source))
+            }
+        }
+    }
+
+    /// Starts an insert.
+    fn insert(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<FileInsert, Error> {
+        let is_too_large = key.full().len() > KEY_MAX as usize
+            || metadata.len() > METADATA_MAX as usize
+            || body_bytes.is_some_and(|bytes| bytes > self.limits.object_max_bytes);
+        if is_too_large {
+            return Err(Error::Declined(Declined::TooLarge));
+        }
+        self.check_service()?;
+        let number = self.claim()?;
+        self.pins.pin(number);
+        let found = Found { number, generation: 0, blocks: 0 };
+        let place =
+            Place { pin: Pin { core: Arc::clone(self), found }, reserved: AtomicU64::new(0), body_bytes };
+        let sequence = self.index.next_sequence(self.opened_at);
+        let writing = Writing::new(key.clone(), sequence, number, metadata.len() as u32, place);
+        let insert = FileInsert {
+            writing: Arc::new(writing),
+            metadata: metadata.to_vec(),
+            committed: false,
+            instead_of: None,
+        };
+        // What is known beforehand is reserved beforehand, the beginning at least.
+        let known = (key.full().len() + metadata.len()) as u64 + body_bytes.unwrap_or(0);
+        if self.blocks(known) > self.index.limit_blocks() {
+            return Err(Error::Declined(Declined::TooLarge));
+        }
+        insert.writing.room().reserve(known.min(RESERVE_FIRST))?;
+        Ok(insert)
+    }
+
+    fn update_in_place(&self, pin: &Pin, key: &ObjectKey, metadata: &[u8]) -> Result<Update, Error> {
+        let (head, file) = match self.load(pin, key, Access::Write) {
+            Ok(loaded) => loaded,
+            Err(Misfit::OtherKey) => return Ok(Update::Absent),
+            Err(_) if !self.index.is_current(pin.found) => return Ok(Update::Absent),
+            Err(misfit) => return self.give_up_misfit(pin, misfit).map(|()| Update::Absent),
+        };
+        let metadata_bytes = metadata.len() as u32;
+        if metadata_bytes > head.header.metadata_room {
+            return Ok(Update::Outgrown(head, file));
+        }
+        let bytes = Header { metadata_bytes, ..head.header }.encode(key.full(), metadata);
+        let _alone = self.head_lock(pin.found.number).write();
+        if let Err(source) = write_full(&*file, &bytes, 0) {
+            // The head may be torn now.
+            pin.drop_object("metadata whose update failed");
+            return Err(self.write_failed("update metadata", source));
+        }
+        self.write_went_well();
+        Ok(Update::Done)
+    }
+
+    /// Writes the object anew with metadata that needs more room; false when it was replaced meanwhile.
+    fn rewrite(
+        self: &Arc<Self>,
+        pin: Pin,
+        key: &ObjectKey,
+        metadata: &[u8],
+        head: &Head,
+        file: Box<dyn File>,
+    ) -> Result<bool, Error> {
+        let found = pin.found;
+        let body = OpenBody::new(head, file, pin);
+        let mut insert = self.insert(key, metadata, Some(body.length()))?;
+        insert.instead_of = Some(found);
+        insert.copy_from(&body)?;
+        insert.finish(None)
+    }
+
+    fn head_lock(&self, number: u32) -> &RwLock<()> {
+        &self.head_locks[number as usize % HEAD_LOCKS]
+    }
+
+    /// Counts and logs trouble with the disk.
+    pub(super) fn disk_failed(&self, action: &'static str, source: io::Error) -> Error {
+        if self.said.disk.first() {
+            warn!(error = %source, "could not {action}; the store goes on, and says this once");
+        }
+        Error::Disk { action, source }
+    }
+
+    /// Like [`Core::disk_failed`], for writes: a full disk is a reason to decline, and after many failures in a
+    /// row most inserts are declined at once.
+    pub(super) fn write_failed(&self, action: &'static str, source: io::Error) -> Error {
+        if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            if self.said.full.first() {
+                warn!(error = %source, "the disk is full below the store's limit; inserts are declined meanwhile");
+            }
+            return Error::Declined(Declined::NoSpace);
+        }
+        self.tally.write_failures.fetch_add(1, Relaxed);
+        self.disk_failed(action, source)
+    }
+
+    fn write_went_well(&self) {
+        if self.tally.write_failures.load(Relaxed) != 0 {
+            self.tally.write_failures.store(0, Relaxed);
+        }
+    }
+
+    /// Declines while the disk is out of service, but for a try now and then.
+    fn check_service(&self) -> Result<(), Error> {
+        if self.tally.write_failures.load(Relaxed) < FAILURES_MAX {
+            return Ok(());
+        }
+        match self.tally.declined_out_of_service.fetch_add(1, Relaxed) % TRY_EVERY {
+            0 => Ok(()),
+            _ => Err(Error::Declined(Declined::OutOfService)),
+        }
+    }
+
+    fn count_corrupt(&self, number: u32, part: &'static str) {
+        self.tally.corrupt.fetch_add(1, Relaxed);
+        if self.said.corrupt.first() {
+            let path = self.naming.path(number);
+            warn!(path, part, "stored bytes failed a check; the object is dropped. Further ones are counted");
+        }
+    }
+}
+
+/// A number that is in use until this is dropped.
+pub(super) struct Pin {
+    core: Arc<Core>,
+    found: Found,
+}
+
+impl Pin {
+    /// Drops the object, if the number still stands for it, and counts it as corrupt.
+    fn drop_object(&self, part: &'static str) {
+        if self.core.index.retire(self.found.number, self.found.generation) {
+            self.core.count_corrupt(self.found.number, part);
+            // Out of sight already; trouble with the file has been logged.
+            let _ = self.core.dispose(self.found.number);
+        }
+    }
+
+    /// Drops the object when the medium does not give it back; other errors may pass.
+    fn drop_if_unreadable(&self, error: &io::Error) {
+        if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) {
+            self.drop_object("unreadable file");
+        }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if let Some(measured) = self.core.pins.unpin(self.found.number) {
+            self.core.index.free(self.found.number, measured);
+        }
+    }
+}
+
+impl Source for Pin {
+    fn found_corrupt(&self, part: &'static str) {
+        self.drop_object(part);
+    }
+
+    fn failed(&self, error: &io::Error) {
+        self.drop_if_unreadable(error);
+    }
+}
+
+/// The place of an object that is being written.
+pub(super) struct Place {
+    pin: Pin,
+    /// Bytes that the file may have under the present charge.
+    reserved: AtomicU64,
+    /// The body's length, when it was known beforehand.
+    body_bytes: Option<u64>,
+}
+
+impl Room for Place {
+    fn reserve(&self, file_bytes: u64) -> Result<(), Error> {
+        let reserved = self.reserved.load(Relaxed);
+        if file_bytes <= reserved && reserved > 0 {
+            return Ok(());
+        }
+        // In steps that grow with the file, so that a long body asks rarely; of a known length no more than that.
+        let step = if reserved == 0 { 0 } else { (reserved / 4).clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX) };
+        let most = self.body_bytes.map_or(u64::MAX, |bytes| bytes + HEAD_ROOM + bytes / 4096);
+        let wanted = (file_bytes + step).min(most).max(file_bytes);
+        let core = &self.pin.core;
+        core.charge(self.pin.found.number, core.blocks(wanted))?;
+        self.reserved.store(wanted, Relaxed);
+        Ok(())
+    }
+
+    fn create(&self) -> Result<Box<dyn File>, Error> {
+        let core = &self.pin.core;
+        let path = core.naming.path(self.pin.found.number);
+        let mut created = core.files.create(&path);
+        if matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+            // A file that the index does not know, left by a power loss. Its name is needed.
+            core.index.report_damage();
+            created = core.files.unlink(&path).and_then(|()| core.files.create(&path));
+        }
+        if matches!(&created, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+            // Somebody has removed a folder.
+            created = core.naming.make_folders(&*core.files).and_then(|()| core.files.create(&path));
+        }
+        created.map_err(|source| core.write_failed("create an object file", source))
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        self.pin.core.write_failed("write an object", error)
+    }
+}
+
+/// An object being written.
+pub(super) struct FileInsert {
+    writing: Arc<Writing<Place>>,
+    metadata: Vec<u8>,
+    committed: bool,
+    /// The commit counts only if it replaces this object.
+    instead_of: Option<Found>,
+}
+
+impl FileInsert {
+    fn core(&self) -> &Arc<Core> {
+        &self.writing.room().pin.core
+    }
+
+    fn copy_from(&mut self, body: &dyn StoredBody) -> Result<(), Error> {
+        let mut offset = 0;
+        while offset < body.length() {
+            let bytes = body.read(offset, COPY_BYTES)?;
+            if bytes.is_empty() {
+                return Err(Error::Corrupt { part: "body" });
+            }
+            offset += bytes.len() as u64;
+            self.append(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Completes and commits. False when the object that was to be replaced was no longer there.
+    fn finish(mut self, metadata: Option<&[u8]>) -> Result<bool, Error> {
+        if let Some(metadata) = metadata {
+            if metadata.len() > METADATA_MAX as usize {
+                return Err(Error::Declined(Declined::TooLarge));
+            }
+            self.metadata = metadata.to_vec();
+        }
+        let length = self.writing.length();
+        if self.writing.room().body_bytes.is_some_and(|expected| expected != length) {
+            return Err(Error::Corrupt { part: "length of the body, which is not what was announced" });
+        }
+        if !self.writing.fits(self.metadata.len() as u32) {
+            return self.finish_in_another_file();
+        }
+        let core = Arc::clone(self.core());
+        let header = self.writing.complete(&self.metadata)?;
+        core.write_went_well();
+        let blocks = core.blocks(header.file_bytes()) as u32;
+        let number = self.writing.number();
+        match core.index.commit(number, self.writing.key().hash(), blocks, self.instead_of) {
+            Ok(older) => {
+                self.committed = true;
+                for number in older {
+                    // Out of sight already; trouble with the file has been logged.
+                    let _ = core.dispose(number);
+                }
+                Ok(true)
+            }
+            Err(Refusal::Superseded) => Ok(false),
+            Err(Refusal::Crowded) => Err(Error::Declined(Declined::NoSpace)),
+        }
+    }
+
+    /// The final metadata is too long for the room that was left for it before the body was written.
+    fn finish_in_another_file(mut self) -> Result<bool, Error> {
+        let core = Arc::clone(self.core());
+        let metadata = std::mem::take(&mut self.metadata);
+        let mut another = core.insert(self.writing.key(), &metadata, Some(self.writing.length()))?;
+        another.instead_of = self.instead_of;
+        another.copy_from(&*self.writing)?;
+        another.finish(None)
+    }
+}
+
+impl Insert for FileInsert {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let length = self.writing.length() + bytes.len() as u64;
+        let most = self.writing.room().body_bytes.unwrap_or(self.core().limits.object_max_bytes);
+        if length > most {
+            return Err(Error::Declined(Declined::TooLarge));
+        }
+        self.writing.append(bytes)
+    }
+
+    fn body(&self) -> Arc<dyn StoredBody> {
+        Arc::clone(&self.writing) as Arc<dyn StoredBody>
+    }
+
+    fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
+        // Superseded cannot be here: a client's insert replaces whatever is there.
+        self.finish(metadata).map(|_| ())
+    }
+}
+
+impl Drop for FileInsert {
+    fn drop(&mut self) {
+        if self.committed {
+            return;
+        }
+        // The number is freed when the last reader lets go of the body.
+        if self.writing.has_file() {
+            let _ = self.core().dispose(self.writing.number());
+        } else {
+            self.core().pins.doom(self.writing.number(), None);
+        }
+    }
+}
+
+/// Times that an open looks again when the object is replaced under its hands.
+const OPEN_TRIES: usize = 3;
+/// Locks that keep updates of heads and their readers apart, shared by numbers.
+pub(super) const HEAD_LOCKS: usize = 64;
+/// Space reserved at most before the first byte is there.
+const RESERVE_FIRST: u64 = 1 << 20;
+const RESERVE_STEP_MIN: u64 = 256 * 1024;
+const RESERVE_STEP_MAX: u64 = 16 << 20;
+/// More than a head without metadata needs.
+const HEAD_ROOM: u64 = 4096;
+/// Bytes copied at once when an object is rewritten.
+const COPY_BYTES: usize = 256 * 1024;
+/// Failed writes in a row after which the disk counts as out of service.
+const FAILURES_MAX: u32 = 16;
+/// While out of service, one insert of so many is tried.
+const TRY_EVERY: u32 = 64;

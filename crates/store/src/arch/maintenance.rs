@@ -1,0 +1,103 @@
+//! Background work: one thread that repairs, at a bounded rate, while the store serves.
+
+use super::files::{Core, FileStore};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tracing::{info, warn};
+
+/// The thread; it ends when this is dropped.
+pub(super) struct Maintenance {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a step of background work has done.
+pub(super) enum Step {
+    /// Nothing was due.
+    Idle,
+    /// So many files were looked at or removed.
+    Worked(usize),
+}
+
+impl Maintenance {
+    /// Starts the thread.
+    pub(super) fn start(core: &Arc<Core>) -> Self {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let (weak, signal) = (Arc::downgrade(core), Arc::clone(&stop));
+        let work = move || {
+            while let Some(core) = weak.upgrade() {
+                let pause = match core.maintain() {
+                    Step::Idle => IDLE_PAUSE,
+                    Step::Worked(files) => PAUSE_PER_FILE * files as u32 + LEAST_PAUSE,
+                };
+                drop(core);
+                let mut stopped = signal.0.lock();
+                if !*stopped {
+                    signal.1.wait_for(&mut stopped, pause);
+                }
+                if *stopped {
+                    return;
+                }
+            }
+        };
+        let spawned = thread::Builder::new().name("shoal-store".into()).spawn(work);
+        let thread = spawned.map_err(|error| warn!(%error, "the store runs without background repair")).ok();
+        Self { stop, thread }
+    }
+}
+
+impl Drop for Maintenance {
+    fn drop(&mut self) {
+        *self.stop.0.lock() = true;
+        self.stop.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported by the thread itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for FileStore {
+    fn drop(&mut self) {
+        // Before the core, so that the last reference to it is not the thread's.
+        self.maintenance = None;
+    }
+}
+
+impl Core {
+    /// Does one bounded piece of what is due.
+    pub(super) fn maintain(&self) -> Step {
+        if let Some(folder) = self.index.audit_folder() {
+            let looked_at = self.repair_folder(folder);
+            if self.index.finish_folder(folder) {
+                let totals = self.index.totals();
+                info!(objects = totals.objects, "the store is repaired");
+            }
+            return Step::Worked(looked_at);
+        }
+        if self.index.is_damaged() {
+            warn!("the store's index has damaged entries; it is repaired while it serves");
+            self.index.begin_audit();
+            return Step::Worked(0);
+        }
+        // The limit has been lowered since the last session.
+        if self.index.totals().blocks > self.index.limit_blocks() {
+            let mut passed = 0;
+            let given_up = (0..TRIM_FILES).take_while(|_| self.give_up_one(&mut passed).is_ok()).count();
+            if given_up > 0 {
+                return Step::Worked(given_up);
+            }
+        }
+        Step::Idle
+    }
+}
+
+/// How often an idle store looks whether something is due.
+const IDLE_PAUSE: Duration = Duration::from_secs(1);
+/// Bounds the rate to a few thousand files a second, of which a disk arm would manage fewer.
+const PAUSE_PER_FILE: Duration = Duration::from_micros(250);
+const LEAST_PAUSE: Duration = Duration::from_micros(500);
+/// Files given up in one step to come down to a lowered limit.
+const TRIM_FILES: usize = 64;

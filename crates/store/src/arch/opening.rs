@@ -1,0 +1,282 @@
+//! Opening a store: find the row, take up or make the index, settle what the last session left.
+
+use super::files::{Core, FileStore, HEAD_LOCKS, Limits};
+use super::maintenance::Maintenance;
+use super::space::folder_bytes;
+use super::{ARCHITECTURES, Architecture, Naming, NamingFor, SmallObjects};
+use crate::door::{FileSystem, Real};
+use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, Words};
+use crate::{Error, OpenOptions, Store};
+use parking_lot::RwLock;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use shoal_core::{Key, Timestamp};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use tracing::{info, warn};
+
+/// What an operator decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Disk space used at most, in bytes.
+    pub disk_bytes: u64,
+    /// Objects held at most; 0 derives it from `disk_bytes`.
+    pub max_objects: u64,
+    /// Largest body stored, in bytes.
+    pub object_max_bytes: u64,
+    /// The time of opening; it only numbers objects.
+    pub now: Timestamp,
+}
+
+/// What a store stands on.
+pub struct Parts {
+    /// Where object files go.
+    pub files: Arc<dyn FileSystem>,
+    /// Where the index lives.
+    pub index: Box<dyn IndexHome>,
+    /// Tells this run of the machine from others: an index last written in another one may have lost pages.
+    pub boot: u64,
+    /// Held while the store or any of its bodies is.
+    pub lock: Option<File>,
+}
+
+/// Opens or creates the store in a folder of the real file system. See [`crate::open`].
+pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
+    let directory = &options.directory;
+    architecture(&options.architecture)?;
+    fs::create_dir_all(directory).map_err(|error| unusable(directory, "make", &error))?;
+    let lock = lock(directory)?;
+    let files = Real::open(directory).map_err(|error| unusable(directory, "open", &error))?;
+    let settings = Settings {
+        disk_bytes: options.disk_bytes,
+        max_objects: options.max_objects,
+        object_max_bytes: options.object_max_bytes,
+        now: options.now,
+    };
+    let parts = Parts {
+        files: Arc::new(files),
+        index: Box::new(FileHome(directory.clone())),
+        boot: boot(options.now),
+        lock: Some(lock),
+    };
+    open_store(&options.architecture, &settings, parts)
+}
+
+/// Opens or creates a store of the named architecture on the given parts.
+///
+/// # Errors
+/// [`Error::Unusable`], with the names that are known when this one is not.
+pub fn open_store(name: &str, settings: &Settings, parts: Parts) -> Result<Arc<dyn Store>, Error> {
+    let core = build(architecture(name)?, settings, parts)?;
+    let maintenance = Some(Maintenance::start(&core));
+    Ok(Arc::new(FileStore { core, maintenance }))
+}
+
+fn architecture(name: &str) -> Result<&'static Architecture, Error> {
+    ARCHITECTURES.iter().find(|row| row.name == name).ok_or_else(|| {
+        let known: Vec<_> = ARCHITECTURES.iter().map(|row| row.name).collect();
+        Error::Unusable(format!("no cache architecture is called {name:?}; known are: {}", known.join(", ")))
+    })
+}
+
+/// The store without its background work.
+pub(super) fn build(row: &Architecture, settings: &Settings, parts: Parts) -> Result<Arc<Core>, Error> {
+    // An architecture with a store for small objects will branch here.
+    let SmallObjects::AsFiles = row.small_objects;
+    let found = match existing(row, settings, &parts)? {
+        Some(found) => found,
+        None => make(row, settings, &parts)?,
+    };
+    let core = Arc::new(Core {
+        name: row.name,
+        files: parts.files,
+        index: found.index,
+        naming: found.naming,
+        pins: Default::default(),
+        limits: found.limits,
+        tally: Default::default(),
+        said: Default::default(),
+        opened_at: settings.now,
+        head_locks: [const { RwLock::new(()) }; HEAD_LOCKS],
+        _lock: parts.lock,
+    });
+    for number in core.index.left_busy() {
+        // What cannot be removed now stays charged; this has been logged.
+        let _ = core.dispose(number);
+    }
+    match found.state {
+        Start::Sound => {}
+        Start::Suspect => {
+            info!("the store was not closed in order before power was lost; it is repaired while it serves");
+            core.index.begin_audit();
+        }
+        Start::Rebuild => {
+            info!("the store's index is rebuilt from the object files while it serves");
+            core.index.begin_audit_of_unknown(core.guess_fresh());
+        }
+    }
+    Ok(core)
+}
+
+/// An index taken up or made.
+struct Found {
+    index: Index,
+    naming: Arc<dyn Naming>,
+    limits: Limits,
+    state: Start,
+}
+
+enum Start {
+    Sound,
+    Suspect,
+    Rebuild,
+}
+
+/// Takes up the index that is there. One that cannot be used is set aside, with a line in the log.
+fn existing(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Option<Found>, Error> {
+    let reason = match parts.index.existing() {
+        Ok(None) => return Ok(None),
+        Ok(Some(words)) => match take_up(row, settings, parts, words)? {
+            Ok(found) => return Ok(Some(found)),
+            Err(reason) => reason.to_owned(),
+        },
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => "empty".to_owned(),
+        Err(error) => return Err(Error::Unusable(format!("could not open the store's index: {error}"))),
+    };
+    warn!("the store's index is {reason}; it is set aside");
+    parts.index.set_aside().map_err(|error| {
+        Error::Unusable(format!("the store's index is {reason} and cannot be set aside: {error}"))
+    })?;
+    Ok(None)
+}
+
+/// The inner error says why these words are no index for this store.
+fn take_up(
+    row: &Architecture,
+    settings: &Settings,
+    parts: &Parts,
+    words: Box<dyn Words>,
+) -> Result<Result<Found, &'static str>, Error> {
+    let geometry = match Geometry::read(&*words) {
+        Ok(geometry) => geometry,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let Some(naming) = (row.naming)(NamingFor::Parameters(geometry.naming)) else {
+        return Ok(Err("made for another naming"));
+    };
+    if block_bytes(parts)? > geometry.block_bytes {
+        return Ok(Err("made for another file system"));
+    }
+    if settings.max_objects != 0 && settings.max_objects != u64::from(geometry.max_objects) {
+        let (kept, wanted) = (geometry.max_objects, settings.max_objects);
+        warn!("the store was made for {kept} objects and keeps that; {wanted} needs a new store");
+    }
+    let limits = limits(settings, &geometry, &*naming, parts)?;
+    let opened =
+        Index::open(words, Arc::clone(&naming), row.replacement, parts.boot, limits.object_blocks(&geometry));
+    Ok(opened.map(|(index, condition)| {
+        let state = if condition == Condition::Sound { Start::Sound } else { Start::Suspect };
+        Found { index, naming, limits, state }
+    }))
+}
+
+/// Makes folders and an empty index. When there are folders already, the index has been lost.
+fn make(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Found, Error> {
+    let objects = match settings.max_objects {
+        0 => settings.disk_bytes / MEAN_OBJECT_BYTES,
+        objects => objects,
+    };
+    let objects = u32::try_from(objects).unwrap_or(u32::MAX - 1).max(1);
+    let left = (row.naming)(NamingFor::Folders(&*parts.files));
+    let state = if left.is_some() { Start::Rebuild } else { Start::Sound };
+    let naming = left
+        .or_else(|| (row.naming)(NamingFor::Objects(objects)))
+        .ok_or_else(|| Error::Unusable(format!("no naming for {objects} objects")))?;
+    let geometry = Geometry::new(objects, block_bytes(parts)?, naming.parameters());
+    let limits = limits(settings, &geometry, &*naming, parts)?;
+    let failed = |error: io::Error| Error::Unusable(format!("could not make the store: {error}"));
+    naming.make_folders(&*parts.files).map_err(failed)?;
+    let words = parts.index.make(&geometry).map_err(failed)?;
+    let blocks = limits.object_blocks(&geometry);
+    let opened = Index::open(words, Arc::clone(&naming), row.replacement, parts.boot, blocks);
+    let (index, _) = opened.map_err(|reason| Error::Unusable(format!("the index just made is {reason}")))?;
+    Ok(Found { index, naming, limits, state })
+}
+
+fn limits(
+    settings: &Settings,
+    geometry: &Geometry,
+    naming: &dyn Naming,
+    parts: &Parts,
+) -> Result<Limits, Error> {
+    let block_bytes = u64::from(geometry.block_bytes);
+    let folders = u64::from(naming.folders());
+    let upper = u64::from(naming.parameters()[0]);
+    let own = geometry.words() as u64 * 8
+        + folder_bytes(folders, upper, u64::from(geometry.max_objects), block_bytes)
+        + OTHER_FILES * block_bytes;
+    let fixed_bytes = own + parts.index.aside_bytes(settings.disk_bytes.saturating_sub(own) / 2);
+    let least = fixed_bytes + LEAST_BLOCKS * block_bytes;
+    if settings.disk_bytes < least {
+        let (given, objects) = (settings.disk_bytes, geometry.max_objects);
+        return Err(Error::Unusable(format!(
+            "{given} bytes of disk are too few: index and folders for {objects} objects need {least}; raise the \
+             limit or lower the number of objects of a new store"
+        )));
+    }
+    Ok(Limits { disk_bytes: settings.disk_bytes, fixed_bytes, object_max_bytes: settings.object_max_bytes })
+}
+
+impl Limits {
+    /// Blocks left for objects.
+    fn object_blocks(&self, geometry: &Geometry) -> u64 {
+        (self.disk_bytes - self.fixed_bytes) / u64::from(geometry.block_bytes)
+    }
+}
+
+fn block_bytes(parts: &Parts) -> Result<u32, Error> {
+    let space = parts.files.space();
+    let space = space.map_err(|error| Error::Unusable(format!("could not ask for disk space: {error}")))?;
+    u32::try_from(space.block_bytes.max(BLOCK_MIN))
+        .map_err(|_| Error::Unusable(format!("blocks of {} bytes", space.block_bytes)))
+}
+
+/// One process for each store: two would take each other's files.
+fn lock(directory: &Path) -> Result<File, Error> {
+    let path = directory.join("lock");
+    let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let file = opened.map_err(|error| unusable(directory, "write to", &error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(Error::Unusable(format!(
+            "{} is in use by another process; stop that one or give this one another directory",
+            directory.display()
+        ))),
+        Err(error) => Err(unusable(directory, "lock", &error.into())),
+    }
+}
+
+fn unusable(directory: &Path, what: &str, error: &io::Error) -> Error {
+    Error::Unusable(format!(
+        "could not {what} {}: {error}; give the store a directory that this user may write to",
+        directory.display()
+    ))
+}
+
+/// Which run of the machine this is. Where the kernel does not say, every run is another one.
+fn boot(now: Timestamp) -> u64 {
+    let id = fs::read("/proc/sys/kernel/random/boot_id");
+    let id = id.unwrap_or_else(|_| now.millis().to_le_bytes().to_vec());
+    Key::of(&id).low().max(1)
+}
+
+/// The field's mean size of an object.
+const MEAN_OBJECT_BYTES: u64 = 13_000;
+/// Blocks that a store must have for objects.
+const LEAST_BLOCKS: u64 = 16;
+/// Blocks for the lock and the like.
+const OTHER_FILES: u64 = 2;
+/// Least unit of accounting: what smaller blocks save is not worth the finer count.
+const BLOCK_MIN: u64 = 4096;

@@ -1,0 +1,134 @@
+//! Files and index in RAM that outlive the store, and short words for what tests do.
+
+use super::super::files::{Core, FileStore};
+use super::super::maintenance::Step;
+use super::super::opening::build;
+use super::super::{ARCHITECTURES, Parts, Settings};
+use crate::door::{FileSystem, Memory};
+use crate::index::MemoryHome;
+use crate::{Error, Store};
+use shoal_core::{ObjectKey, Timestamp};
+use std::sync::Arc;
+
+/// What is left when a store ends.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) files: Arc<Memory>,
+    pub(super) home: MemoryHome,
+    pub(super) settings: Settings,
+    pub(super) boot: u64,
+}
+
+impl World {
+    /// A disk of so many bytes, all of which the store may use.
+    pub(super) fn new(disk_bytes: u64, max_objects: u64) -> Self {
+        let settings = Settings {
+            disk_bytes,
+            max_objects,
+            object_max_bytes: 1 << 30,
+            now: Timestamp::from_seconds(1_000_000),
+        };
+        let files = Arc::new(Memory::new(1 << 40));
+        Self { files, home: MemoryHome::default(), settings, boot: 7 }
+    }
+
+    pub(super) fn open(&self) -> FileStore {
+        self.open_through(self.files.clone())
+    }
+
+    /// Opens with another door to the same files; without the background thread.
+    pub(super) fn open_through(&self, files: Arc<dyn FileSystem>) -> FileStore {
+        self.try_open_through(files).expect("the store opens")
+    }
+
+    pub(super) fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<FileStore, Error> {
+        let parts = Parts { files, index: Box::new(self.home.clone()), boot: self.boot, lock: None };
+        let core = build(&ARCHITECTURES[0], &self.settings, parts)?;
+        Ok(FileStore { core, maintenance: None })
+    }
+
+    /// What a process that was killed just now leaves.
+    pub(super) fn after_kill(&self) -> Self {
+        let home = MemoryHome::with(self.home.words().map(|words| words.after_kill()));
+        Self { home, ..self.clone() }
+    }
+
+    /// What a power loss just now leaves, as the seed decides.
+    pub(super) fn after_power_loss(&self, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let files = Arc::new(self.files.after_power_loss(|limit| random.below(limit)));
+        let words = self.home.words().map(|words| words.after_power_loss(|limit| random.below(limit)));
+        let home = MemoryHome::with(words);
+        Self { files, home, boot: self.boot + 1, ..self.clone() }
+    }
+
+    /// Bytes that the store may use for objects.
+    pub(super) fn object_bytes(store: &FileStore) -> u64 {
+        store.core.limits.disk_bytes - store.core.limits.fixed_bytes
+    }
+}
+
+/// Does all background work that is due; it must come to an end.
+pub(super) fn maintain(core: &Core) {
+    for _ in 0..10_000 {
+        if matches!(core.maintain(), Step::Idle) {
+            return;
+        }
+    }
+    panic!("background work does not end");
+}
+
+/// splitmix64.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % limit.max(1)
+    }
+}
+
+pub(super) fn key(n: u64) -> ObjectKey {
+    ObjectKey::new(format!("GET http://example.org/{n}").into_bytes())
+}
+
+/// Bytes that tell an object's name, version and place.
+pub(super) fn body_of(n: u64, version: u64, length: usize) -> Vec<u8> {
+    let mut random = Random(n << 32 | version);
+    let mut body: Vec<u8> = std::iter::repeat_with(|| random.below(u64::MAX).to_le_bytes())
+        .take(length / 8 + 1)
+        .flatten()
+        .collect();
+    body.truncate(length);
+    body
+}
+
+/// Metadata that tells the same.
+pub(super) fn metadata_of(n: u64, version: u64, length: usize) -> Vec<u8> {
+    format!("object {n} version {version} length {length}").into_bytes()
+}
+
+/// Inserts a version of an object.
+pub(super) fn put(store: &dyn Store, n: u64, version: u64, length: usize) -> Result<(), Error> {
+    let mut insert = store.insert(&key(n), &metadata_of(n, version, length), None)?;
+    for part in body_of(n, version, length).chunks(50_000) {
+        insert.append(part)?;
+    }
+    insert.commit(None)
+}
+
+/// The object as the store has it: metadata and body. `None` is a miss of any kind.
+pub(super) fn fetch(store: &dyn Store, n: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+    let stored = store.open(&key(n)).ok()??;
+    let body = stored.body.read(0, usize::MAX).ok()?;
+    assert_eq!(body.len() as u64, stored.body.length());
+    Some((stored.metadata.to_vec(), body.to_vec()))
+}
+
+/// Whether the store serves exactly this version.
+pub(super) fn matches(store: &dyn Store, n: u64, version: u64, length: usize) -> bool {
+    fetch(store, n) == Some((metadata_of(n, version, length), body_of(n, version, length)))
+}

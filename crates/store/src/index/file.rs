@@ -1,0 +1,70 @@
+//! The index as a file: made, mapped, set aside.
+
+use super::{Geometry, Index, Mapped};
+use crate::sys::Map;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Maps the index of a store. `None` when there is none.
+pub(crate) fn open(directory: &Path) -> io::Result<Option<Mapped>> {
+    let file = match OpenOptions::new().read(true).write(true).open(directory.join(NAME)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // Whether the size is right is for the header to say; an empty file cannot even be mapped.
+    let words = usize::try_from(file.metadata()?.len() / 8).map_err(|_| io::ErrorKind::InvalidData)?;
+    if words == 0 {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Map::new(&file, words).map(Mapped).map(Some)
+}
+
+/// Makes an empty index and maps it. It appears under its name only once it is whole.
+pub(crate) fn make(directory: &Path, geometry: &Geometry) -> io::Result<Mapped> {
+    let unfinished = directory.join(UNFINISHED);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&unfinished)?;
+    allot(&file, geometry.words() as u64 * 8)?;
+    let mapped = Mapped(Map::new(&file, geometry.words())?);
+    Index::format(&mapped, geometry);
+    fs::rename(&unfinished, directory.join(NAME))?;
+    Ok(mapped)
+}
+
+/// Renames an index that cannot be used, replacing one set aside before.
+pub(crate) fn set_aside(directory: &Path) -> io::Result<()> {
+    fs::rename(directory.join(NAME), directory.join(DAMAGED))
+}
+
+/// Bytes taken by an index set aside earlier; it is removed when it takes more than `most`.
+pub(crate) fn aside_bytes(directory: &Path, most: u64) -> u64 {
+    let path = directory.join(DAMAGED);
+    let length = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+    if length <= most || fs::remove_file(&path).is_err() { length } else { 0 }
+}
+
+/// Gives the file its size and its blocks: a store to a page of the map that the disk has no room for would end the
+/// process.
+fn allot(file: &File, bytes: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        result => return Ok(result?),
+    }
+    let mut file = file;
+    let zeros = [0; 1 << 16];
+    let mut left = bytes;
+    while left > 0 {
+        let part = left.min(zeros.len() as u64);
+        file.write_all(&zeros[..part as usize])?;
+        left -= part;
+    }
+    Ok(())
+}
+
+const NAME: &str = "index";
+const UNFINISHED: &str = "index.unfinished";
+/// What an operator may look at afterwards, or delete.
+pub(crate) const DAMAGED: &str = "index.damaged";

@@ -1,0 +1,106 @@
+//! Where an index lives between sessions: a file, or memory for tests and simulations.
+
+use super::{Geometry, Index, Plain, Words, file};
+use crate::door::CrashPoint;
+use parking_lot::Mutex;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The place of an index.
+pub trait IndexHome {
+    /// The index that is there.
+    fn existing(&self) -> io::Result<Option<Box<dyn Words>>>;
+
+    /// Puts the one that is there out of the way, for good.
+    fn set_aside(&self) -> io::Result<()>;
+
+    /// Makes an empty one.
+    fn make(&self, geometry: &Geometry) -> io::Result<Box<dyn Words>>;
+
+    /// Bytes on disk taken by what was set aside; what takes more than `most` is deleted.
+    fn aside_bytes(&self, most: u64) -> u64;
+}
+
+/// A folder of the real file system.
+pub(crate) struct FileHome(pub(crate) PathBuf);
+
+impl IndexHome for FileHome {
+    fn existing(&self) -> io::Result<Option<Box<dyn Words>>> {
+        Ok(file::open(&self.0)?.map(|mapped| Box::new(mapped) as Box<dyn Words>))
+    }
+
+    fn set_aside(&self) -> io::Result<()> {
+        file::set_aside(&self.0)
+    }
+
+    fn make(&self, geometry: &Geometry) -> io::Result<Box<dyn Words>> {
+        Ok(Box::new(file::make(&self.0, geometry)?))
+    }
+
+    fn aside_bytes(&self, most: u64) -> u64 {
+        file::aside_bytes(&self.0, most)
+    }
+}
+
+/// Memory that outlives the store. A clone shares it.
+#[derive(Clone, Default)]
+pub struct MemoryHome(Arc<Mutex<Home>>);
+
+#[derive(Default)]
+struct Home {
+    words: Option<Plain>,
+    crash: Option<Arc<CrashPoint>>,
+}
+
+impl MemoryHome {
+    /// A home that holds this index, or none.
+    pub fn with(words: Option<Plain>) -> Self {
+        Self(Arc::new(Mutex::new(Home { words, crash: None })))
+    }
+
+    /// From now on stores to the index stop at `crash`.
+    pub fn crash_at(&self, crash: Arc<CrashPoint>) {
+        self.0.lock().crash = Some(crash);
+    }
+
+    /// The index that is there.
+    pub fn words(&self) -> Option<Plain> {
+        self.0.lock().words.clone()
+    }
+}
+
+impl Home {
+    fn open(&self) -> Option<Box<dyn Words>> {
+        let words = self.words.as_ref()?;
+        let crash = self.crash.clone().unwrap_or_else(CrashPoint::never);
+        Some(Box::new(words.crashing_at(crash)))
+    }
+}
+
+impl IndexHome for MemoryHome {
+    fn existing(&self) -> io::Result<Option<Box<dyn Words>>> {
+        Ok(self.0.lock().open())
+    }
+
+    fn set_aside(&self) -> io::Result<()> {
+        self.0.lock().words = None;
+        Ok(())
+    }
+
+    fn make(&self, geometry: &Geometry) -> io::Result<Box<dyn Words>> {
+        let words = Plain::new(geometry.words());
+        Index::format(&words, geometry);
+        let mut home = self.0.lock();
+        // An index appears whole or not at all; a process that has ended makes none.
+        if home.crash.as_ref().is_none_or(|crash| crash.pass()) {
+            home.words = Some(words);
+            return home.open().ok_or_else(|| io::ErrorKind::NotFound.into());
+        }
+        Err(io::ErrorKind::Other.into())
+    }
+
+    fn aside_bytes(&self, _: u64) -> u64 {
+        0
+    }
+}

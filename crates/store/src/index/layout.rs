@@ -1,0 +1,333 @@
+//! Where everything stands in the index, and what the words of an entry mean.
+//!
+//! ```text
+//! word 0        512           512+S         ...+B          ...+4·N
+//! ┌─────────────┬─────────────┬─────────────┬──────────────────────┐
+//! │ header      │ slots       │ buckets     │ entries              │
+//! │ and journal │ S words     │ B/2 words   │ N entries of 4 words │
+//! └─────────────┴─────────────┴─────────────┴──────────────────────┘
+//! ```
+//! `docs/FORMATS.md` has it byte by byte. Numbers that stand for themselves are *sealed*: 40 bits of value and 24
+//! bits of check in one word, so that one store changes both.
+
+use super::words::{PAGE_WORDS, Words};
+use shoal_core::Key;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What is fixed when an index is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Entries, which are file numbers too.
+    pub max_objects: u32,
+    /// Objects that may be in transition at once.
+    pub slots: u32,
+    /// Unit of space accounting, in bytes.
+    pub block_bytes: u32,
+    /// What the naming needs to know, such as numbers of folders.
+    pub naming: [u32; 2],
+}
+
+impl Geometry {
+    /// For so many objects.
+    pub fn new(max_objects: u32, block_bytes: u32, naming: [u32; 2]) -> Self {
+        let slots = (max_objects / 8).clamp(64, SLOTS_MAX);
+        Self { max_objects: max_objects.clamp(1, OBJECTS_MAX), slots, block_bytes, naming }
+    }
+
+    /// Size of the whole index, in words.
+    pub fn words(&self) -> usize {
+        self.entry(self.max_objects).next_multiple_of(PAGE_WORDS)
+    }
+
+    pub(super) fn slot(&self, slot: u32) -> usize {
+        SLOTS_AT + slot as usize
+    }
+
+    /// The word that holds a bucket, and how far it is shifted in it.
+    pub(super) fn bucket(&self, bucket: u32) -> (usize, u32) {
+        (self.slot(self.slots) + bucket as usize / 2, bucket % 2 * 32)
+    }
+
+    pub(super) fn entry(&self, number: u32) -> usize {
+        let buckets = (self.max_objects as usize).div_ceil(2);
+        let entries_at = (self.slot(self.slots) + buckets).next_multiple_of(PAGE_WORDS);
+        entries_at + number as usize * ENTRY_WORDS
+    }
+
+    /// The bucket of a key: one for each entry, chosen by the key's high bits.
+    pub(super) fn bucket_of(&self, key: Key) -> u32 {
+        ((u128::from(key.high()) * u128::from(self.max_objects)) >> 64) as u32
+    }
+
+    /// Writes the header's fixed part, the magic number last.
+    pub(super) fn write(&self, words: &dyn Words) {
+        let fixed = self.fixed();
+        for (at, word) in fixed.iter().enumerate().skip(1) {
+            words.store(at, *word);
+        }
+        words.store(GEOMETRY_CHECK_AT, check_of(&fixed));
+        words.store(0, fixed[0]);
+    }
+
+    /// Reads it back. The error says in what respect this is no index of ours.
+    pub(crate) fn read(words: &dyn Words) -> Result<Self, &'static str> {
+        if words.count() < PAGE_WORDS {
+            return Err("too short");
+        }
+        let low = |at: usize| words.load(at) as u32;
+        let high = |at: usize| (words.load(at) >> 32) as u32;
+        let geometry =
+            Self { max_objects: low(2), slots: high(2), block_bytes: low(3), naming: [low(4), high(4)] };
+        let fixed = geometry.fixed();
+        match (0..fixed.len()).find(|at| words.load(*at) != fixed[*at]) {
+            Some(0) => return Err("not an index"),
+            Some(1) => return Err("of another version"),
+            Some(_) => return Err("damaged in its header"),
+            None => {}
+        }
+        if words.load(GEOMETRY_CHECK_AT) != check_of(&fixed) {
+            return Err("damaged in its header");
+        }
+        let is_plausible = (1..=OBJECTS_MAX).contains(&geometry.max_objects)
+            && (1..=SLOTS_MAX).contains(&geometry.slots)
+            && geometry.block_bytes > 0;
+        if !is_plausible || words.count() != geometry.words() {
+            return Err("of the wrong size");
+        }
+        Ok(geometry)
+    }
+
+    fn fixed(&self) -> [u64; 5] {
+        [
+            MAGIC,
+            u64::from(VERSION) | (ENTRY_WORDS as u64) << 32,
+            u64::from(self.max_objects) | u64::from(self.slots) << 32,
+            u64::from(self.block_bytes),
+            u64::from(self.naming[0]) | u64::from(self.naming[1]) << 32,
+        ]
+    }
+}
+
+/// One entry: what the index knows of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: Key,
+    /// The next entry of the chain, or of the list of free entries.
+    pub(super) next: Option<u32>,
+    /// Changes whenever the number is used anew, so that two objects under one number can be told apart.
+    pub(crate) generation: u8,
+    /// The replacement policy's.
+    pub(super) policy_bits: u8,
+    /// Space charged.
+    pub(crate) blocks: u32,
+    pub(crate) state: State,
+}
+
+/// What an entry stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Nothing; there is no file of this number.
+    Free,
+    /// A file that is being written or removed: not to be found.
+    Busy,
+    /// A whole object.
+    Stored,
+}
+
+impl Entry {
+    /// Reads an entry. `None` when its words do not go together.
+    pub(super) fn decode(number: u32, words: [u64; ENTRY_WORDS]) -> Option<Self> {
+        let [low, high, link, rest] = words;
+        let state = match (rest >> 32) as u8 {
+            0 => State::Free,
+            1 => State::Busy,
+            2 => State::Stored,
+            _ => return None,
+        };
+        let is_sound = words == [0; ENTRY_WORDS]
+            || (link >> 48 == link_check(number, link as u32)
+                && rest >> 40 == entry_check(number, low, high, rest));
+        is_sound.then(|| Self {
+            key: key_of(low, high),
+            next: (link as u32).checked_sub(1),
+            generation: (link >> 32) as u8,
+            policy_bits: (link >> 40) as u8,
+            blocks: rest as u32,
+            state,
+        })
+    }
+
+    pub(super) fn encode(&self, number: u32) -> [u64; ENTRY_WORDS] {
+        let next = self.next.map_or(0, |next| next + 1);
+        let link = u64::from(next)
+            | u64::from(self.generation) << 32
+            | u64::from(self.policy_bits) << 40
+            | link_check(number, next) << 48;
+        let rest = u64::from(self.blocks) | (self.state as u64) << 32;
+        let (low, high) = (self.key.low(), self.key.high());
+        [low, high, link, rest | entry_check(number, low, high, rest) << 40]
+    }
+}
+
+/// The link word of an entry with other policy bits: neither check covers them, since any bits will do.
+pub(super) fn with_policy_bits(link: u64, bits: u8) -> u64 {
+    link & !(0xff << 40) | u64::from(bits) << 40
+}
+
+pub(super) fn policy_bits_of(link: u64) -> u8 {
+    (link >> 40) as u8
+}
+
+/// A number below 2^40 with its check, for the word at `at`.
+pub(super) fn seal(at: usize, value: u64) -> u64 {
+    debug_assert!(value >> 40 == 0, "a sealed number has 40 bits");
+    let value = value & SEALED_MAX;
+    value | seal_check(at, value) << 40
+}
+
+/// The number in a sealed word; `None` when the check fails.
+pub(super) fn unseal(at: usize, word: u64) -> Option<u64> {
+    let value = word & SEALED_MAX;
+    (word == 0 || word >> 40 == seal_check(at, value)).then_some(value)
+}
+
+fn seal_check(at: usize, value: u64) -> u64 {
+    // Zero means zero, as in a new file.
+    if value == 0 { 0 } else { hash(&[at as u64, value]) >> 40 }
+}
+
+fn link_check(number: u32, next: u32) -> u64 {
+    if next == 0 { 0 } else { hash(&[u64::from(number), u64::from(next)]) >> 48 }
+}
+
+fn entry_check(number: u32, low: u64, high: u64, rest: u64) -> u64 {
+    hash(&[u64::from(number), low, high, rest & SEALED_MAX]) >> 40
+}
+
+fn check_of(words: &[u64]) -> u64 {
+    hash(words)
+}
+
+/// xxh3-64 of the words' little-endian bytes.
+pub(super) fn hash(words: &[u64]) -> u64 {
+    let mut bytes = [0; HASHED_WORDS_MAX * 8];
+    for (target, word) in bytes.chunks_exact_mut(8).zip(words) {
+        target.copy_from_slice(&word.to_le_bytes());
+    }
+    xxh3_64(&bytes[..words.len() * 8])
+}
+
+fn key_of(low: u64, high: u64) -> Key {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&low.to_le_bytes());
+    bytes[8..].copy_from_slice(&high.to_le_bytes());
+    Key::from_bytes(bytes)
+}
+
+/// "SHOALIDX", little-endian.
+const MAGIC: u64 = u64::from_le_bytes(*b"SHOALIDX");
+const VERSION: u32 = 1;
+pub(super) const ENTRY_WORDS: usize = 4;
+/// More objects than this would need wider links.
+const OBJECTS_MAX: u32 = u32::MAX - 1;
+const SLOTS_MAX: u32 = 4096;
+/// Largest number of words that are hashed together: a full journal and its count.
+const HASHED_WORDS_MAX: usize = 2 * JOURNAL_PAIRS + 1;
+pub(super) const SEALED_MAX: u64 = (1 << 40) - 1;
+
+const GEOMETRY_CHECK_AT: usize = 5;
+/// Which boot of the machine wrote last.
+pub(super) const BOOT_AT: usize = 8;
+/// Sealed: the flags below.
+pub(super) const CONDITION_AT: usize = 9;
+/// Sealed: blocks charged for all objects, those in transition included.
+pub(super) const CHARGED_AT: usize = 10;
+/// Sealed: objects stored.
+pub(super) const OBJECTS_AT: usize = 11;
+/// Sealed: numbers from here on have never been used.
+pub(super) const FRESH_AT: usize = 12;
+/// Sealed: first of the free numbers below, plus 1.
+pub(super) const FREE_AT: usize = 13;
+/// Sealed: which list of free numbers is valid.
+pub(super) const FREE_LIST_AT: usize = 14;
+/// Sealed: a promise that was on disk before it was needed: no more blocks than this are charged.
+pub(super) const CEILING_AT: usize = 15;
+/// Sealed: the number that the replacement hand passes next.
+pub(super) const HAND_AT: usize = 16;
+/// The last object's sequence number.
+pub(super) const SEQUENCE_AT: usize = 17;
+/// The journal: a word that makes it valid, then pairs of position and value.
+pub(super) const JOURNAL_AT: usize = 64;
+pub(super) const JOURNAL_PAIRS: usize = 32;
+/// The slots follow the header's page.
+const SLOTS_AT: usize = PAGE_WORDS;
+
+/// Flag of the condition: closed in order.
+pub(super) const CLEAN: u64 = 1;
+/// Flag of the condition: entries may be wrong; a repair is due.
+pub(super) const SUSPECT: u64 = 2;
+
+const _: () = assert!(JOURNAL_AT + 1 + 2 * JOURNAL_PAIRS <= SLOTS_AT);
+const _: () = assert!(ENTRY_WORDS * 8 <= 32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::words::Plain;
+
+    #[test]
+    fn an_object_costs_well_below_64_bytes_all_in() {
+        for (objects, bytes) in [(1_000_u32, 50), (100_000, 38), (100_000_000, 37)] {
+            let all = Geometry::new(objects, 4096, [1, 1]).words() * 8;
+            assert!(all as u64 <= bytes * u64::from(objects), "{all} bytes for {objects}");
+        }
+    }
+
+    #[test]
+    fn geometry_round_trips_and_every_flipped_bit_is_noticed() {
+        let geometry = Geometry::new(1000, 4096, [16, 256]);
+        let words = Plain::new(geometry.words());
+        geometry.write(&words);
+        assert_eq!(Geometry::read(&words), Ok(geometry));
+        for bit in 0..6 * 64 {
+            let (at, flip) = (bit / 64, 1 << (bit % 64));
+            words.store(at, words.load(at) ^ flip);
+            assert!(Geometry::read(&words).is_err(), "bit {bit}");
+            words.store(at, words.load(at) ^ flip);
+        }
+        assert_eq!(Geometry::read(&Plain::new(geometry.words() + 512)), Err("not an index"));
+    }
+
+    #[test]
+    fn entries_round_trip_and_flipped_bits_are_noticed_except_the_policys() {
+        let entry = Entry {
+            key: Key::of(b"k"),
+            next: Some(7),
+            generation: 9,
+            policy_bits: 3,
+            blocks: 12,
+            state: State::Stored,
+        };
+        let words = entry.encode(5);
+        assert_eq!(Entry::decode(5, words), Some(entry));
+        assert_eq!(Entry::decode(6, words), None, "an entry is valid in its own place only");
+        for bit in (0..256).filter(|bit| !(128 + 32..128 + 48).contains(bit)) {
+            let mut damaged = words;
+            damaged[bit / 64] ^= 1 << (bit % 64);
+            assert_eq!(Entry::decode(5, damaged), None, "bit {bit}");
+        }
+        let blank = Entry::decode(5, [0; 4]).expect("a new file is full of free entries");
+        assert_eq!((blank.state, blank.next), (State::Free, None));
+    }
+
+    #[test]
+    fn sealed_numbers_notice_flipped_bits() {
+        for value in [1, 4711, SEALED_MAX] {
+            let word = seal(10, value);
+            assert_eq!(unseal(10, word), Some(value));
+            let noticed = (0..64).filter(|bit| unseal(10, word ^ (1 << bit)).is_none()).count();
+            assert_eq!(noticed, 64);
+        }
+        assert_eq!(unseal(3, 0), Some(0));
+    }
+}

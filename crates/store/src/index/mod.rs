@@ -1,0 +1,352 @@
+//! The index: which objects are stored, under which file numbers, and who goes next. Kroonmaa's idea.
+//!
+//! Andres Kroonmaa, "Clustered Store", squid-dev, 1998: a fixed-size array of fixed-size entries in a memory-mapped
+//! file, used in place as soon as it is mapped; the entry's position is the file number, chains link by position,
+//! and unused entries take no memory. 36 bytes an object: an entry of 32, and a bucket of 4.
+//!
+//! - A lookup walks one chain in memory: no device call, and nothing is read in at start.
+//! - An entry is *free*, *busy* (its file is being written or removed) or *stored*. Busy numbers stand in a slot,
+//!   so that after a crash they are found at once, their files removed and their space given back.
+//! - Every change of several words is a transaction of the [`journal`]: after `kill -9` at any instant the index
+//!   is as before the change or as after it, charges included.
+//! - After a power loss pages may be of different age. Entries carry checks, chains are walked with suspicion, and
+//!   what the index says is compared with the object's own header, so that the harm is misses. The index then is
+//!   *suspect* until an audit (see [`audit`]) has been through all folders.
+//! - The limit on space holds meanwhile: the *ceiling* is on disk before charges rise to it, and counts as charged
+//!   until the audit knows better.
+//! - The replacement policy's bits stand in the entries, the hand in the header.
+
+mod audit;
+mod chain;
+mod change;
+mod file;
+mod home;
+mod journal;
+mod layout;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use home::{IndexHome, MemoryHome};
+pub use layout::Geometry;
+pub use words::{Plain, Words};
+
+pub(crate) use audit::Seen;
+pub(crate) use change::{Charge, Claim, Refusal, Swept};
+pub(crate) use home::FileHome;
+use layout::{Entry, State};
+use words::Mapped;
+
+use crate::arch::Naming;
+use audit::Audit;
+use chain::{Chain, read_entry};
+use change::Change;
+use layout::{
+    BOOT_AT, CEILING_AT, CHARGED_AT, CLEAN, CONDITION_AT, FREE_AT, FREE_LIST_AT, FRESH_AT, HAND_AT,
+    JOURNAL_AT, OBJECTS_AT, SEALED_MAX, SEQUENCE_AT, SUSPECT, policy_bits_of, seal, unseal, with_policy_bits,
+};
+use parking_lot::{Mutex, RwLock};
+use shoal_core::{Key, Timestamp};
+use shoal_policy::Cyclic;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use words::PAGE_WORDS;
+
+/// The index. See the module's head.
+pub(crate) struct Index {
+    words: Box<dyn Words>,
+    geometry: Geometry,
+    naming: Arc<dyn Naming>,
+    policy: &'static dyn Cyclic,
+    boot: u64,
+    live: RwLock<Live>,
+    /// Held while the ceiling is raised.
+    raising: Mutex<()>,
+    /// Something was found that must not be; an audit is due.
+    damage: AtomicBool,
+}
+
+/// What is known of this session only.
+struct Live {
+    /// Most blocks that may be charged.
+    limit: u64,
+    /// The ceiling that is on disk.
+    durable_ceiling: u64,
+    /// Whether the index on disk is marked as closed in order.
+    clean: bool,
+    free_slots: Vec<u32>,
+    /// Numbers in transition, with the slot that remembers them. Without one they are found by the audit only.
+    busy: HashMap<u32, Option<u32>>,
+    audit: Option<Audit>,
+}
+
+/// How an index was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// It can be relied on.
+    Sound,
+    /// Power was lost, or a check failed, or a repair had not finished: an audit is due.
+    Suspect,
+}
+
+/// An object found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) number: u32,
+    pub(crate) generation: u8,
+    pub(crate) blocks: u32,
+}
+
+/// Totals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) objects: u64,
+    pub(crate) blocks: u64,
+}
+
+impl Index {
+    /// Makes an empty index of words that are all zero.
+    pub(crate) fn format(words: &dyn Words, geometry: &Geometry) {
+        geometry.write(words);
+    }
+
+    /// Takes an index up, in constant time. The error says why these words are none.
+    ///
+    /// `boot` tells this run of the machine from others: words last written in another one without being closed
+    /// in order may have lost pages. `limit_blocks` is the most that objects may be charged.
+    pub(crate) fn open(
+        words: Box<dyn Words>,
+        naming: Arc<dyn Naming>,
+        policy: &'static dyn Cyclic,
+        boot: u64,
+        limit_blocks: u64,
+    ) -> Result<(Self, Condition), &'static str> {
+        let geometry = Geometry::read(&*words)?;
+        if naming.parameters() != geometry.naming {
+            return Err("made for another naming");
+        }
+        let live = Live {
+            limit: limit_blocks.min(SEALED_MAX),
+            durable_ceiling: 0,
+            clean: false,
+            free_slots: Vec::new(),
+            busy: HashMap::new(),
+            audit: None,
+        };
+        let index = Self {
+            words,
+            geometry,
+            naming,
+            policy,
+            boot,
+            live: RwLock::new(live),
+            raising: Mutex::new(()),
+            damage: AtomicBool::new(false),
+        };
+        let condition = index.take_up();
+        Ok((index, condition))
+    }
+
+    /// The fixed part of the header.
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Whether an entry for `key` is there. Takes no lock, so it may be wrong while the index changes.
+    pub(crate) fn may_contain(&self, key: Key) -> bool {
+        let load = |at| self.words.load(at);
+        Chain::new(&self.geometry, &load, self.geometry.bucket_of(key)).any(|link| link.entry.key == key)
+    }
+
+    /// Finds the object and counts a hit. `pin` is told its number before anyone could give it up.
+    pub(crate) fn hit(&self, key: Key, pin: impl FnOnce(u32)) -> Option<Found> {
+        let _live = self.live.read();
+        let found = self.find(key)?;
+        pin(found.number);
+        self.count_hit(found.number);
+        Some(found)
+    }
+
+    /// The same without counting a hit.
+    pub(crate) fn peek(&self, key: Key, pin: impl FnOnce(u32)) -> Option<Found> {
+        let _live = self.live.read();
+        let found = self.find(key)?;
+        pin(found.number);
+        Some(found)
+    }
+
+    /// Whether the number still stands for the same object.
+    pub(crate) fn is_current(&self, found: Found) -> bool {
+        let _live = self.live.read();
+        self.entry(found.number)
+            .is_some_and(|entry| entry.state == State::Stored && entry.generation == found.generation)
+    }
+
+    /// What is stored and charged.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals { objects: self.sealed(OBJECTS_AT), blocks: self.sealed(CHARGED_AT) }
+    }
+
+    /// Most blocks that may be charged.
+    pub(crate) fn limit_blocks(&self) -> u64 {
+        self.live.read().limit
+    }
+
+    /// A number for the next object: greater than all before, and than those of lost indexes as long as the
+    /// clock does not go back.
+    pub(crate) fn next_sequence(&self, now: Timestamp) -> u64 {
+        let _live = self.live.write();
+        let sequence = self.words.load(SEQUENCE_AT).max(now.millis() << 20) + 1;
+        self.words.store(SEQUENCE_AT, sequence);
+        sequence
+    }
+
+    /// Numbers that were in transition when the last process ended: files to remove, entries to free.
+    pub(crate) fn left_busy(&self) -> Vec<u32> {
+        let live = self.live.read();
+        live.busy.keys().copied().collect()
+    }
+
+    /// Something was found that must not be: an audit is due. True the first time.
+    pub(crate) fn report_damage(&self) -> bool {
+        !self.damage.swap(true, Relaxed)
+    }
+
+    /// Brings everything to disk and marks the index as closed in order. It can be used on; the mark goes with
+    /// the next change.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        let mut live = self.live.write();
+        self.words.sync(0, self.words.count())?;
+        if !live.clean {
+            // Numbers in transition stay in their slots, which the next opening looks at in any case.
+            let is_suspect = self.sealed(CONDITION_AT) & SUSPECT != 0 || self.damage.load(Relaxed);
+            self.store_sealed(CONDITION_AT, CLEAN | if is_suspect { SUSPECT } else { 0 });
+            self.words.sync(0, PAGE_WORDS)?;
+            live.clean = true;
+        }
+        Ok(())
+    }
+
+    /// Settles what state the words are in and makes them usable.
+    fn take_up(&self) -> Condition {
+        let mut live = self.live.write();
+        let condition = unseal(CONDITION_AT, self.words.load(CONDITION_AT));
+        let flags = condition.unwrap_or(0);
+        live.clean = flags & CLEAN != 0;
+        let same_boot = self.words.load(BOOT_AT) == self.boot && condition.is_some();
+        let is_new = self.words.load(BOOT_AT) == 0 && self.words.load(FRESH_AT) == 0;
+        if same_boot && !live.clean {
+            journal::redo(&*self.words);
+        }
+        let is_whole = SEALED.iter().all(|at| unseal(*at, self.words.load(*at)).is_some())
+            && self.sealed(FRESH_AT) <= u64::from(self.geometry.max_objects);
+        let trusted = is_whole && (live.clean || same_boot || is_new);
+        if !trusted {
+            self.distrust(&mut live);
+        }
+        // What a killed process promised last may not have reached the disk.
+        live.durable_ceiling = if live.clean { self.sealed(CEILING_AT) } else { 0 };
+        self.take_up_slots(&mut live, trusted);
+        if trusted && flags & SUSPECT == 0 { Condition::Sound } else { Condition::Suspect }
+    }
+
+    /// Replaces what may be wrong in the header by what is safe to assume.
+    fn distrust(&self, live: &mut Live) {
+        let known = |at| unseal(at, self.words.load(at));
+        let most = known(CEILING_AT).unwrap_or(live.limit).max(known(CHARGED_AT).unwrap_or(0));
+        let objects_max = u64::from(self.geometry.max_objects);
+        let fresh = known(FRESH_AT).filter(|fresh| *fresh <= objects_max).unwrap_or(objects_max);
+        let list = known(FREE_LIST_AT).unwrap_or(self.boot & SEALED_MAX);
+        self.words.store(JOURNAL_AT, 0);
+        self.store_sealed(CHARGED_AT, most);
+        self.store_sealed(CEILING_AT, most);
+        self.store_sealed(OBJECTS_AT, known(OBJECTS_AT).unwrap_or(0).min(objects_max));
+        self.store_sealed(FRESH_AT, fresh);
+        self.store_sealed(FREE_AT, 0);
+        self.store_sealed(FREE_LIST_AT, (list + 1) & SEALED_MAX);
+        self.store_sealed(HAND_AT, known(HAND_AT).unwrap_or(0));
+        // Last: a process killed before this finds the same doubts again.
+        self.mark_in_use(live, SUSPECT);
+    }
+
+    fn take_up_slots(&self, live: &mut Live, trusted: bool) {
+        for slot in 0..self.geometry.slots {
+            let at = self.geometry.slot(slot);
+            let word = self.words.load(at);
+            let number = unseal(at, word).and_then(|value| u32::try_from(value.checked_sub(1)?).ok());
+            let is_busy = |number: &u32| self.entry(*number).is_some_and(|entry| entry.state == State::Busy);
+            match number.filter(is_busy).filter(|_| trusted) {
+                Some(number) => {
+                    live.busy.insert(number, Some(slot));
+                }
+                None => {
+                    if word != 0 {
+                        self.words.store(at, 0);
+                    }
+                    live.free_slots.push(slot);
+                }
+            }
+        }
+    }
+
+    /// Takes the mark of a clean end away, on disk before anything else changes.
+    fn mark_in_use(&self, live: &mut Live, flags: u64) {
+        live.clean = false;
+        self.words.store(BOOT_AT, self.boot);
+        self.store_sealed(CONDITION_AT, flags);
+        // When this fails the disk is in trouble, which every other call will notice; what is at stake here is
+        // only that a power loss goes unnoticed, and entries are checked in any case.
+        let _ = self.words.sync(0, PAGE_WORDS);
+    }
+
+    /// Begins a change. The lock that `live` came from is held until it is committed.
+    fn change<'a>(&'a self, live: &'a mut Live) -> Change<'a> {
+        if live.clean || self.words.load(BOOT_AT) != self.boot {
+            let suspect = self.sealed(CONDITION_AT) & SUSPECT;
+            self.mark_in_use(live, suspect);
+        }
+        Change::new(self, live)
+    }
+
+    fn find(&self, key: Key) -> Option<Found> {
+        let load = |at| self.words.load(at);
+        let mut chain = Chain::new(&self.geometry, &load, self.geometry.bucket_of(key));
+        let link = chain.find(|link| link.entry.key == key);
+        if chain.broken_after().is_some() {
+            self.report_damage();
+        }
+        let Entry { generation, blocks, .. } = link?.entry;
+        Some(Found { number: link?.number, generation, blocks })
+    }
+
+    /// Nothing is written once the bits say enough, so that what is popular does not dirty its page.
+    fn count_hit(&self, number: u32) {
+        let at = self.geometry.entry(number) + 2;
+        loop {
+            let link = self.words.load(at);
+            let bits = self.policy.hit(policy_bits_of(link));
+            if bits == policy_bits_of(link) || self.words.exchange(at, link, with_policy_bits(link, bits)) {
+                return;
+            }
+        }
+    }
+
+    fn entry(&self, number: u32) -> Option<Entry> {
+        read_entry(&self.geometry, &|at| self.words.load(at), number)
+    }
+
+    /// A sealed number that has been checked at opening; damaged since, it counts as zero.
+    fn sealed(&self, at: usize) -> u64 {
+        unseal(at, self.words.load(at)).unwrap_or(0)
+    }
+
+    fn store_sealed(&self, at: usize, value: u64) {
+        self.words.store(at, seal(at, value));
+    }
+}
+
+/// The header's sealed numbers.
+const SEALED: [usize; 8] =
+    [CONDITION_AT, CHARGED_AT, OBJECTS_AT, FRESH_AT, FREE_AT, FREE_LIST_AT, CEILING_AT, HAND_AT];

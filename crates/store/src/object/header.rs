@@ -1,0 +1,201 @@
+//! The head of an object file: its fixed header, the full key, the metadata.
+
+use super::{BLOCK_BYTES, CHECK_BYTES};
+use crate::door::File;
+use bytes::Bytes;
+use shoal_core::{Key, ObjectKey};
+use std::io;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// What the fixed part of a head says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) key: Key,
+    /// Later objects have greater ones.
+    pub(crate) sequence: u64,
+    pub(crate) number: u32,
+    pub(crate) key_bytes: u32,
+    pub(crate) metadata_bytes: u32,
+    /// Room for metadata, slack included.
+    pub(crate) metadata_room: u32,
+    pub(crate) body_bytes: u64,
+}
+
+/// A head that stood up to its checks.
+pub(crate) struct Head {
+    pub(crate) header: Header,
+    pub(crate) metadata: Bytes,
+    /// The file from its beginning, as far as it has been read.
+    pub(crate) lead: Bytes,
+}
+
+/// Why a file is not the object that was looked for.
+#[derive(Debug)]
+pub(crate) enum Misfit {
+    /// It is another object with the same hash.
+    OtherKey,
+    /// It is damaged, incomplete, or of another version.
+    Corrupt(&'static str),
+    /// The disk failed.
+    Disk(io::Error),
+}
+
+impl Header {
+    /// Room to give metadata of so many bytes: some headers more, and later ones, fit without a rewrite.
+    pub(crate) fn room_for(key_bytes: u32, metadata_bytes: u32) -> u32 {
+        let wanted = metadata_bytes + (metadata_bytes / 8).max(SLACK_MIN);
+        let end = (HEADER_BYTES as u32 + key_bytes + wanted).next_multiple_of(BODY_ALIGN);
+        end - HEADER_BYTES as u32 - key_bytes
+    }
+
+    /// Where the body begins.
+    pub(crate) fn body_at(&self) -> u64 {
+        HEADER_BYTES as u64 + u64::from(self.key_bytes) + u64::from(self.metadata_room)
+    }
+
+    /// Where the checksums begin.
+    pub(crate) fn checks_at(&self) -> u64 {
+        self.body_at() + self.body_bytes
+    }
+
+    /// Number of the body's blocks.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.body_bytes.div_ceil(BLOCK_BYTES as u64)
+    }
+
+    /// Length of the whole file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.checks_at() + self.blocks() * CHECK_BYTES as u64
+    }
+
+    /// The head's bytes up to the metadata's end, marked complete.
+    pub(crate) fn encode(&self, full_key: &[u8], metadata: &[u8]) -> Vec<u8> {
+        assert_eq!(full_key.len(), self.key_bytes as usize);
+        assert_eq!(metadata.len(), self.metadata_bytes as usize);
+        let mut head = Vec::with_capacity(HEADER_BYTES + full_key.len() + metadata.len());
+        head.extend_from_slice(MAGIC);
+        head.extend_from_slice(&VERSION.to_le_bytes());
+        head.extend_from_slice(&COMPLETE.to_le_bytes());
+        head.extend_from_slice(&self.key_bytes.to_le_bytes());
+        head.extend_from_slice(&self.key.to_bytes());
+        head.extend_from_slice(&self.sequence.to_le_bytes());
+        head.extend_from_slice(&self.body_bytes.to_le_bytes());
+        head.extend_from_slice(&self.metadata_bytes.to_le_bytes());
+        head.extend_from_slice(&self.metadata_room.to_le_bytes());
+        head.extend_from_slice(&self.number.to_le_bytes());
+        head.extend_from_slice(&(BLOCK_BYTES as u32).to_le_bytes());
+        head.extend_from_slice(&xxh3_64_with_seed(metadata, self.sequence).to_le_bytes());
+        debug_assert_eq!(head.len(), CHECKED_BYTES);
+        let check = xxh3_64_with_seed(full_key, xxh3_64(&head));
+        head.extend_from_slice(&check.to_le_bytes());
+        head.extend_from_slice(full_key);
+        head.extend_from_slice(metadata);
+        head
+    }
+
+    /// Reads the fixed part, whose own check waits for the key to be read.
+    fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Misfit> {
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let header = Self {
+            key: Key::from_bytes(bytes[16..32].try_into().expect("sixteen bytes")),
+            sequence: u64_at(32),
+            number: u32_at(56),
+            key_bytes: u32_at(12),
+            metadata_bytes: u32_at(48),
+            metadata_room: u32_at(52),
+            body_bytes: u64_at(40),
+        };
+        let is_ours = &bytes[..8] == MAGIC && bytes[8..10] == VERSION.to_le_bytes();
+        let is_plausible = header.key_bytes <= KEY_MAX
+            && header.metadata_bytes <= header.metadata_room
+            && header.metadata_room <= ROOM_MAX
+            && header.body_bytes <= BODY_MAX
+            && u32_at(60) == BLOCK_BYTES as u32;
+        match (is_ours, bytes[10..12] == COMPLETE.to_le_bytes()) {
+            (false, _) => Err(Misfit::Corrupt("object header")),
+            (true, false) => Err(Misfit::Corrupt("object that was never completed")),
+            (true, true) if !is_plausible => Err(Misfit::Corrupt("object header")),
+            (true, true) => Ok(header),
+        }
+    }
+}
+
+/// Reads and checks the head of file `number`. `file_bytes_max` bounds the file's length from above, so that a small
+/// object is read whole in one read. With `wanted`, the key must be that one.
+pub(crate) fn read_head(
+    file: &dyn File,
+    number: u32,
+    file_bytes_max: u64,
+    wanted: Option<&ObjectKey>,
+) -> Result<Head, Misfit> {
+    let first = if file_bytes_max <= WHOLE_MAX { file_bytes_max as usize } else { HEAD_READ };
+    let mut lead = Vec::new();
+    read_to(file, &mut lead, HEADER_BYTES, first)?;
+    let fixed: &[u8; HEADER_BYTES] = lead[..HEADER_BYTES].try_into().expect("so much has been read");
+    let header = Header::decode(fixed)?;
+    let key_end = HEADER_BYTES + header.key_bytes as usize;
+    let metadata_end = key_end + header.metadata_bytes as usize;
+    // A file that fits into the first read is wanted whole, though the read may have been cut short.
+    let needed =
+        if header.file_bytes() <= first as u64 { header.file_bytes() as usize } else { metadata_end };
+    read_to(file, &mut lead, needed, first)?;
+    let full_key = &lead[HEADER_BYTES..key_end];
+    let check = xxh3_64_with_seed(full_key, xxh3_64(&lead[..CHECKED_BYTES]));
+    if lead[CHECKED_BYTES..HEADER_BYTES] != check.to_le_bytes() || header.number != number {
+        return Err(Misfit::Corrupt("object header"));
+    }
+    match wanted {
+        Some(key) if key.hash() != header.key => return Err(Misfit::Corrupt("object of another key")),
+        Some(key) if key.full() != full_key => return Err(Misfit::OtherKey),
+        _ if Key::of(full_key) != header.key => return Err(Misfit::Corrupt("object header")),
+        _ => {}
+    }
+    let metadata = &lead[key_end..metadata_end];
+    if lead[METADATA_CHECK] != xxh3_64_with_seed(metadata, header.sequence).to_le_bytes() {
+        return Err(Misfit::Corrupt("metadata"));
+    }
+    let lead = Bytes::from(lead);
+    Ok(Head { header, metadata: lead.slice(key_end..metadata_end), lead })
+}
+
+/// Reads on until `lead` holds `needed` bytes, asking for `wanted` at once.
+fn read_to(file: &dyn File, lead: &mut Vec<u8>, needed: usize, wanted: usize) -> Result<(), Misfit> {
+    while lead.len() < needed {
+        let done = lead.len();
+        lead.resize(needed.max(wanted), 0);
+        let read = file.read_at(&mut lead[done..], done as u64);
+        lead.truncate(done + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => return Err(Misfit::Corrupt("object file, which is too short")),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Misfit::Disk(error)),
+        }
+    }
+    Ok(())
+}
+
+const MAGIC: &[u8; 8] = b"SHOALOBJ";
+const VERSION: u16 = 1;
+const COMPLETE: u16 = 1;
+/// Size of the fixed part.
+pub(crate) const HEADER_BYTES: usize = 80;
+/// So many bytes of it are under the header's check, which follows them.
+const CHECKED_BYTES: usize = 72;
+/// Where the metadata's check stands.
+const METADATA_CHECK: std::ops::Range<usize> = 64..72;
+/// Longest full key.
+pub(crate) const KEY_MAX: u32 = 65_535;
+/// Most metadata of one object.
+pub(crate) const METADATA_MAX: u32 = 1 << 20;
+const ROOM_MAX: u32 = 2 * METADATA_MAX;
+/// Longest body: sums of offsets stay far from overflow.
+pub(crate) const BODY_MAX: u64 = 1 << 44;
+/// Least slack behind the metadata: a field or two more after a validation.
+const SLACK_MIN: u32 = 192;
+const BODY_ALIGN: u32 = 64;
+/// Files up to this length are read whole when they are opened: a 64 KiB body with a usual head.
+const WHOLE_MAX: u64 = 72 * 1024;
+/// What is read of larger ones.
+const HEAD_READ: usize = 4096;

@@ -1,0 +1,35 @@
+//! The object file: a header with the full key, metadata with room to grow, the body, its checksums.
+//!
+//! ```text
+//! 0          80         80+k                  body_at               body_at+b
+//! ┌──────────┬──────────┬──────────┬──────────┬─────────────────────┬───────────────┐
+//! │ header   │ full key │ metadata │ slack    │ body                │ 8 bytes for   │
+//! │ 80 bytes │ k bytes  │ m bytes  │          │ b bytes             │ each 64 KiB   │
+//! └──────────┴──────────┴──────────┴──────────┴─────────────────────┴───────────────┘
+//! ```
+//! `docs/FORMATS.md` has it byte by byte. The header says *complete*, and is written last; a body that fits into one
+//! write buffer is written in one write together with everything else, and then it is the file's length that tells a
+//! torn write from a whole one. Checksums of metadata and blocks are seeded with the object's sequence number, so
+//! that bytes of another object never pass.
+
+mod body;
+mod header;
+#[cfg(test)]
+mod tests;
+mod writing;
+
+pub(crate) use body::{OpenBody, Source};
+pub(crate) use header::{Head, Header, KEY_MAX, METADATA_MAX, Misfit, read_head};
+pub(crate) use writing::{Room, Writing};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The checksum of a block of the body.
+pub(crate) fn block_check(sequence: u64, block: u64, bytes: &[u8]) -> u64 {
+    xxh3_64_with_seed(bytes, sequence.wrapping_add(block))
+}
+
+/// Bytes of body under one checksum; also what is written at once.
+pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
+/// Bytes of a checksum.
+const CHECK_BYTES: usize = 8;
