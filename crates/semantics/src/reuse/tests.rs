@@ -1,1 +1,154 @@
-//! Cases follow.
+use super::*;
+use crate::storage::{Exchanged, Storage, assess};
+use http::header::{CACHE_CONTROL, ETAG};
+use http::{HeaderMap, HeaderValue, Method};
+use proptest::prelude::*;
+
+const STORED: Timestamp = Timestamp::from_seconds(1_795_000_000);
+
+fn policy(cache_control: &str) -> Policy {
+    let response = HeaderMap::from_iter([
+        (CACHE_CONTROL, HeaderValue::from_str(cache_control).expect("a field value")),
+        (ETAG, HeaderValue::from_static("\"a\"")),
+    ]);
+    let exchanged = Exchanged {
+        method: &Method::GET,
+        request: &HeaderMap::new(),
+        status: StatusCode::OK,
+        response: &response,
+        request_time: STORED,
+        response_time: STORED,
+    };
+    match assess(&exchanged, &Rules::default()) {
+        Storage::Store(policy) => policy,
+        Storage::Refuse(why) => panic!("{cache_control} refused: {why:?}"),
+    }
+}
+
+fn asked(cache_control: &str) -> RequestDirectives {
+    let value = HeaderValue::from_str(cache_control).expect("a field value");
+    RequestDirectives::of(&HeaderMap::from_iter([(CACHE_CONTROL, value)]))
+}
+
+fn after(seconds: u64) -> Timestamp {
+    STORED.plus(Duration::from_secs(seconds))
+}
+
+#[test]
+fn decisions() {
+    use Reuse::{Fresh, StaleAllowed, StaleWhileRevalidate, Validate};
+    for (response, request, seconds, reuse) in [
+        ("max-age=10", "", 9, Fresh),
+        ("max-age=10", "", 10, Validate),
+        ("max-age=10, no-cache", "", 0, Validate),
+        ("max-age=10, no-cache=\"a\"", "", 0, Fresh),
+        ("max-age=10, must-revalidate", "", 9, Fresh),
+        ("max-age=10", "no-cache", 1, Validate),
+        ("max-age=10", "max-age=0", 0, Validate),
+        ("max-age=10", "max-age=5", 5, Fresh),
+        ("max-age=10", "max-age=5", 6, Validate),
+        ("max-age=10", "max-age=5, max-stale", 6, Validate),
+        ("max-age=10, immutable", "max-age=0", 5, Fresh),
+        ("max-age=10, immutable", "no-cache", 5, Validate),
+        ("max-age=10, immutable", "", 10, Validate),
+        ("max-age=10", "min-fresh=5", 5, Fresh),
+        ("max-age=10", "min-fresh=5", 6, Validate),
+        ("max-age=10, immutable", "min-fresh=5", 6, Validate),
+        ("max-age=10", "max-stale", 1_000_000, StaleAllowed),
+        ("max-age=10", "max-stale=5", 15, StaleAllowed),
+        ("max-age=10", "max-stale=5", 16, Validate),
+        ("max-age=10", "max-stale=5, max-age=12", 12, StaleAllowed),
+        ("max-age=10", "max-stale=5, max-age=12", 13, Validate),
+        ("max-age=10", "max-stale, min-fresh=1", 12, Validate),
+        ("max-age=10, must-revalidate", "max-stale", 11, Validate),
+        ("max-age=10, proxy-revalidate", "max-stale", 11, Validate),
+        ("s-maxage=10", "max-stale", 11, Validate),
+        ("max-age=10, stale-while-revalidate=5", "", 14, StaleWhileRevalidate),
+        ("max-age=10, stale-while-revalidate=5", "", 15, Validate),
+        ("max-age=10, stale-while-revalidate=5", "max-age=100", 14, Validate),
+        ("max-age=10, stale-while-revalidate=5", "min-fresh=0", 14, Validate),
+        ("max-age=10, stale-while-revalidate=5, must-revalidate", "", 14, Validate),
+        ("s-maxage=10, stale-while-revalidate=5", "", 14, Validate),
+        ("max-age=10, stale-while-revalidate=5", "max-stale=5", 14, StaleAllowed),
+    ] {
+        assert_eq!(
+            decide(&policy(response), &asked(request), after(seconds)),
+            reuse,
+            "{response} | {request} | {seconds} s"
+        );
+    }
+}
+
+#[test]
+fn serving_when_the_origin_fails() {
+    let rules = Rules { stale_if_error: Duration::from_secs(100), ..Rules::default() };
+    for (response, request, seconds, serves) in [
+        ("max-age=10", "", 109, true),
+        ("max-age=10", "", 110, false),
+        ("max-age=10", "max-age=0", 5, true),
+        ("max-age=10", "max-age=0", 11, false),
+        ("max-age=10", "min-fresh=5", 11, false),
+        ("max-age=10", "no-cache", 5, false),
+        ("max-age=10, stale-if-error=500", "", 509, true),
+        ("max-age=10, stale-if-error=500", "max-age=0", 509, true),
+        ("max-age=10, stale-if-error=500", "", 510, false),
+        ("max-age=10, stale-if-error=0", "", 10, false),
+        ("max-age=10", "stale-if-error=500", 509, true),
+        ("max-age=10, must-revalidate", "", 11, false),
+        ("max-age=10, must-revalidate, stale-if-error=500", "stale-if-error=500", 11, false),
+        ("max-age=10, proxy-revalidate", "", 11, false),
+        ("max-age=10, s-maxage=10", "", 11, false),
+        ("max-age=10, no-cache", "", 5, false),
+    ] {
+        let may = may_serve_on_error(&policy(response), &asked(request), after(seconds), &rules);
+        assert_eq!(may, serves, "{response} | {request} | {seconds} s");
+    }
+}
+
+#[test]
+fn what_is_invalidated_needs_validation() {
+    let policy = policy("max-age=10").invalidated();
+    assert_eq!(decide(&policy, &RequestDirectives::default(), after(1)), Reuse::Validate);
+    assert_eq!(decide(&policy, &asked("max-stale"), after(1)), Reuse::Validate);
+    assert!(!may_serve_on_error(&policy, &RequestDirectives::default(), after(1), &Rules::default()));
+}
+
+#[test]
+fn errors_of_origins() {
+    for status in [500, 502, 503, 504] {
+        assert!(is_error(StatusCode::from_u16(status).expect("a status")), "{status}");
+    }
+    for status in [200, 304, 404, 501, 505, 599] {
+        assert!(!is_error(StatusCode::from_u16(status).expect("a status")), "{status}");
+    }
+}
+
+fn some_directives() -> impl Strategy<Value = String> {
+    let valued = "(max-age|min-fresh|max-stale|stale-if-error|s-maxage|stale-while-revalidate)=[0-9]{1,2}";
+    let directive = prop_oneof![valued, "(no-cache|must-revalidate|max-stale|immutable)"];
+    proptest::collection::vec(directive, 0..4).prop_map(|directives| directives.join(", "))
+}
+
+proptest! {
+    /// RFC 9111, section 4.2.4: what forbids stale responses forbids them whatever the request says.
+    #[test]
+    fn nothing_stale_where_it_is_forbidden(response in some_directives(), request in some_directives(), seconds in 0..200_u64) {
+        let policy = policy(&format!("max-age=20, {response}"));
+        let now = after(seconds);
+        let reuse = decide(&policy, &asked(&request), now);
+        let stale_served = matches!(reuse, Reuse::StaleAllowed | Reuse::StaleWhileRevalidate);
+        prop_assert!(!(stale_served && (policy.forbids_stale() || policy.is_fresh(now))));
+        prop_assert!(reuse != Reuse::Fresh || policy.is_fresh(now));
+        let on_error = may_serve_on_error(&policy, &asked(&request), now, &Rules::default());
+        prop_assert!(!on_error || policy.is_fresh(now) || !policy.forbids_stale());
+    }
+
+    /// A request that says nothing is content with whatever a demanding one is.
+    #[test]
+    fn demands_never_widen_freshness(response in some_directives(), request in "(max-age|min-fresh)=[0-9]{1,2}", seconds in 0..200_u64) {
+        let policy = policy(&format!("max-age=20, {response}"));
+        let demanding = decide(&policy, &asked(&request), after(seconds));
+        let plain = decide(&policy, &RequestDirectives::default(), after(seconds));
+        prop_assert!(demanding == Reuse::Validate || demanding == plain);
+    }
+}

@@ -1,1 +1,287 @@
-//! Cases follow.
+use super::*;
+use crate::storage::{Exchanged, Policy, Storage, assess};
+use crate::{Rules, date};
+use http::{HeaderValue, Method, StatusCode};
+use proptest::prelude::*;
+use shoal_core::Timestamp;
+
+const NOW: Timestamp = Timestamp::from_seconds(1_795_000_000);
+
+/// Fields from `Name: value` lines; `@N` stands for the date N seconds from now.
+fn fields(lines: &[&str]) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    for line in lines {
+        let (name, value) = line.split_once(':').expect("a field");
+        let value = match value.trim().strip_prefix('@').map(|offset| offset.parse::<i64>().expect("seconds"))
+        {
+            Some(offset) => {
+                date::format(Timestamp::from_seconds(NOW.seconds().saturating_add_signed(offset)))
+            }
+            None => HeaderValue::from_bytes(value.trim().as_bytes()).expect("a field value"),
+        };
+        fields.append(HeaderName::from_bytes(name.as_bytes()).expect("a field name"), value);
+    }
+    fields
+}
+
+fn policy(stored: &HeaderMap) -> Policy {
+    let mut response = stored.clone();
+    response.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
+    let exchanged = Exchanged {
+        method: &Method::GET,
+        request: &HeaderMap::new(),
+        status: StatusCode::OK,
+        response: &response,
+        request_time: NOW,
+        response_time: NOW,
+    };
+    match assess(&exchanged, &Rules::default()) {
+        Storage::Store(policy) => policy,
+        Storage::Refuse(why) => panic!("{why:?}"),
+    }
+}
+
+fn condition(request: &[&str], stored: &[&str]) -> Condition {
+    let stored = fields(stored);
+    evaluate(&fields(request), StatusCode::OK, &stored, &policy(&stored), NOW)
+}
+
+#[test]
+fn a_validation_request_carries_the_stored_validators_only() {
+    let stored = fields(&["ETag: W/\"a\"", "Last-Modified: @-5"]);
+    let mut request = fields(&[
+        "If-None-Match: \"b\"",
+        "If-Range: \"b\"",
+        "If-Match: \"c\"",
+        "If-Unmodified-Since: x",
+        "Foo: 1",
+    ]);
+    assert!(is_conditional(&request));
+    assert!(add_conditions(&stored, &mut request));
+    assert_eq!(request[IF_NONE_MATCH], "W/\"a\"");
+    assert_eq!(request[IF_MODIFIED_SINCE], stored[LAST_MODIFIED]);
+    assert_eq!(request.len(), 3);
+    assert!(!add_conditions(&fields(&["ETag:"]), &mut request));
+    assert_eq!(request.len(), 1);
+    assert!(!is_conditional(&request));
+}
+
+#[test]
+fn entity_tag_conditions() {
+    use Condition::{Forward, NotModified, Proceed};
+    for (request, tag, expected) in [
+        (&["If-None-Match: \"a\""][..], "ETag: \"a\"", NotModified),
+        (&["If-None-Match: W/\"a\""], "ETag: \"a\"", NotModified),
+        (&["If-None-Match: \"a\""], "ETag: W/\"a\"", NotModified),
+        (&["If-None-Match: \"1\", \"a\", \"2\""], "ETag: \"a\"", NotModified),
+        (&["If-None-Match: \"1\"", "If-None-Match: \"a\""], "ETag: \"a\"", NotModified),
+        (&["If-None-Match: \"1,a\""], "ETag: \"1,a\"", NotModified),
+        (&["If-None-Match: *"], "ETag: \"a\"", NotModified),
+        (&["If-None-Match: *"], "X: no tag", NotModified),
+        (&["If-None-Match: \"b\""], "ETag: \"a\"", Proceed),
+        (&["If-None-Match: \"a\""], "X: no tag", Proceed),
+        (&["If-None-Match:"], "ETag: \"a\"", Proceed),
+        (&["If-None-Match: a"], "ETag: \"a\"", NotModified),
+        (&["If-None-Match: a"], "ETag: a", NotModified),
+        (&["If-None-Match: \"a\""], "ETag: a", NotModified),
+        (&["If-None-Match: W\\\"a\""], "ETag: W\\\"a\"", NotModified),
+        (&["If-None-Match: a\"b,c"], "ETag: a\"b,c", NotModified),
+        (&["If-Match: \"a\""], "ETag: \"a\"", Proceed),
+        (&["If-Match: *"], "ETag: \"a\"", Proceed),
+        (&["If-Match: \"b\""], "ETag: \"a\"", Forward),
+        (&["If-Match: W/\"a\""], "ETag: W/\"a\"", Forward),
+        (&["If-Match: a"], "ETag: a", Forward),
+        (&["If-Match: \"a\"", "If-None-Match: \"a\""], "ETag: \"a\"", NotModified),
+        (&["If-Match: \"a\"", "If-Unmodified-Since: @-999999999"], "ETag: \"a\"", Proceed),
+    ] {
+        assert_eq!(condition(request, &[tag]), expected, "{request:?} {tag}");
+    }
+}
+
+#[test]
+fn date_conditions() {
+    use Condition::{Forward, NotModified, Proceed};
+    let modified = &["Last-Modified: @-3000", "Date: @0"][..];
+    for (request, stored, expected) in [
+        (&["If-Modified-Since: @-3000"][..], modified, NotModified),
+        (&["If-Modified-Since: @-2000"], modified, NotModified),
+        (&["If-Modified-Since: @-3001"], modified, Proceed),
+        (&["If-Modified-Since: foo"], modified, Proceed),
+        (&["If-Modified-Since: @-3000", "If-Modified-Since: @-3000"], modified, Proceed),
+        (&["If-Modified-Since: @0"], &["Date: @0"], NotModified),
+        (&["If-Modified-Since: @-3000"], &["Date: @0"], Proceed),
+        (&["If-Modified-Since: @0"], &[], NotModified),
+        (&["If-Modified-Since: @-1"], &[], Proceed),
+        (&["If-None-Match: \"b\"", "If-Modified-Since: @0"], modified, Proceed),
+        (&["If-Unmodified-Since: @-3000"], modified, Proceed),
+        (&["If-Unmodified-Since: @-3001"], modified, Forward),
+        (&["If-Unmodified-Since: @0"], &["Date: @0"], Forward),
+        (&["If-Unmodified-Since: foo"], modified, Proceed),
+    ] {
+        assert_eq!(condition(request, stored), expected, "{request:?} {stored:?}");
+    }
+}
+
+#[test]
+fn conditions_count_for_successes_only() {
+    let stored = fields(&["ETag: \"a\""]);
+    let request = fields(&["If-None-Match: \"a\""]);
+    for status in [StatusCode::NOT_FOUND, StatusCode::MOVED_PERMANENTLY] {
+        assert_eq!(
+            evaluate(&request, status, &stored, &policy(&stored), NOW),
+            Condition::Proceed,
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn a_304_says_which_response_it_is_about() {
+    for (not_modified, stored, about) in [
+        (&["ETag: \"a\""][..], &["ETag: \"a\""][..], true),
+        (&["ETag: \"b\""], &["ETag: \"a\""], false),
+        (&["ETag: \"a\""], &["Last-Modified: x"], false),
+        (&["ETag: W/\"a\""], &["ETag: W/\"a\""], true),
+        (&["ETag: W/\"a\""], &["ETag: \"a\""], true),
+        (&["ETag: W/\"b\""], &["ETag: \"a\""], false),
+        // nginx weakens the tag of what it compresses, and not that of its 304.
+        (&["ETag: \"a\""], &["ETag: W/\"a\""], true),
+        (&["Last-Modified: x"], &["Last-Modified: x"], true),
+        (&["Last-Modified: y"], &["Last-Modified: x"], false),
+        (&["Last-Modified: x"], &["ETag: \"a\""], false),
+        (&["ETag: \"a\"", "Last-Modified: y"], &["ETag: \"a\"", "Last-Modified: x"], true),
+        (&[], &["ETag: \"a\""], true),
+    ] {
+        assert_eq!(selects(&fields(not_modified), &fields(stored)), about, "{not_modified:?} {stored:?}");
+    }
+}
+
+#[test]
+fn freshening_replaces_fields_by_name() {
+    let mut stored = fields(&[
+        "Cache-Control: max-age=1",
+        "Link: <a>",
+        "Link: <b>",
+        "Kept: 1",
+        "ETag: W/\"a\"",
+        "Content-Length: 5",
+        "Content-Encoding: gzip",
+        "Content-Range: bytes 0-4/5",
+        "Content-MD5: x",
+        "Content-Type: text/plain",
+        "Age: 100",
+    ]);
+    let newer = fields(&[
+        "Cache-Control: max-age=60",
+        "Link: <c>",
+        "Link: <d>",
+        "New: 1",
+        "ETag: \"a\"",
+        "Content-Length: 10",
+        "Content-Encoding: br",
+        "Content-Range: bytes 0-9/10",
+        "Content-MD5: y",
+        "Content-Type: text/html",
+        "Connection: hop",
+        "Hop: 1",
+        "Transfer-Encoding: chunked",
+    ]);
+    freshen(&mut stored, &newer);
+    let mut lines: Vec<String> =
+        stored.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("ASCII"))).collect();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "cache-control: max-age=60",
+            "content-encoding: gzip",
+            "content-length: 5",
+            "content-md5: x",
+            "content-range: bytes 0-4/5",
+            "content-type: text/html",
+            "etag: W/\"a\"",
+            "kept: 1",
+            "link: <c>",
+            "link: <d>",
+            "new: 1",
+        ]
+    );
+}
+
+#[test]
+fn freshening_takes_the_newer_age_and_a_tag_where_there_was_none() {
+    let mut stored = fields(&["Age: 100"]);
+    freshen(&mut stored, &fields(&["Age: 3", "ETag: \"a\""]));
+    assert_eq!(
+        (&stored[http::header::AGE], &stored[ETAG]),
+        (&HeaderValue::from_static("3"), &HeaderValue::from_static("\"a\""))
+    );
+}
+
+#[test]
+fn head_responses() {
+    let stored = &["ETag: \"a\"", "Last-Modified: x", "Content-Length: 5"];
+    for (status, head, update) in [
+        (200, &["ETag: \"a\""][..], HeadUpdate::Freshen),
+        (200, &[], HeadUpdate::Freshen),
+        (200, &["ETag: W/\"a\"", "Last-Modified: x", "Content-Length: 5"], HeadUpdate::Freshen),
+        (200, &["ETag: \"b\""], HeadUpdate::Invalidate),
+        (200, &["Last-Modified: y"], HeadUpdate::Invalidate),
+        (200, &["Content-Length: 6"], HeadUpdate::Invalidate),
+        (304, &["ETag: \"b\""], HeadUpdate::Leave),
+        (404, &[], HeadUpdate::Leave),
+        (410, &["ETag: \"b\""], HeadUpdate::Leave),
+    ] {
+        let status = StatusCode::from_u16(status).expect("a status");
+        assert_eq!(head_update(&fields(stored), 5, status, &fields(head)), update, "{status} {head:?}");
+    }
+    assert_eq!(
+        head_update(&fields(&[]), 5, StatusCode::OK, &fields(&["ETag: \"a\""])),
+        HeadUpdate::Invalidate
+    );
+}
+
+#[test]
+fn a_304_carries_what_a_200_would() {
+    let stored = fields(&[
+        "Cache-Control: max-age=60",
+        "Content-Location: /x",
+        "Date: @0",
+        "ETag: \"a\"",
+        "Expires: @60",
+        "Last-Modified: @-5",
+        "Vary: a",
+        "Vary: b",
+        "Content-Type: text/plain",
+        "Content-Length: 5",
+        "Content-Encoding: gzip",
+    ]);
+    let sent = not_modified_fields(&stored);
+    for name in ["cache-control", "content-location", "date", "etag", "expires", "last-modified", "vary"] {
+        assert_eq!(sent.get_all(name).iter().count(), stored.get_all(name).iter().count(), "{name}");
+    }
+    for name in ["content-type", "content-length", "content-encoding"] {
+        assert!(!sent.contains_key(name), "{name}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_list_matches_when_one_member_does(tags in proptest::collection::vec("[a-c]{1,2}", 1..5), held in "[a-c]{1,2}") {
+        let list = tags.iter().map(|tag| format!("\"{tag}\"")).collect::<Vec<_>>().join(" ,");
+        let found = condition(&[&format!("If-None-Match: {list}")], &[&format!("ETag: \"{held}\"")]);
+        prop_assert_eq!(found == Condition::NotModified, tags.contains(&held));
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40), tag in proptest::collection::vec(any::<u8>(), 0..20)) {
+        let (Ok(value), Ok(tag)) = (HeaderValue::from_bytes(&bytes), HeaderValue::from_bytes(&tag)) else { return Ok(()) };
+        let stored = HeaderMap::from_iter([(ETAG, tag), (LAST_MODIFIED, value.clone())]);
+        let policy = policy(&fields(&["ETag: \"a\""]));
+        for name in CONDITIONS {
+            let request = HeaderMap::from_iter([(name, value.clone())]);
+            let _ = evaluate(&request, StatusCode::OK, &stored, &policy, NOW);
+            let _ = selects(&stored, &stored);
+        }
+    }
+}
