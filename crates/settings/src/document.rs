@@ -195,7 +195,7 @@ fn type_name(kind: &Kind, name: &str) -> String {
         Kind::Choice(_) => "one of these".into(),
         Kind::Section { .. } => format!("[table](#{anchor})"),
         Kind::List(inner) if has_heading(inner) => format!("[list of tables](#entries-of-{anchor})"),
-        Kind::List(inner) => format!("list of {}", type_name(inner, name)),
+        Kind::List(inner) => format!("list of {}s", type_name(inner, name)),
     }
 }
 

@@ -1,0 +1,60 @@
+//! Where the settings of a command come from: a file, the environment, the command line.
+
+use crate::failure::Failure;
+use shoal_settings::{AdminAddress, Override, Settings, Source};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Where settings come from. Kept by a running node, which reads them again on reload.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    /// The file; `None` for the built-in defaults.
+    pub file: Option<PathBuf>,
+    /// What the command line sets. Wins over the environment, and that over the file.
+    pub options: Vec<Override>,
+}
+
+impl Configuration {
+    /// The file named by `--config`, else by `SHOAL_CONFIG`, else none: no other place is searched, so that what a
+    /// node does never depends on a file that happens to lie somewhere.
+    pub fn find(option: Option<PathBuf>) -> Self {
+        let variable = || std::env::var_os("SHOAL_CONFIG").filter(|path| !path.is_empty());
+        Self { file: option.or_else(|| variable().map(PathBuf::from)), options: Vec::new() }
+    }
+
+    /// Reads and checks everything.
+    pub fn load(&self) -> Result<Settings, Failure> {
+        let text = match &self.file {
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?,
+            None => String::new(),
+        };
+        let file = self.file.as_ref().map_or("built-in".into(), |path| path.display().to_string());
+        // variables that are not Unicode set nothing of ours
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let mut overrides = Override::from_environment(variables);
+        overrides.extend(self.options.iter().cloned());
+        Source { file: &file, text: &text, overrides, readable: &readable }
+            .read()
+            .map_err(Failure::Configuration)
+    }
+}
+
+/// The admin address that a command talks to: `--admin`, else what the settings say.
+pub fn admin_address(option: Option<AdminAddress>, config: Option<PathBuf>) -> Result<AdminAddress, Failure> {
+    match option {
+        Some(address) => Ok(address),
+        None => Configuration::find(config).load()?.admin.listen.ok_or_else(|| {
+            Failure::Usage("the settings have no admin listener; name one with --admin".into())
+        }),
+    }
+}
+
+fn readable(path: &Path) -> Result<(), String> {
+    match File::open(path).and_then(|file| file.metadata()) {
+        Ok(data) if data.is_dir() => Err("it is a folder".into()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,45 @@
+//! Why a command could not do its work, and the exit code that says so.
+
+use shoal_settings::Mistake;
+use std::process::ExitCode;
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// The settings have mistakes.
+    Configuration(Vec<Mistake>),
+    /// What was asked for makes no sense.
+    Usage(String),
+    /// No node answers at the admin address.
+    Unreachable(String),
+    /// Everything else.
+    Runtime(String),
+}
+
+impl Failure {
+    /// Says it on stderr and gives the exit code, which `shoal --help` explains.
+    pub fn report(self) -> ExitCode {
+        let code = ExitCode::from(self.code());
+        let own = !matches!(self, Self::Configuration(_));
+        for line in self.lines() {
+            eprintln!("{}{line}", if own { "shoal: " } else { "" });
+        }
+        code
+    }
+
+    /// What it says, a line a mistake.
+    pub fn lines(self) -> Vec<String> {
+        match self {
+            Self::Configuration(mistakes) => mistakes.iter().map(Mistake::to_string).collect(),
+            Self::Usage(why) | Self::Unreachable(why) | Self::Runtime(why) => vec![why],
+        }
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Self::Runtime(_) => 1,
+            Self::Configuration(_) | Self::Usage(_) => 2,
+            Self::Unreachable(_) => 3,
+        }
+    }
+}

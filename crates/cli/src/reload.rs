@@ -1,0 +1,41 @@
+//! `shoal reload`: has a running node read its settings again.
+
+use crate::admin_client::ask;
+use crate::configuration::admin_address;
+use crate::failure::Failure;
+use crate::show::print;
+use shoal_settings::AdminAddress;
+use std::path::PathBuf;
+
+/// Have a running node read its settings again
+///
+/// The node reads the file that it was started with. When the settings have mistakes, it names them, keeps its old
+/// settings, and this command exits with code 2.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<AdminAddress>,
+    /// Take the admin address from this configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        let address = admin_address(self.admin, self.config)?;
+        let answer = ask(&address, "POST", "/reload", "")?;
+        let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        match answer.status {
+            200 => print("reloaded\n"),
+            422 => {
+                let mistakes =
+                    value["mistakes"].as_array().into_iter().flatten().filter_map(|line| line.as_str());
+                let lines: Vec<&str> =
+                    std::iter::once("the node keeps its old settings").chain(mistakes).collect();
+                Err(Failure::Usage(lines.join("\n")))
+            }
+            status => Err(Failure::Runtime(format!("{address} answers {status}: {}", answer.body.trim()))),
+        }
+    }
+}

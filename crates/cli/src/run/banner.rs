@@ -1,0 +1,169 @@
+//! What `shoal run` prints when it has started: where everything is, and how clients are pointed at it.
+
+use shoal_settings::{AdminAddress, Listen, Mode, Settings};
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The whole text. `addresses` are what the listeners are bound to, in the order of the settings.
+pub fn text(settings: &Settings, addresses: &[SocketAddr], admin: Option<&AdminAddress>) -> String {
+    let mut text = format!("shoal {}\n", env!("CARGO_PKG_VERSION"));
+    for (listen, address) in settings.listen.iter().zip(addresses) {
+        let mode = listen.mode.name();
+        let _ = writeln!(text, "  {mode:8} {}", url(listen, *address));
+    }
+    whereabouts(&mut text, settings, admin);
+    let of_mode =
+        |mode: Mode| settings.listen.iter().zip(addresses).find(move |(listen, _)| listen.mode == mode);
+    if let Some((listen, address)) = of_mode(Mode::Forward) {
+        forward(&mut text, settings, &url(listen, *address));
+    }
+    if let Some((listen, address)) = of_mode(Mode::Reverse) {
+        reverse(&mut text, settings, listen, *address);
+    }
+    text
+}
+
+fn whereabouts(text: &mut String, settings: &Settings, admin: Option<&AdminAddress>) {
+    let store = &settings.store;
+    let folder = std::path::absolute(&store.directory).unwrap_or_else(|_| store.directory.clone());
+    let _ = match store.directory.as_os_str().is_empty() {
+        true => writeln!(text, "  cache    {} RAM, no disk", settings.cache.ram),
+        false => writeln!(
+            text,
+            "  cache    {} RAM, {} disk in {}",
+            settings.cache.ram,
+            store.disk,
+            folder.display()
+        ),
+    };
+    let _ = match admin {
+        Some(AdminAddress::Tcp(address)) => {
+            writeln!(text, "  admin    http://{address}/metrics; shoal status --admin {address}")
+        }
+        Some(address) => writeln!(text, "  admin    shoal status --admin {address}"),
+        None => writeln!(text, "  admin    none"),
+    };
+    let access = match settings.log.access.as_str() {
+        "" | "none" => "no access log (log.access names one)".to_owned(),
+        "stdout" => format!("access log on stdout ({})", settings.log.format),
+        path => format!("access log in {path} ({})", settings.log.format),
+    };
+    let _ = writeln!(text, "  logs     errors on stderr; {access}");
+}
+
+/// One line a client, each for the shell, each without lasting effect except apt's.
+fn forward(text: &mut String, settings: &Settings, proxy: &str) {
+    let proxy = match settings.forward.users_file {
+        Some(_) => proxy.replacen("://", "://USER:PASSWORD@", 1),
+        None => proxy.to_owned(),
+    };
+    let _ = write!(
+        text,
+        "
+Point clients at it:
+  apt      echo 'Acquire::http::Proxy \"{proxy}\";' | sudo tee /etc/apt/apt.conf.d/80shoal
+  pip      export PIP_PROXY={proxy}
+  npm      export npm_config_proxy={proxy} npm_config_https_proxy={proxy}
+  cargo    export CARGO_HTTP_PROXY={proxy}
+  git      git config --global http.proxy {proxy}
+  curl     curl --proxy {proxy} http://example.com/
+
+What comes from http:// origins is cached: apt's mirrors, and http:// mirrors of the others. https:// passes through
+as a tunnel into which no proxy sees, so it is not. To cache an https origin, serve it in reverse mode and name
+Shoal's address to the client instead: shoal run --to https://ORIGIN
+"
+    );
+    if settings.forward.allow_private_destinations.is_empty() {
+        text.push_str(
+            "Origins on loopback and private networks are refused; --allow-private HOST|NET serves one.\n",
+        );
+    }
+}
+
+fn reverse(text: &mut String, settings: &Settings, listen: &Listen, address: SocketAddr) {
+    text.push_str("\nTry it:\n");
+    for site in settings.site.iter().take(SITES_SHOWN) {
+        let Some(host) = site.hosts.first() else { continue };
+        let path = &site.path_prefix;
+        let reachable = reachable(address);
+        // a name that stands for any subdomain
+        let name = host.replacen('*', "www", 1);
+        let _ = match (host.as_str(), listen.tls.is_empty()) {
+            ("*", true) => writeln!(text, "  curl http://{reachable}{path}"),
+            ("*", false) => writeln!(text, "  curl https://{reachable}{path}"),
+            (_, true) => writeln!(text, "  curl -H 'Host: {name}' http://{reachable}{path}"),
+            (_, false) => {
+                let port = address.port();
+                writeln!(text, "  curl --connect-to ::{reachable} https://{name}:{port}{path}")
+            }
+        };
+    }
+    if settings.site.len() > SITES_SHOWN {
+        let _ = writeln!(text, "  and {} more sites", settings.site.len() - SITES_SHOWN);
+    }
+}
+
+fn url(listen: &Listen, address: SocketAddr) -> String {
+    let scheme = if listen.tls.is_empty() { "http" } else { "https" };
+    format!("{scheme}://{}", reachable(address))
+}
+
+/// The address that a client on this machine connects to: loopback when the listener takes all addresses.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+const SITES_SHOWN: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_settings::{Override, Source};
+
+    #[test]
+    fn the_defaults_point_clients_at_the_forward_proxy() {
+        let settings = Settings::default();
+        let shown = text(&settings, &[([127, 0, 0, 1], 3128).into()], settings.admin.listen.as_ref());
+        for line in [
+            "  forward  http://127.0.0.1:3128",
+            "  admin    http://127.0.0.1:3129/metrics; shoal status --admin 127.0.0.1:3129",
+            "  logs     errors on stderr; no access log (log.access names one)",
+            "  pip      export PIP_PROXY=http://127.0.0.1:3128",
+            "  curl     curl --proxy http://127.0.0.1:3128 http://example.com/",
+        ] {
+            assert!(shown.lines().any(|found| found == line), "{line} is not in\n{shown}");
+        }
+        assert!(
+            shown.contains("256 MiB RAM, 10 GB disk in /") && shown.contains("/shoal-cache\n"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_reverse_proxy_is_tried_with_curl() {
+        let overrides = vec![
+            Override::site("--to", "http://a"),
+            Override::listen("--to", ([0, 0, 0, 0], 0).into(), true),
+        ];
+        let source = Source { file: "", text: "", overrides, readable: &|_| Ok(()) };
+        let mut settings = source.read().expect("valid");
+        let shown = text(&settings, &[([0, 0, 0, 0], 8080).into()], None);
+        assert!(shown.ends_with("\nTry it:\n  curl http://127.0.0.1:8080/\n"), "{shown}");
+        settings.site[0].hosts = vec!["*.example.org".into()];
+        let shown = text(&settings, &[([0, 0, 0, 0], 8080).into()], None);
+        assert!(shown.ends_with("  curl -H 'Host: www.example.org' http://127.0.0.1:8080/\n"), "{shown}");
+    }
+
+    #[test]
+    fn authentication_shows_in_the_address() {
+        let mut settings = Settings::default();
+        settings.forward.users_file = Some("users".into());
+        let shown = text(&settings, &[([127, 0, 0, 1], 3128).into()], None);
+        assert!(shown.contains("PIP_PROXY=http://USER:PASSWORD@127.0.0.1:3128\n"), "{shown}");
+    }
+}

@@ -1,0 +1,36 @@
+//! The limit on open files: each connection costs one, and each fetch another.
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// Raises the limit to the hard limit, and says when even that is short for so many connections.
+pub fn raise_limit(max_connections: usize) {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum {
+        limit.current = limit.maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "cannot raise the limit on open files");
+        }
+    }
+    let limit = getrlimit(Resource::Nofile).current;
+    let wanted = wanted(max_connections);
+    if let Some(limit) = limit.filter(|limit| *limit < wanted) {
+        tracing::warn!(limit, wanted, "the limit on open files is low for max_connections");
+    }
+}
+
+/// A client and an upstream connection each, and some for the store, logs and listeners.
+fn wanted(max_connections: usize) -> u64 {
+    (max_connections as u64).saturating_mul(2).saturating_add(256)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soft_limit_reaches_the_hard_limit() {
+        raise_limit(1);
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+    }
+}

@@ -1,0 +1,66 @@
+//! The error log: lines or JSON on stderr, at a level that can change while the node runs.
+
+use shoal_settings::{Log, LogLevel};
+use std::io::IsTerminal;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::{Registry, fmt, reload};
+
+/// The running error log.
+pub struct ErrorLog {
+    filter: reload::Handle<Targets, Registry>,
+}
+
+impl ErrorLog {
+    /// Sends everything that is traced from here on to stderr.
+    pub fn start(settings: &Log) -> Self {
+        let (filter, handle) = reload::Layer::new(targets(settings.level));
+        let registry = tracing_subscriber::registry().with(filter);
+        let lines = fmt::layer().with_writer(std::io::stderr);
+        // a second start keeps the first log: only tests start twice
+        let _ = match settings.json {
+            true => registry.with(lines.json()).try_init(),
+            false => registry.with(lines.with_ansi(std::io::stderr().is_terminal())).try_init(),
+        };
+        Self { filter: handle }
+    }
+
+    /// Changes the level. The form stays as it was at the start.
+    pub fn apply(&self, settings: &Log) {
+        if let Err(error) = self.filter.reload(targets(settings.level)) {
+            tracing::warn!(%error, "cannot change the level of the error log");
+        }
+    }
+}
+
+/// Our own crates at the level that was asked for; libraries only from warnings up, as their lines are for
+/// programmers.
+fn targets(level: LogLevel) -> Targets {
+    let ours = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    };
+    // a target is a path that begins with the crate's name: shoal, shoal_proxy, shoal_store, …
+    Targets::new().with_default(ours.min(LevelFilter::WARN)).with_target("shoal", ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn libraries_are_quieter_than_we_are() {
+        let debug = targets(LogLevel::Debug);
+        assert!(debug.would_enable("shoal_proxy::server", &Level::DEBUG));
+        assert!(debug.would_enable("shoal::run", &Level::DEBUG));
+        assert!(debug.would_enable("hyper", &Level::WARN));
+        assert!(!debug.would_enable("hyper", &Level::INFO));
+        let error = targets(LogLevel::Error);
+        assert!(!error.would_enable("hyper", &Level::WARN));
+        assert!(!error.would_enable("shoal_proxy", &Level::WARN));
+    }
+}

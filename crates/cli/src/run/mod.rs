@@ -1,0 +1,115 @@
+//! `shoal run`: a node from its settings to its end.
+//!
+//! The main thread starts everything, then waits for signals: HUP reads the settings again, USR1 opens the logs
+//! again, TERM and INT let what is in flight finish, a second one does not wait for it.
+
+mod banner;
+mod files;
+mod logging;
+mod node;
+mod notify;
+mod options;
+mod panics;
+mod signals;
+
+pub use options::Options;
+
+use crate::configuration::Configuration;
+use crate::failure::Failure;
+use crate::show::print;
+use logging::ErrorLog;
+use node::Running;
+use notify::{Notifier, State};
+use shoal_proxy::admin::{AdminListener, Control as _};
+use shoal_settings::{AdminAddress, Settings};
+use signals::{Event, Signals};
+use std::sync::Arc;
+
+/// Runs a node until a signal ends it.
+fn run(configuration: Configuration) -> Result<(), Failure> {
+    let settings = configuration.load()?;
+    let error_log = Arc::new(ErrorLog::start(&settings.log));
+    panics::report();
+    files::raise_limit(settings.max_connections);
+    let mut signals =
+        Signals::new().map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
+    let notifier = Notifier::from_environment();
+
+    let running = Arc::new(Running::start(configuration, settings.clone(), error_log)?);
+    panics::report_and_count(running.clone());
+    let admin = start_admin(&settings, &running)?;
+    greet(&settings, &running, admin.as_ref())?;
+    notifier.tell(State::Ready);
+
+    serve(&running, &mut signals, &notifier)
+}
+
+/// Handles signals until the node has ended.
+fn serve(running: &Arc<Running>, signals: &mut Signals, notifier: &Notifier) -> Result<(), Failure> {
+    loop {
+        match signals.next() {
+            Event::Reload => {
+                notifier.tell(State::Reloading);
+                // what was wrong is in the error log, and the old settings are at work
+                let _ = running.reload();
+                notifier.tell(State::Ready);
+            }
+            Event::Reopen => running.reopen_logs(),
+            Event::Stop => {
+                notifier.tell(State::Stopping);
+                return drain(running, signals);
+            }
+        }
+    }
+}
+
+/// Lets what is in flight finish, unless a second signal says not to wait.
+fn drain(running: &Arc<Running>, signals: &mut Signals) -> Result<(), Failure> {
+    tracing::info!("stopping; what is in flight may finish, a second signal cuts it");
+    let draining = running.clone();
+    let mut done = signals.watch(move || draining.drain());
+    loop {
+        match signals.next_or(&mut done) {
+            None => {
+                tracing::info!("stopped");
+                return Ok(());
+            }
+            Some(Event::Stop) => {
+                tracing::warn!("stopped at once; what was in flight is cut");
+                return Ok(());
+            }
+            Some(Event::Reload | Event::Reopen) => {}
+        }
+    }
+}
+
+/// Starts the admin listener. Where the settings leave its address at the default and another node has it
+/// already, it takes a free port, so that two nodes can be tried on one machine.
+fn start_admin(settings: &Settings, running: &Arc<Running>) -> Result<Option<AdminListener>, Failure> {
+    let Some(address) = &settings.admin.listen else { return Ok(None) };
+    let mut result = AdminListener::start(address, running.clone());
+    let in_use = matches!(&result, Err(error) if error.kind() == std::io::ErrorKind::AddrInUse);
+    if in_use && settings.admin == shoal_settings::Admin::default() {
+        tracing::warn!(%address, "the default admin address is taken; using a free port");
+        result = AdminListener::start(&AdminAddress::Tcp(([127, 0, 0, 1], 0).into()), running.clone());
+    }
+    let listener = result.map_err(|error| {
+        Failure::Runtime(format!("cannot listen for administration at {address}: {error}"))
+    })?;
+    if let AdminAddress::Tcp(bound) = listener.address()
+        && !bound.ip().is_loopback()
+    {
+        tracing::warn!(address = %bound, "whoever reaches the admin listener may purge and reload");
+    }
+    Ok(Some(listener))
+}
+
+/// Says what runs where. On stderr when stdout is the access log.
+fn greet(settings: &Settings, running: &Running, admin: Option<&AdminListener>) -> Result<(), Failure> {
+    let text = banner::text(settings, &running.addresses(), admin.map(AdminListener::address));
+    if settings.log.access == "stdout" {
+        eprint!("{text}");
+        return Ok(());
+    }
+    print(&text)
+}

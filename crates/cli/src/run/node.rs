@@ -1,0 +1,119 @@
+//! The node within this process: started from a configuration, reloaded from the same.
+
+use super::logging::ErrorLog;
+use crate::configuration::Configuration;
+use crate::failure::Failure;
+use shoal_proxy::admin::{Control, PurgeOutcome, PurgeRequest, Readiness, Status};
+use shoal_proxy::metrics::Metrics;
+use shoal_proxy::node::{Node, NodeError};
+use shoal_proxy::server;
+use shoal_settings::Settings;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A running node, and what it was made from.
+pub struct Running {
+    node: Node,
+    configuration: Configuration,
+    error_log: Arc<ErrorLog>,
+    /// The settings at work. Held while they are changed: HUP and the admin listener may ask at once.
+    settings: Mutex<Settings>,
+}
+
+impl Running {
+    /// Starts the node.
+    pub fn start(
+        configuration: Configuration,
+        settings: Settings,
+        error_log: Arc<ErrorLog>,
+    ) -> Result<Self, Failure> {
+        let node = Node::start(settings.clone()).map_err(failure)?;
+        Ok(Self { node, configuration, error_log, settings: Mutex::new(settings) })
+    }
+
+    /// Where clients are accepted, in the order of the settings.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.node.addresses()
+    }
+
+    /// Opens the logs again by their names.
+    pub fn reopen_logs(&self) {
+        self.node.reopen_logs();
+    }
+
+    /// Waits until what is in flight has finished, or until the settings' time for it is over.
+    pub fn drain(&self) {
+        let deadline = self.settings.lock().unwrap_or_else(PoisonError::into_inner).drain_timeout;
+        self.node.drain(deadline);
+    }
+
+    /// Notes a panic in the metrics.
+    pub fn count_panic(&self) {
+        self.node.metrics().panics.count();
+    }
+
+    /// What changed but needs a new start.
+    fn warn_of_what_stays(old: &Settings, new: &Settings) {
+        for (setting, changed) in [
+            ("admin.listen", old.admin.listen != new.admin.listen),
+            ("log.json", old.log.json != new.log.json),
+        ] {
+            if changed {
+                tracing::warn!(setting, "this change takes effect with the next start");
+            }
+        }
+    }
+}
+
+impl Control for Running {
+    fn metrics(&self) -> &Metrics {
+        self.node.metrics()
+    }
+
+    fn readiness(&self) -> Readiness {
+        self.node.readiness()
+    }
+
+    fn status(&self) -> Status {
+        self.node.status()
+    }
+
+    fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
+        self.node.purge(request)
+    }
+
+    fn reload(&self) -> Result<(), Vec<String>> {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = self.configuration.load().map_err(Failure::lines).and_then(|new| {
+            self.node.reload(new.clone()).map_err(|error| vec![error.to_string()])?;
+            Ok(new)
+        });
+        match result {
+            Ok(new) => {
+                self.error_log.apply(&new.log);
+                Self::warn_of_what_stays(&settings, &new);
+                *settings = new;
+                tracing::info!("settings read again");
+                Ok(())
+            }
+            Err(mistakes) => {
+                for mistake in &mistakes {
+                    tracing::error!("{mistake}");
+                }
+                tracing::error!("the old settings stay at work");
+                Err(mistakes)
+            }
+        }
+    }
+}
+
+/// A file or rule that cannot be used is a mistake in the configuration; the rest is the machine's state.
+fn failure(error: NodeError) -> Failure {
+    let why = error.to_string();
+    match error {
+        NodeError::Live(_)
+        | NodeError::Upstream(_)
+        | NodeError::Server(server::Error::Certificate { .. }) => Failure::Usage(why),
+        _ => Failure::Runtime(why),
+    }
+}

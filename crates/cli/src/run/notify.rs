@@ -1,0 +1,91 @@
+//! Tells systemd how the node is doing: `Type=notify`, see sd_notify(3).
+//!
+//! The protocol is one datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names: a path, or
+//! `@name` for a socket in the abstract namespace.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// What a service manager wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Ready,
+    Reloading,
+    Stopping,
+}
+
+/// The way to the service manager, if there is one.
+pub struct Notifier(Option<String>);
+
+impl Notifier {
+    /// The one that `NOTIFY_SOCKET` names.
+    pub fn from_environment() -> Self {
+        Self(std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()))
+    }
+
+    /// Tells the state. A manager that does not listen is a warning and nothing more.
+    pub fn tell(&self, state: State) {
+        let Some(name) = &self.0 else { return };
+        if let Err(error) = send(name, &message(state)) {
+            tracing::warn!(%error, socket = name, "cannot notify the service manager");
+        }
+    }
+}
+
+fn message(state: State) -> String {
+    match state {
+        State::Ready => "READY=1".into(),
+        State::Reloading => {
+            let now = clock_gettime(ClockId::Monotonic);
+            format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000)
+        }
+        State::Stopping => "STOPPING=1".into(),
+    }
+}
+
+fn send(name: &str, message: &str) -> io::Result<()> {
+    let address = match name.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(name)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(socket: &UnixDatagram) -> String {
+        let mut bytes = [0; 200];
+        let length = socket.recv(&mut bytes).expect("a datagram");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    }
+
+    #[test]
+    fn both_kinds_of_socket_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify").display().to_string();
+        let socket = UnixDatagram::bind(&path).expect("bound");
+        let notifier = Notifier(Some(path));
+        notifier.tell(State::Ready);
+        assert_eq!(received(&socket), "READY=1");
+        notifier.tell(State::Reloading);
+        let text = received(&socket);
+        let microseconds = text.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect("both lines");
+        assert!(microseconds.parse::<u64>().is_ok_and(|number| number > 0), "{text}");
+
+        let name = format!("shoal-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let socket = UnixDatagram::bind_addr(&address).expect("bound");
+        Notifier(Some(format!("@{name}"))).tell(State::Stopping);
+        assert_eq!(received(&socket), "STOPPING=1");
+    }
+
+    #[test]
+    fn nobody_listening_is_no_failure() {
+        Notifier(None).tell(State::Ready);
+        Notifier(Some("/absent/socket".into())).tell(State::Ready);
+    }
+}

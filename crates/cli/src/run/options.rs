@@ -1,0 +1,137 @@
+//! The options of `shoal run`, each an override of a setting.
+
+use crate::configuration::Configuration;
+use crate::failure::Failure;
+use shoal_settings::Override;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Run a node: a forward proxy without options, a reverse proxy with --to
+///
+/// Without --config, --to and --listen, the file that SHOAL_CONFIG names is read; without that, the built-in
+/// defaults make a forward proxy on 127.0.0.1:3128 with its cache under ./shoal-cache. No other place is searched:
+/// name /etc/shoal/shoal.toml with --config to have it read. SHOAL_ variables override the file
+/// (SHOAL_CACHE__RAM=512MB), and options override both.
+///
+/// Signals: HUP reads the settings again, and keeps the old ones when the new have mistakes; USR1 opens the logs
+/// again; TERM and INT let what is in flight finish (drain_timeout), a second one does not wait for it.
+#[derive(clap::Args, Default)]
+pub struct Options {
+    /// Read this configuration file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "listen"])]
+    config: Option<PathBuf>,
+    /// Serve this origin as a reverse proxy, on 127.0.0.1:8080 unless --listen says otherwise
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+    /// Listen on this address and port
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Folder of the cache on disk; none for RAM alone
+    #[arg(long, value_name = "FOLDER")]
+    store: Option<String>,
+    /// RAM for the cache
+    #[arg(long, value_name = "SIZE")]
+    ram: Option<String>,
+    /// Disk space for the cache
+    #[arg(long, value_name = "SIZE")]
+    disk: Option<String>,
+    /// Serve this host or network although it is loopback, link-local or private; may be given several times
+    #[arg(long, value_name = "HOST|NET")]
+    allow_private: Vec<String>,
+    /// Admin listener: an address and port, unix:/path, or none
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        super::run(self.configuration())
+    }
+
+    fn configuration(self) -> Configuration {
+        let mut configuration = match self.to.is_some() || self.listen.is_some() {
+            true => Configuration::default(),
+            false => Configuration::find(self.config.clone()),
+        };
+        configuration.options = self.overrides();
+        configuration
+    }
+
+    fn overrides(&self) -> Vec<Override> {
+        let mut overrides = Vec::new();
+        if let Some(url) = &self.to {
+            overrides.push(Override::site("--to", url));
+        }
+        match (&self.to, self.listen) {
+            (Some(_), None) => overrides.push(Override::listen("--to", REVERSE_ADDRESS.into(), true)),
+            (to, Some(address)) => overrides.push(Override::listen("--listen", address, to.is_some())),
+            (None, None) => {}
+        }
+        let store = self.store.as_deref().map(|folder| if folder == "none" { "" } else { folder });
+        let private = (!self.allow_private.is_empty()).then(|| self.allow_private.join(","));
+        for (origin, key, value) in [
+            ("--store", "store.directory", store),
+            ("--ram", "cache.ram", self.ram.as_deref()),
+            ("--disk", "store.disk", self.disk.as_deref()),
+            ("--allow-private", "forward.allow_private_destinations", private.as_deref()),
+            ("--admin", "admin.listen", self.admin.as_deref()),
+        ] {
+            if let Some(value) = value {
+                overrides.push(Override { origin: origin.into(), key: key.into(), value: value.into() });
+            }
+        }
+        overrides
+    }
+}
+
+/// Where a reverse proxy listens unless told otherwise.
+const REVERSE_ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 8080);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_settings::{Mode, Settings, Source};
+
+    fn settings(options: Options) -> Result<Settings, Vec<String>> {
+        let overrides = options.overrides();
+        let source = Source { file: "built-in", text: "", overrides, readable: &|_| Ok(()) };
+        source.read().map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn no_options_are_the_defaults() {
+        assert_eq!(settings(Options::default()), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn to_makes_a_reverse_proxy() {
+        let to = || Some("http://127.0.0.1:8000".to_owned());
+        let listen = Some(([127, 0, 0, 1], 9090).into());
+        let settings_of =
+            |listen| settings(Options { to: to(), listen, ..Options::default() }).expect("valid");
+        assert_eq!(settings_of(None).listen[0].address, REVERSE_ADDRESS.into());
+        let settings = settings_of(listen);
+        assert_eq!((settings.listen[0].address.port(), settings.listen[0].mode), (9090, Mode::Reverse));
+        assert_eq!(settings.site[0].upstreams[0].url, "http://127.0.0.1:8000");
+    }
+
+    #[test]
+    fn options_set_settings_and_mistakes_name_them() {
+        let settings_of = settings(Options {
+            listen: Some(([127, 0, 0, 1], 3000).into()),
+            store: Some("none".into()),
+            ram: Some("64 MB".into()),
+            allow_private: vec!["127.0.0.1".into(), "*.corp.example".into()],
+            admin: Some("none".into()),
+            ..Options::default()
+        });
+        let taken = settings_of.expect("valid");
+        assert_eq!(taken.listen[0].mode, Mode::Forward);
+        assert_eq!(taken.store.directory.as_os_str(), "");
+        assert_eq!(taken.forward.allow_private_destinations, ["127.0.0.1", "*.corp.example"]);
+        assert_eq!(taken.admin.listen, None);
+        let refused =
+            settings(Options { ram: Some("lots".into()), ..Options::default() }).expect_err("no size");
+        assert!(refused[0].starts_with("--ram: cache.ram: "), "{refused:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Output for people: printing, sizes, durations, counts.
+
+use crate::failure::Failure;
+use std::io::{ErrorKind, Write};
+
+/// Prints to stdout. A reader that has gone (`| head`) is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Runtime(format!("cannot print: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// About so many bytes: `1.2 GB`.
+pub fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut units = ["B", "KB", "MB", "GB", "TB", "PB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    // 999.5 would be shown as 1000
+    while value >= 999.5 {
+        let Some(next) = units.next() else { break };
+        (value, unit) = (value / 1000.0, next);
+    }
+    if unit == "B" || value >= 99.95 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
+}
+
+/// About so long: `2 days 3 h`.
+pub fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} days {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// With thousands parted: `1,234,567`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        for (bytes, shown) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 KB"),
+            (99_960, "100 KB"),
+            (999_700, "1.0 MB"),
+            (1_234_567_890, "1.2 GB"),
+            (u64::MAX, "18447 PB"),
+        ] {
+            assert_eq!(size(bytes), shown);
+        }
+        for (number, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(number), shown);
+        }
+        for (seconds, shown) in [(59, "59 s"), (61, "1 min 1 s"), (7260, "2 h 1 min"), (90_000, "1 days 1 h")]
+        {
+            assert_eq!(duration(seconds), shown);
+        }
+    }
+}

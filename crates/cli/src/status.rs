@@ -1,0 +1,115 @@
+//! `shoal status`: what a running node is and holds.
+
+use crate::admin_client::ask;
+use crate::configuration::admin_address;
+use crate::failure::Failure;
+use crate::show::{self, print};
+use shoal_proxy::admin::Status;
+use shoal_settings::AdminAddress;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Show what a running node is and holds
+#[derive(clap::Args)]
+pub struct Options {
+    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<AdminAddress>,
+    /// Take the admin address from this configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print the node's own JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        let address = admin_address(self.admin, self.config)?;
+        let answer = ask(&address, "GET", "/status", "")?;
+        let status: Result<Status, _> = serde_json::from_str(&answer.body);
+        match (answer.status, status) {
+            (200, Ok(_)) if self.json => print(&answer.body),
+            (200, Ok(status)) => print(&told(&status)),
+            _ => {
+                Err(Failure::Runtime(format!("{address} answers {}: {}", answer.status, answer.body.trim())))
+            }
+        }
+    }
+}
+
+fn told(status: &Status) -> String {
+    let mut text = format!(
+        "{} (shoal {}), {}, up {}\n",
+        status.name,
+        status.version,
+        status.readiness.name(),
+        show::duration(status.uptime_seconds)
+    );
+    let _ = writeln!(text, "listens  {}", status.addresses.join(", "));
+    let ram = &status.ram;
+    let _ = writeln!(
+        text,
+        "RAM      {} of {}, {} responses",
+        show::size(ram.bytes),
+        show::size(ram.bytes_max),
+        show::count(ram.objects)
+    );
+    match &status.store {
+        Some(store) => {
+            let _ = writeln!(
+                text,
+                "disk     {} of {}, {} objects of at most {}, {} evicted, {} corrupt ({} in {})",
+                show::size(store.space.bytes),
+                show::size(store.space.bytes_max),
+                show::count(store.space.objects),
+                show::count(store.objects_max),
+                show::count(store.evictions),
+                show::count(store.corrupt),
+                store.architecture,
+                store.directory
+            );
+        }
+        None => text.push_str("disk     none\n"),
+    }
+    for upstream in &status.upstreams {
+        let _ =
+            writeln!(text, "upstream {} {}", upstream.url, if upstream.healthy { "healthy" } else { "down" });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_proxy::admin::{Readiness, Space, StoreStatus, UpstreamStatus};
+
+    #[test]
+    fn a_status_is_told_in_lines() {
+        let status = Status {
+            name: "shoal".into(),
+            version: "0.1.0".into(),
+            readiness: Readiness::Ready,
+            uptime_seconds: 61,
+            addresses: vec!["127.0.0.1:3128".into()],
+            ram: Space { objects: 1, bytes: 1000, bytes_max: 256_000_000 },
+            store: Some(StoreStatus {
+                architecture: "squid".into(),
+                directory: "shoal-cache".into(),
+                space: Space { objects: 1234, bytes: 5_000_000, bytes_max: 10_000_000_000 },
+                objects_max: 769_230,
+                evictions: 0,
+                corrupt: 0,
+            }),
+            upstreams: vec![UpstreamStatus { url: "http://a".into(), healthy: false }],
+        };
+        let expected = "\
+shoal (shoal 0.1.0), ready, up 1 min 1 s
+listens  127.0.0.1:3128
+RAM      1.0 KB of 256 MB, 1 responses
+disk     5.0 MB of 10.0 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt (squid in shoal-cache)
+upstream http://a down
+";
+        assert_eq!(told(&status), expected);
+    }
+}

@@ -1,0 +1,172 @@
+//! The commands that need no node, as a user runs them: output and exit codes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+fn shoal(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the binary runs")
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shoal"));
+    command.args(arguments);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SHOAL_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("UTF-8")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("UTF-8")
+}
+
+fn file(folder: &TempDir, text: &str) -> PathBuf {
+    let path = folder.path().join("shoal.toml");
+    std::fs::write(&path, text).expect("written");
+    path
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn the_default_configuration_has_no_mistakes() {
+    let folder = TempDir::new().expect("a folder");
+    let path = file(&folder, stdout(&shoal(&["config", "default"])));
+    let output = shoal(&["check", name(&path)]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output), format!("{}: no mistakes\n", path.display()));
+}
+
+#[test]
+fn the_reference_is_the_page_in_docs() {
+    assert!(stdout(&shoal(&["config", "reference"])) == include_str!("../../../docs/CONFIG.md"));
+}
+
+const BAD: &str =
+    "workers = 1\n[cache]\nrum = \"1 GB\"\nram = 5\n[forward]\nusers_file = \"/absent/users\"\n";
+
+#[test]
+fn check_names_every_mistake_with_its_line() {
+    let folder = TempDir::new().expect("a folder");
+    let path = file(&folder, BAD);
+    let output = shoal(&["check", name(&path)]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""));
+    let expected = [
+        "3:1: cache.rum: unknown setting `rum` (did you mean `ram`?)",
+        "4:7: cache.ram: \"5 B\" is out of range: \"4 MiB\" to \"16 TiB\"",
+        "6:14: forward.users_file: cannot read /absent/users: No such file or directory (os error 2)",
+    ];
+    let expected: String = expected.iter().map(|line| format!("{}:{line}\n", path.display())).collect();
+    assert_eq!(stderr(&output), expected);
+}
+
+#[test]
+fn check_prints_json() {
+    let folder = TempDir::new().expect("a folder");
+    let path = file(&folder, BAD);
+    let output = shoal(&["check", name(&path), "--json"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(2), ""));
+    let value: serde_json::Value = serde_json::from_str(stdout(&output)).expect("JSON");
+    assert_eq!(value["mistakes"].as_array().map(Vec::len), Some(3));
+    assert_eq!(value["mistakes"][0]["line"], 3);
+    assert_eq!(value["mistakes"][0]["key"], "cache.rum");
+    assert_eq!(value["mistakes"][0]["hint"], "did you mean `ram`?");
+
+    let good = file(&folder, "");
+    let output = shoal(&["check", name(&good), "--json"]);
+    let value: serde_json::Value = serde_json::from_str(stdout(&output)).expect("JSON");
+    assert_eq!((output.status.code(), value["mistakes"].as_array().map(Vec::len)), (Some(0), Some(0)));
+}
+
+#[test]
+fn check_takes_the_environment_into_account() {
+    let folder = TempDir::new().expect("a folder");
+    let path = file(&folder, "");
+    let output =
+        command(&["check", name(&path)]).env("SHOAL_CACHE__RAM", "lots").output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("SHOAL_CACHE__RAM: cache.ram: "), "{}", stderr(&output));
+}
+
+/// Bad configuration: exit code 2, file and line, nothing started.
+#[test]
+fn run_refuses_mistakes_and_starts_nothing() {
+    let folder = TempDir::new().expect("a folder");
+    let path = file(&folder, BAD);
+    for arguments in [
+        &["run", "--config", name(&path)][..],
+        &["run", "--config", "/absent/shoal.toml"],
+        &["run", "--to", "127.0.0.1:8000"],
+        &["run", "--ram", "lots"],
+        &["run", "--listen", "nowhere"],
+        &["run", "--config", name(&path), "--to", "http://a"],
+        &["run", "--colour"],
+    ] {
+        let output = command(arguments).current_dir(folder.path()).output().expect("the binary runs");
+        assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{arguments:?}");
+        assert!(!stderr(&output).is_empty(), "{arguments:?}");
+    }
+    assert!(!folder.path().join("shoal-cache").exists());
+    let output = shoal(&["run", "--to", "127.0.0.1:8000"]);
+    assert!(stderr(&output).starts_with("--to: site[0].upstreams[0].url: "), "{}", stderr(&output));
+}
+
+#[test]
+fn every_shell_has_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = shoal(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(stdout(&output).contains("allow-private"), "{shell}");
+    }
+    assert_eq!(shoal(&["completions", "abacus"]).status.code(), Some(2));
+}
+
+#[test]
+fn manual_pages_are_written() {
+    let folder = TempDir::new().expect("a folder");
+    let pages = folder.path().join("man1");
+    assert_eq!(shoal(&["man", name(&pages)]).status.code(), Some(0));
+    for page in ["shoal.1", "shoal-run.1", "shoal-check.1", "shoal-purge.1", "shoal-config-default.1"] {
+        let text = std::fs::read_to_string(pages.join(page)).expect(page);
+        assert!(text.contains(".TH"), "{page}");
+    }
+    assert!(stdout(&shoal(&["man"])).contains("Exit codes"));
+}
+
+#[test]
+fn a_node_that_is_not_there_is_exit_code_3() {
+    let folder = TempDir::new().expect("a folder");
+    let address = format!("unix:{}/absent.sock", folder.path().display());
+    for arguments in [
+        &["status", "--admin", &address][..],
+        &["status", "--admin", &address, "--json"],
+        &["purge", "--all", "--admin", &address],
+        &["reload", "--admin", &address],
+    ] {
+        let output = shoal(arguments);
+        assert_eq!((output.status.code(), stdout(&output)), (Some(3), ""), "{arguments:?}");
+        assert!(stderr(&output).contains(&address), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn purge_names_exactly_one_thing() {
+    for arguments in [
+        &["purge"][..],
+        &["purge", "http://a/", "--all"],
+        &["purge", "--group", "http://a"],
+        &["purge", "--tag", "a", "--host", "b"],
+        &["purge", "--all", "--admin", "nowhere"],
+    ] {
+        assert_eq!(shoal(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}

@@ -1,0 +1,231 @@
+//! A node's life as its operator sees it: start, signals, commands, end.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A running node in a folder of its own. Killed when dropped.
+struct Node {
+    child: Child,
+    folder: TempDir,
+    notifications: UnixDatagram,
+    greeting: String,
+}
+
+const CONFIGURATION: &str = "\
+workers = 1
+drain_timeout = \"1 s\"
+[[listen]]
+address = \"127.0.0.1:0\"
+mode = \"forward\"
+[cache]
+ram = \"8 MiB\"
+[store]
+disk = \"20 MB\"
+[log]
+access = \"access.log\"
+[admin]
+listen = \"unix:admin.sock\"
+";
+
+impl Node {
+    fn start() -> Self {
+        let folder = TempDir::new().expect("a folder");
+        std::fs::write(folder.path().join("shoal.toml"), CONFIGURATION).expect("written");
+        let socket = folder.path().join("notify.sock");
+        let notifications = UnixDatagram::bind(&socket).expect("bound");
+        notifications.set_read_timeout(Some(PATIENCE)).expect("set");
+        let log = std::fs::File::create(folder.path().join("error.log")).expect("created");
+        let mut child = shoal(folder.path(), &["run", "--config", "shoal.toml"])
+            .env("NOTIFY_SOCKET", &socket)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("the binary runs");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped"));
+        let mut greeting = String::new();
+        // the greeting comes in one piece and ends with this line
+        while !greeting.contains("--allow-private") {
+            let read = lines.read_line(&mut greeting).expect("readable");
+            assert!(
+                read > 0,
+                "no greeting: {}",
+                std::fs::read_to_string(folder.path().join("error.log")).unwrap()
+            );
+        }
+        let node = Self { child, folder, notifications, greeting };
+        assert_eq!(node.notification(), "READY=1");
+        node
+    }
+
+    fn notification(&self) -> String {
+        let mut bytes = [0; 200];
+        let length = self.notifications.recv(&mut bytes).expect("a notification");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("running");
+    }
+
+    fn command(&self, arguments: &[&str]) -> Output {
+        shoal(self.folder.path(), arguments).output().expect("the binary runs")
+    }
+
+    fn error_log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("error.log")).expect("readable")
+    }
+
+    fn wait_for_log(&self, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        while !self.error_log().contains(text) {
+            assert!(Instant::now() < until, "{text:?} is not in\n{}", self.error_log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn shoal(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shoal"));
+    command.args(arguments).current_dir(folder);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SHOAL_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+const ADMIN: [&str; 2] = ["--admin", "unix:admin.sock"];
+
+#[test]
+fn a_node_is_started_asked_and_stopped() {
+    let mut node = Node::start();
+    for text in ["forward  http://127.0.0.1:", "PIP_PROXY=", "unix:", "access.log (squid)"] {
+        assert!(node.greeting.contains(text), "{text} is not in\n{}", node.greeting);
+    }
+
+    let status = node.command(&["status", ADMIN[0], ADMIN[1]]);
+    let text = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert_eq!(status.status.code(), Some(0), "{text}");
+    assert!(text.contains("ready") && text.contains("RAM"), "{text}");
+    let status = node.command(&["status", "--config", "shoal.toml", "--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+    assert_eq!(value["readiness"], "ready");
+
+    let purged = node.command(&["purge", "--tag", "some", ADMIN[0], ADMIN[1]]);
+    assert_eq!(purged.status.code(), Some(0), "{}", String::from_utf8_lossy(&purged.stderr));
+    assert!(String::from_utf8_lossy(&purged.stdout).starts_with("purged"));
+
+    node.signal(Signal::TERM);
+    assert_eq!(node.notification(), "STOPPING=1");
+    assert_eq!(exit_code(&mut node.child), Some(0), "{}", node.error_log());
+    node.wait_for_log("stopped");
+    assert!(!node.folder.path().join("admin.sock").exists());
+}
+
+#[test]
+fn a_reload_with_mistakes_keeps_the_old_settings() {
+    let mut node = Node::start();
+    let path = node.folder.path().join("shoal.toml");
+    node.signal(Signal::HUP);
+    assert!(node.notification().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert_eq!(node.notification(), "READY=1");
+    node.wait_for_log("settings read again");
+
+    std::fs::write(&path, CONFIGURATION.replace("workers", "wrokers")).expect("written");
+    node.signal(Signal::HUP);
+    node.wait_for_log("shoal.toml:1:1: wrokers: unknown setting `wrokers` (did you mean `workers`?)");
+    node.wait_for_log("the old settings stay at work");
+    let reload = node.command(&["reload", ADMIN[0], ADMIN[1]]);
+    assert_eq!(reload.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&reload.stderr).contains("shoal.toml:1:1: wrokers"));
+
+    std::fs::write(&path, CONFIGURATION).expect("written");
+    let reload = node.command(&["reload", ADMIN[0], ADMIN[1]]);
+    assert_eq!((reload.status.code(), &reload.stdout[..]), (Some(0), &b"reloaded\n"[..]));
+    node.signal(Signal::INT);
+    assert_eq!(exit_code(&mut node.child), Some(0));
+}
+
+#[test]
+fn usr1_opens_the_access_log_again() {
+    let node = Node::start();
+    let log = node.folder.path().join("access.log");
+    assert!(log.exists());
+    std::fs::rename(&log, node.folder.path().join("access.log.1")).expect("moved");
+    node.signal(Signal::USR1);
+    let until = Instant::now() + PATIENCE;
+    while !log.exists() {
+        assert!(Instant::now() < until, "not opened again");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A second node with the same listener cannot start, and says why.
+#[test]
+fn an_address_in_use_is_exit_code_1() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = taken.local_addr().expect("bound").to_string();
+    let (code, error) = failed_start(&["run", "--listen", &address, "--store", "none", "--admin", "none"]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains(&address), "{error}");
+}
+
+/// What the settings name must be usable, too.
+#[test]
+fn a_certificate_that_is_none_is_exit_code_2() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("nonsense.pem");
+    std::fs::write(&path, "nonsense").expect("written");
+    let configuration = format!(
+        "[[listen]]\naddress = \"127.0.0.1:0\"\nmode = \"forward\"\n\
+         tls = [{{ certificate = {path:?}, key = {path:?} }}]\n[store]\ndirectory = \"\"\n"
+    );
+    let file = folder.path().join("shoal.toml");
+    std::fs::write(&file, configuration).expect("written");
+    let (code, error) = failed_start(&["run", "--config", file.to_str().expect("UTF-8"), "--admin", "none"]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("nonsense.pem"), "{error}");
+}
+
+/// The exit code and errors of a node that should not start.
+fn failed_start(arguments: &[&str]) -> (Option<i32>, String) {
+    let folder = TempDir::new().expect("a folder");
+    let mut child = shoal(folder.path(), arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let code = exit_code(&mut child);
+    let mut error = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut error).expect("readable");
+    (code, error)
+}
+
+/// Waits for its end, and kills it when that does not come.
+fn exit_code(child: &mut Child) -> Option<i32> {
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait().expect("ours") {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().expect("ours");
+    panic!("it does not end");
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
