@@ -34,9 +34,11 @@ impl HostPattern {
         if let Ok(address) = bare.parse::<IpAddr>() {
             return Ok(Self::Network(address.into()));
         }
+        if bare == "*" {
+            return Ok(Self::Any);
+        }
         let name = bare.strip_suffix('.').unwrap_or(bare).to_ascii_lowercase();
         let (suffix, pattern): (&str, fn(Box<str>) -> Self) = match name.strip_prefix('*') {
-            Some("") => return Ok(Self::Any),
             Some(suffix) if suffix.starts_with('.') => (suffix, Self::Below),
             _ => (&name, Self::Name),
         };

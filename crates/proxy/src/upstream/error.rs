@@ -1,6 +1,7 @@
 //! Why an origin could not answer, whose fault that is, and what the client is told.
 
 use crate::access::Refusal;
+use crate::metrics::{Counter, Metrics};
 use crate::upstream::exchanged::Origin;
 use http::StatusCode;
 use std::fmt;
@@ -43,10 +44,14 @@ pub enum Cause {
     ConnectionLimit,
     /// The origin's certificate was not accepted.
     TlsCertificate,
+    /// The origin ended the TLS handshake with an alert.
+    TlsAlert,
     /// The TLS handshake failed otherwise.
     TlsProtocol,
     /// No certificate authorities to judge the origin by: our configuration's fault.
     TrustRoots,
+    /// This machine has no descriptors or buffers left: our fault.
+    Internal,
     /// The connection ended before a response.
     Terminated,
     /// The connection ended within the response's head.
@@ -98,7 +103,7 @@ impl Cause {
             Self::DnsTimeout | Self::ConnectTimeout | Self::WriteTimeout | Self::ResponseTimeout => {
                 StatusCode::GATEWAY_TIMEOUT
             }
-            Self::ConnectionLimit => StatusCode::SERVICE_UNAVAILABLE,
+            Self::ConnectionLimit | Self::Internal => StatusCode::SERVICE_UNAVAILABLE,
             Self::TrustRoots => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_GATEWAY,
         }
@@ -116,8 +121,10 @@ impl Cause {
             Self::ConnectTimeout => "connection_timeout",
             Self::ConnectionLimit => "connection_limit_reached",
             Self::TlsCertificate => "tls_certificate_error",
+            Self::TlsAlert => "tls_alert_received",
             Self::TlsProtocol => "tls_protocol_error",
             Self::TrustRoots => "proxy_configuration_error",
+            Self::Internal => "proxy_internal_error",
             Self::Terminated => "connection_terminated",
             Self::Incomplete => "http_response_incomplete",
             Self::WriteTimeout => "connection_write_timeout",
@@ -141,6 +148,7 @@ impl Cause {
                 | Self::ConnectTimeout
                 | Self::ConnectionLimit
                 | Self::TlsCertificate
+                | Self::TlsAlert
                 | Self::TlsProtocol
         )
     }
@@ -154,8 +162,29 @@ impl Cause {
                 | Self::RequestBody
                 | Self::ConnectionLimit
                 | Self::TrustRoots
+                | Self::Internal
                 | Self::WriteTimeout
         )
+    }
+
+    /// Where it is counted.
+    pub(super) fn counter<'a>(&self, metrics: &'a Metrics) -> &'a Counter {
+        match self {
+            Self::Refused(_) => &metrics.upstream_errors_refused,
+            Self::RequestInvalid | Self::RequestBody => &metrics.upstream_errors_request,
+            Self::DnsError | Self::DnsTimeout => &metrics.upstream_errors_dns,
+            Self::ConnectionRefused | Self::Unreachable | Self::ConnectTimeout => {
+                &metrics.upstream_errors_connect
+            }
+            Self::ConnectionLimit => &metrics.upstream_errors_limit,
+            Self::TlsCertificate | Self::TlsAlert | Self::TlsProtocol => &metrics.upstream_errors_tls,
+            Self::TrustRoots | Self::Internal => &metrics.upstream_errors_internal,
+            Self::Terminated | Self::Incomplete => &metrics.upstream_errors_cut,
+            Self::WriteTimeout | Self::ResponseTimeout => &metrics.upstream_errors_timeout,
+            Self::Malformed | Self::HeadTooLarge | Self::TransferCoding | Self::UpgradeFailed => {
+                &metrics.upstream_errors_protocol
+            }
+        }
     }
 }
 

@@ -1,24 +1,50 @@
 //! How origins are reached: pooled HTTP/1.1 and HTTP/2 connections, plain and TLS.
+//!
+//! ```text
+//! fetch ─► attempt ─► carrier ─┬─► pool: a kept connection, or a permit ─► dial ─► tls ─► http1 or http2
+//!             ▲                └─► send ─► framing: is the head sound? ─► incoming: the body
+//!             └── once more when a kept connection was dead, or at a site's next upstream
+//! ```
+//!
+//! Connections belong to the runtime of the thread that opened them; the limits are shared by all threads.
 
+mod attempt;
+mod carrier;
+mod check;
+mod dial;
+mod driver;
 mod error;
 mod exchanged;
+mod framing;
 mod group;
+mod head;
+mod http1;
+mod http2;
+mod incoming;
+mod outgoing;
+mod pool;
 mod resolve;
+mod socket;
+mod tls;
+mod tunnelled;
 
 pub use error::{Cause, UpstreamError};
 pub use exchanged::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
 pub use group::{Group, Member, UpstreamUrlError};
-pub use resolve::{Resolve, SystemResolver};
+pub use resolve::{Lookup, Resolve, SystemResolver};
 
 use crate::access::ForwardRules;
 use crate::message::TunnelIo;
 use crate::metrics::Metrics;
-use shoal_settings::Settings;
+use pool::Pool;
+use shoal_settings::{Settings, Upstream};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
+use tls::Trust;
+use tokio::time::Instant;
 
 /// The way to all origins. Clones share one pool and may be used from any thread's runtime.
 #[derive(Clone)]
@@ -27,7 +53,10 @@ pub struct Upstreams {
 }
 
 struct Inner {
+    settings: Upstream,
     resolver: Arc<dyn Resolve>,
+    trust: Trust,
+    pool: Arc<Pool>,
     metrics: Arc<Metrics>,
 }
 
@@ -53,11 +82,14 @@ impl Upstreams {
     /// # Errors
     /// When `upstream.ca_file` cannot be used.
     pub fn with_resolver(
-        _settings: &Settings,
+        settings: &Settings,
         metrics: Arc<Metrics>,
         resolver: Arc<dyn Resolve>,
     ) -> Result<Self, SetupError> {
-        Ok(Self { inner: Arc::new(Inner { resolver, metrics }) })
+        let settings = settings.upstream.clone();
+        let trust = Trust::new(settings.ca_file.as_deref())?;
+        let pool = Pool::new(&settings, Arc::clone(&metrics));
+        Ok(Self { inner: Arc::new(Inner { settings, resolver, trust, pool, metrics }) })
     }
 
     /// Sends a request and waits for the head of its response. Must run within a tokio runtime. Dropping the
@@ -66,8 +98,7 @@ impl Upstreams {
     /// # Errors
     /// When no usable response head came; see [`Cause`].
     pub async fn fetch(&self, request: UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
-        let _ = (&self.inner.resolver, &self.inner.metrics);
-        Err(UpstreamError::new(Cause::Unreachable, request.target.as_str(), "not connected yet"))
+        self.inner.fetch(request).await
     }
 
     /// Connects to an origin and speaks nothing: the start of a tunnel. Returns the address reached.
@@ -79,13 +110,29 @@ impl Upstreams {
         origin: &Origin,
         rules: &Arc<ForwardRules>,
     ) -> Result<(Box<dyn TunnelIo>, SocketAddr), UpstreamError> {
-        rules.destination(&origin.host).map_err(|refusal| UpstreamError::refused(refusal, origin))?;
-        Err(UpstreamError::new(Cause::Unreachable, origin.authority(), "not connected yet"))
+        let inner = &*self.inner;
+        let deadline = Instant::now() + inner.settings.connect_timeout;
+        let outcome = match rules.destination(&origin.host) {
+            Ok(()) => dial::dial(&*inner.resolver, origin, Some(rules), deadline).await,
+            Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
+        };
+        let stream = outcome.inspect_err(|error| error.cause.counter(&inner.metrics).count())?;
+        let gone =
+            |error: io::Error| UpstreamError::new(Cause::Terminated, origin.authority(), error.to_string());
+        let peer = stream.peer_addr().map_err(gone)?;
+        Ok((Box::new(stream), peer))
     }
 
     /// Starts the active checks of a group on this runtime, if it has any; they end when the group is dropped.
     pub fn watch(&self, group: &Arc<Group>) {
-        let _ = group.check();
+        let Some(check) = group.check() else { return };
+        for index in 0..group.members().len() {
+            // Checks of many sites are spread over the interval.
+            let spread = group.random() % 1000;
+            let delay = check.interval.mul_f64(spread as f64 / 1000.0);
+            let checks = check::watch(Arc::clone(&self.inner), Arc::downgrade(group), index, delay);
+            tokio::spawn(checks);
+        }
     }
 }
 
@@ -102,3 +149,6 @@ impl std::error::Error for SetupError {}
 /// How long a body is held back for a `100 Continue` that does not come. RFC 9110, 10.1.1: "a client ... SHOULD
 /// NOT wait for an indefinite period before sending the content".
 pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,9 @@ pub struct Member {
     health: Mutex<Health>,
 }
 
+/// A request in flight to a member; counts until it is dropped.
+pub(in crate::upstream) struct InFlight(Arc<Member>);
+
 /// An upstream URL that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamUrlError(pub String, pub &'static str);
@@ -100,9 +103,13 @@ impl Group {
             member.health.lock().succeeded();
         } else {
             member.failures.count();
-            let random = balance::mix(self.jitter.fetch_add(1, Ordering::Relaxed));
-            member.health.lock().failed(now, random);
+            member.health.lock().failed(now, self.random());
         }
+    }
+
+    /// A number that spreads what would otherwise happen to all members at once.
+    pub(in crate::upstream) fn random(&self) -> u64 {
+        balance::mix(self.jitter.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Takes note of an active check of member `index`.
@@ -137,6 +144,22 @@ impl Member {
 
     fn hash(&self) -> u64 {
         xxhash_rust::xxh3::xxh3_64(self.origin.to_string().as_bytes())
+    }
+}
+
+impl InFlight {
+    /// Counts a request to member `index`.
+    pub fn begin(group: &Group, index: usize) -> Self {
+        let member = Arc::clone(&group.members[index]);
+        member.requests.count();
+        member.in_flight.count();
+        Self(member)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.subtract(1);
     }
 }
 

@@ -1,0 +1,201 @@
+//! One request's way to an answer: choose a connection, send, judge the head; again where that is safe.
+//!
+//! A request is sent a second time only on a fresh connection, only once, only with its body untouched, and only if
+//! the origin cannot have acted on it, or may act twice: RFC 9112, 9.3.1: "a proxy MUST NOT automatically retry
+//! non-idempotent requests" unless it knows that the first was not processed.
+
+use super::Inner;
+use super::carrier::{Aim, Answer, Carrier};
+use super::error::{Cause, UpstreamError};
+use super::exchanged::{Destination, UpstreamRequest, UpstreamResponse};
+use super::framing;
+use super::group::{Group, InFlight};
+use super::head::{Failure, Head, Sending};
+use super::incoming::Received;
+use super::outgoing::Upload;
+use crate::message::{InterimSink, RequestBody};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt, Empty};
+use shoal_core::Timestamp;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::time::Instant;
+
+/// A request under way, over all its attempts.
+pub(super) struct Journey<'a> {
+    inner: &'a Inner,
+    head: Head,
+    /// Whether the body waits for the origin to ask for it.
+    hold: bool,
+    body: RequestBody,
+    interim: Option<InterimSink>,
+    in_flight: Option<InFlight>,
+}
+
+/// An attempt that failed.
+struct Lost {
+    error: UpstreamError,
+    /// Whether another may be made.
+    again: bool,
+}
+
+impl Inner {
+    /// Sends a request wherever it is meant to go.
+    pub(super) async fn fetch(&self, request: UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
+        let UpstreamRequest { method, destination, target, fields, host, body, interim, upgrade } = request;
+        let head = Head { method, target, fields, host, upgrade };
+        let mut journey = Journey::new(self, head, body, interim);
+        let outcome = match destination {
+            Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
+                Ok(()) => journey.ask(Aim { origin: &origin, rules: Some(&rules) }).await,
+                Err(refusal) => Err(UpstreamError::refused(refusal, &origin)),
+            },
+            Destination::Group { group, key } => journey.ask_one_of(&group, key).await,
+        };
+        if let Err(error) = &outcome {
+            error.cause.counter(&self.metrics).count();
+        }
+        outcome
+    }
+}
+
+impl<'a> Journey<'a> {
+    pub fn new(inner: &'a Inner, mut head: Head, body: RequestBody, interim: Option<InterimSink>) -> Self {
+        let hold = head.settle(body.is_some());
+        Self { inner, head, hold, body, interim, in_flight: None }
+    }
+
+    /// Asks a site's upstreams in turn, until one is reached.
+    async fn ask_one_of(&mut self, group: &Arc<Group>, key: u64) -> Result<UpstreamResponse, UpstreamError> {
+        let mut tried = Vec::new();
+        let mut last = None;
+        while let Some(index) = group.choose(key, &tried, Instant::now().into_std()) {
+            tried.push(index);
+            self.in_flight = Some(InFlight::begin(group, index));
+            let origin = &group.members()[index].origin;
+            let outcome = self.ask(Aim { origin, rules: None }).await;
+            let now = Instant::now().into_std();
+            let error = match outcome {
+                Ok(response) => {
+                    group.record(index, true, now);
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            if error.cause.blames_upstream() {
+                group.record(index, false, now);
+            }
+            let reached = !error.cause.before_sending();
+            last = Some(error);
+            if reached {
+                break;
+            }
+            self.inner.metrics.upstream_failovers.count();
+        }
+        Err(last.expect("a group has a member, so one was tried"))
+    }
+
+    /// Asks one origin.
+    pub async fn ask(&mut self, aim: Aim<'_>) -> Result<UpstreamResponse, UpstreamError> {
+        match self.attempt(aim, false).await {
+            Err(lost) if lost.again => {
+                self.inner.metrics.upstream_retries.count();
+                self.attempt(aim, true).await.map_err(|lost| lost.error)
+            }
+            outcome => outcome.map_err(|lost| lost.error),
+        }
+    }
+
+    /// Sends the request once; `fresh` asks for a connection that carried none before.
+    async fn attempt(&mut self, aim: Aim<'_>, fresh: bool) -> Result<UpstreamResponse, Lost> {
+        let lost = |error| Lost { error, again: false };
+        let http1_only = self.head.upgrade.is_some();
+        let (carrier, reused) = Carrier::find(self.inner, aim, fresh, http1_only).await.map_err(lost)?;
+        let sending = Sending::new(self.body.take(), self.hold, self.interim.clone());
+        let request_time = now();
+        match carrier.send(&self.head, aim, &sending, self.inner.settings.first_byte_timeout).await {
+            Ok(answer) => self.judge(aim, answer, sending.upload, request_time).await.map_err(lost),
+            Err(failure) => {
+                let again = reused && self.may_repeat(&failure, &sending.upload);
+                Err(Lost { error: failure.into_error(aim.origin), again })
+            }
+        }
+    }
+
+    /// Whether the request may be sent again after `failure`; takes its body back for that.
+    fn may_repeat(&mut self, failure: &Failure, upload: &Upload) -> bool {
+        let harmless = failure.unsent || failure.dead && self.head.method.is_idempotent();
+        match upload.take_untouched() {
+            Some(body) if harmless => {
+                self.body = body;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Checks an answer's head and makes the response of it.
+    async fn judge(
+        &mut self,
+        aim: Aim<'_>,
+        mut answer: Answer,
+        upload: Arc<Upload>,
+        request_time: Timestamp,
+    ) -> Result<UpstreamResponse, UpstreamError> {
+        let response_time = now();
+        let fail = |(cause, what): (Cause, &str)| UpstreamError::new(cause, aim.origin.authority(), what);
+        let (status, version, peer) = (answer.status(), answer.version(), answer.peer());
+        let switches = status == StatusCode::SWITCHING_PROTOCOLS;
+        let checked = if switches {
+            switched(self.head.upgrade.as_ref(), answer.fields()).map(|()| Some(0))
+        } else {
+            framing::check(&self.head.method, status, answer.fields())
+        };
+        let length = match checked {
+            Ok(length) => length,
+            Err(fault) => {
+                answer.discard();
+                return Err(fail(fault));
+            }
+        };
+        let fields = std::mem::take(answer.fields());
+        let (body, upgraded) = if switches {
+            let io = answer.upgraded(self.in_flight.take()).await.map_err(fail)?;
+            (Empty::new().map_err(|never| match never {}).boxed_unsync(), Some(io))
+        } else {
+            let pause = self.inner.settings.idle_timeout;
+            let body = Received::new(answer.source(upload), length, pause, self.in_flight.take());
+            (body.boxed_unsync(), None)
+        };
+        Ok(UpstreamResponse {
+            status,
+            version,
+            fields,
+            body,
+            length,
+            request_time,
+            response_time,
+            peer,
+            upgraded,
+        })
+    }
+}
+
+/// Whether the origin switched to a protocol that it was offered. RFC 9110, 7.8: "A server MUST NOT switch to a
+/// protocol that was not indicated by the client in the corresponding request's Upgrade header field."
+fn switched(offer: Option<&HeaderValue>, fields: &HeaderMap) -> Result<(), (Cause, &'static str)> {
+    let protocols = |value: &HeaderValue| -> Vec<String> {
+        let text = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+        text.split(',').map(|protocol| protocol.trim().to_owned()).collect()
+    };
+    let offered = offer.map(protocols).ok_or((Cause::UpgradeFailed, "101 that was not asked for"))?;
+    let chosen: Vec<String> = fields.get_all(header::UPGRADE).iter().flat_map(protocols).collect();
+    if chosen.is_empty() || !chosen.iter().all(|protocol| offered.contains(protocol)) {
+        return Err((Cause::UpgradeFailed, "101 for a protocol that was not offered"));
+    }
+    Ok(())
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_system(SystemTime::now())
+}

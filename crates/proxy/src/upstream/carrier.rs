@@ -1,0 +1,224 @@
+//! What carries one attempt: an HTTP/1 connection or a stream of an HTTP/2 connection, found or opened.
+
+use super::Inner;
+use super::dial::dial;
+use super::error::{Cause, UpstreamError};
+use super::exchanged::{Origin, Scheme};
+use super::group::InFlight;
+use super::head::{Failure, Head, Sending};
+use super::http1::H1;
+use super::http2::{H2, Pump};
+use super::incoming::Source;
+use super::outgoing::Upload;
+use super::pool::{Lease, PlaceHandle, PlaceKey, StreamLease, Ticket};
+use super::socket::Socket;
+use super::tls::Protocol;
+use super::tunnelled::Tunnelled;
+use crate::access::ForwardRules;
+use crate::message::TunnelIo;
+use http::{HeaderMap, Response, StatusCode, Version};
+use hyper_util::rt::TokioIo;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+/// Where an attempt goes.
+#[derive(Clone, Copy)]
+pub(super) struct Aim<'a> {
+    /// Who is asked.
+    pub origin: &'a Origin,
+    /// The rules for its addresses, when the client named it.
+    pub rules: Option<&'a ForwardRules>,
+}
+
+/// What carries an attempt.
+pub(super) enum Carrier {
+    /// A whole connection.
+    H1(Lease),
+    /// One of a connection's streams.
+    H2(StreamLease),
+}
+
+/// A response whose head has arrived, not yet judged.
+pub(super) enum Answer {
+    /// On a connection of its own.
+    H1(Response<hyper::body::Incoming>, Lease),
+    /// On a stream, beside what still sends the request's body.
+    H2(Response<h2::RecvStream>, Option<Pump>, StreamLease),
+}
+
+impl Carrier {
+    /// Takes a connection from the pool or opens one; tells whether it carried requests before.
+    pub async fn find(
+        inner: &Inner,
+        aim: Aim<'_>,
+        fresh: bool,
+        http1_only: bool,
+    ) -> Result<(Self, bool), UpstreamError> {
+        let deadline = Instant::now() + inner.settings.connect_timeout;
+        let rules = aim.rules.map_or(0, ForwardRules::id);
+        let place = inner.pool.place(&PlaceKey { origin: aim.origin.clone(), rules });
+        let failed = |(cause, detail)| UpstreamError::new(cause, aim.origin.authority(), detail);
+        match place.ticket(fresh || http1_only, deadline).await.map_err(failed)? {
+            Ticket::Reused(lease) => Ok(inner.reused(Self::H1(lease))),
+            Ticket::Stream(stream) => Ok(inner.reused(Self::H2(stream))),
+            Ticket::Open(permit) if http1_only || aim.origin.scheme == Scheme::Http => {
+                let opened = Self::open(inner, aim, &place, permit, http1_only, deadline).await;
+                opened.map(|carrier| (carrier, false))
+            }
+            Ticket::Open(permit) => {
+                let _opening = place.opening(deadline).await.map_err(failed)?;
+                // Whoever opened before may have left room on an HTTP/2 connection.
+                if let Some(stream) = place.roomy_stream().filter(|_| !fresh) {
+                    return Ok(inner.reused(Self::H2(stream)));
+                }
+                let opened = Self::open(inner, aim, &place, permit, false, deadline).await;
+                opened.map(|carrier| (carrier, false))
+            }
+        }
+    }
+
+    async fn open(
+        inner: &Inner,
+        aim: Aim<'_>,
+        place: &PlaceHandle,
+        permit: OwnedSemaphorePermit,
+        http1_only: bool,
+        deadline: Instant,
+    ) -> Result<Self, UpstreamError> {
+        let origin = aim.origin;
+        let failed = |(cause, detail)| UpstreamError::new(cause, origin.authority(), detail);
+        let late = |_| failed((Cause::ConnectTimeout, "the handshake took too long".into()));
+        let stream = dial(&*inner.resolver, origin, aim.rules, deadline).await?;
+        let gone = |error: std::io::Error| failed((Cause::Terminated, error.to_string()));
+        let peer = stream.peer_addr().map_err(gone)?;
+        let (socket, protocol) = match origin.scheme {
+            Scheme::Https => {
+                let handshake = inner.trust.connect(stream, &origin.host, http1_only);
+                timeout_at(deadline, handshake).await.map_err(late)?.map_err(failed)?
+            }
+            Scheme::H2c if !http1_only => (Socket::plain(stream), Protocol::Http2),
+            Scheme::Http | Scheme::H2c => (Socket::plain(stream), Protocol::Http1),
+        };
+        match protocol {
+            Protocol::Http1 => {
+                let connection = H1::open(socket, peer, place, &inner.metrics).await.map_err(failed)?;
+                Ok(Self::H1(place.lease(connection, permit, !http1_only)))
+            }
+            Protocol::Http2 => {
+                let opened = H2::open(socket, peer, permit, place, &inner.metrics);
+                let connection = timeout_at(deadline, opened).await.map_err(late)?.map_err(failed)?;
+                Ok(Self::H2(place.share(connection)))
+            }
+        }
+    }
+
+    /// Sends a request and waits for the head of its final response, at most `timeout` after the last sign of
+    /// life. A connection that failed is given up.
+    pub async fn send(
+        self,
+        head: &Head,
+        aim: Aim<'_>,
+        sending: &Sending,
+        timeout: Duration,
+    ) -> Result<Answer, Failure> {
+        let authority = aim.origin.authority();
+        match self {
+            Self::H1(mut lease) => {
+                let request = head.http1(&authority, sending.upload.outgoing())?;
+                match sending.limit(timeout, lease.connection.send(request, sending)).await {
+                    Ok(response) => Ok(Answer::H1(response, lease)),
+                    Err(failure) => {
+                        lease.connection.abort();
+                        Err(failure)
+                    }
+                }
+            }
+            Self::H2(lease) => {
+                let request = head.http2(aim.origin.scheme.name(), &authority)?;
+                match sending.limit(timeout, lease.connection.send(request, sending)).await {
+                    Ok((response, pump)) => Ok(Answer::H2(response, pump, lease)),
+                    Err(failure) => {
+                        // One stream's failure is its own; but a connection that is silent or gone fails the next
+                        // request too.
+                        if matches!(failure.cause, Cause::ResponseTimeout | Cause::Terminated) {
+                            lease.retire();
+                        }
+                        Err(failure)
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn reused(&self, carrier: Carrier) -> (Carrier, bool) {
+        self.metrics.upstream_reused.count();
+        (carrier, true)
+    }
+}
+
+impl Answer {
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::H1(response, _) => response.status(),
+            Self::H2(response, ..) => response.status(),
+        }
+    }
+
+    /// The version that the origin spoke.
+    pub fn version(&self) -> Version {
+        match self {
+            Self::H1(response, _) => response.version(),
+            Self::H2(..) => Version::HTTP_2,
+        }
+    }
+
+    /// The fields.
+    pub fn fields(&mut self) -> &mut HeaderMap {
+        match self {
+            Self::H1(response, _) => response.headers_mut(),
+            Self::H2(response, ..) => response.headers_mut(),
+        }
+    }
+
+    /// The address that it came from.
+    pub fn peer(&self) -> SocketAddr {
+        match self {
+            Self::H1(_, lease) => lease.connection.peer(),
+            Self::H2(.., lease) => lease.connection.peer(),
+        }
+    }
+
+    /// Gives up an answer that cannot be used, and with it an HTTP/1 connection.
+    pub fn discard(self) {
+        if let Self::H1(_, lease) = self {
+            lease.connection.abort();
+        }
+    }
+
+    /// The body's source; `upload` is the request's body.
+    pub fn source(self, upload: Arc<Upload>) -> Source {
+        match self {
+            Self::H1(response, lease) => {
+                Source::H1 { frames: response.into_body(), lease: Some(lease), upload }
+            }
+            Self::H2(response, pump, lease) => Source::H2 { frames: response.into_body(), lease, pump },
+        }
+    }
+
+    /// The far end of a switched connection; `kept` lives as long.
+    pub async fn upgraded(self, kept: Option<InFlight>) -> Result<Box<dyn TunnelIo>, (Cause, &'static str)> {
+        let Self::H1(response, lease) = self else {
+            return Err((Cause::UpgradeFailed, "101 over HTTP/2"));
+        };
+        match hyper::upgrade::on(response).await {
+            Ok(io) => Ok(Box::new(Tunnelled::new(TokioIo::new(io), (lease.into_permit(), kept)))),
+            Err(_) => Err((Cause::UpgradeFailed, "the connection ended while it was switched")),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Active health checks: a GET to each upstream of a site, over and over.
+
+use super::Inner;
+use super::attempt::Journey;
+use super::carrier::Aim;
+use super::group::Group;
+use super::head::Head;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method};
+use http_body_util::BodyExt;
+use shoal_settings::HealthCheck;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Checks one upstream until its group is dropped.
+pub(super) async fn watch(inner: Arc<Inner>, group: Weak<Group>, index: usize, delay: Duration) {
+    sleep(delay).await;
+    while let Some(group) = group.upgrade() {
+        let Some(check) = group.check().cloned() else { return };
+        let healthy = is_healthy(&inner, &group, index, &check).await;
+        inner.metrics.upstream_checks.count();
+        if !healthy {
+            inner.metrics.upstream_checks_failed.count();
+        }
+        group.record_check(index, healthy);
+        drop(group);
+        sleep(check.interval).await;
+    }
+}
+
+/// Whether a 2xx or 3xx answer came before the next check would be due.
+async fn is_healthy(inner: &Inner, group: &Group, index: usize, check: &HealthCheck) -> bool {
+    let Ok(target) = PathAndQuery::try_from(check.path.as_str()) else { return false };
+    let head = Head { method: Method::GET, target, fields: HeaderMap::new(), host: None, upgrade: None };
+    let origin = &group.members()[index].origin;
+    let ask = async {
+        let mut journey = Journey::new(inner, head, None, None);
+        let response = journey.ask(Aim { origin, rules: None }).await.ok()?;
+        // Read to its end, the connection can be used again; a body that is longer is not worth it.
+        let mut body = response.body;
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.data_ref().map_or(0, bytes::Bytes::len);
+            if read > BODY_MAX {
+                break;
+            }
+        }
+        Some(response.status)
+    };
+    match timeout(check.interval.max(TIMEOUT_MIN), ask).await {
+        Ok(Some(status)) => status.is_success() || status.is_redirection(),
+        Ok(None) | Err(_) => false,
+    }
+}
+
+/// Bytes of a check's answer that are read to keep its connection.
+const BODY_MAX: usize = 65_536;
+/// Checks that follow each other closely may still take so long.
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,166 @@
+//! The checks of a response's head that the HTTP codecs leave to their callers.
+//!
+//! hyper takes a response with Content-Length and Transfer-Encoding (as chunked), a Transfer-Encoding that
+//! ends in chunked, whatever stands before, one that does not (until close), and does not look at
+//! Content-Length where there is no body. A cache that passes any of these on lets an origin, or whoever can make it
+//! echo, poison what others get. The rest (bare CR, bad chunks, two differing lengths, HTTP/0.9) the codecs refuse
+//! themselves, as this folder's tests show.
+
+use super::error::Cause;
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HOST,
+    HeaderName, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+/// Checks the head of a response, and leaves at most one Content-Length in it. Gives the length of the body
+/// when the framing tells it.
+pub(super) fn check(
+    method: &Method,
+    status: StatusCode,
+    fields: &mut HeaderMap,
+) -> Result<Option<u64>, (Cause, &'static str)> {
+    // RFC 9110, 15: "Values outside the range 100..599 are invalid."
+    if status.as_u16() > 599 {
+        return Err((Cause::Malformed, "status above 599"));
+    }
+    let coded = is_coded(fields)?;
+    let length = content_length(fields)?;
+    if coded && length.is_some() {
+        // RFC 9112, 6.3: "Such a message might indicate an attempt to perform request smuggling ... or response
+        // splitting ... and ought to be handled as an error."
+        return Err((Cause::Malformed, "both Content-Length and Transfer-Encoding"));
+    }
+    if status == StatusCode::NO_CONTENT {
+        // RFC 9110, 8.6: "A server MUST NOT send a Content-Length header field in any response with a status code
+        // of 1xx (Informational) or 204 (No Content)."
+        fields.remove(CONTENT_LENGTH);
+    }
+    // RFC 9112, 6.3: "Any response to a HEAD request and any response with a 1xx (Informational), 204 (No
+    // Content), or 304 (Not Modified) status code is always terminated by the first empty line after the
+    // header fields".
+    let bodiless =
+        *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    Ok(if bodiless { Some(0) } else { length })
+}
+
+/// Takes out of a trailer section what RFC 9110, 6.5.1 forbids there: "fields that describe message framing,
+/// routing, authentication, request modifiers, response controls, or content format".
+pub(super) fn clean_trailers(trailers: &mut HeaderMap) {
+    for name in FORBIDDEN_TRAILERS {
+        trailers.remove(name);
+    }
+}
+
+/// Whether the body is chunked. Any other coding was not asked for (no TE is sent) and cannot be undone here.
+fn is_coded(fields: &HeaderMap) -> Result<bool, (Cause, &'static str)> {
+    let mut codings = fields.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(false),
+        (Some(coding), None) if coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(true),
+        _ => Err((Cause::TransferCoding, "a transfer coding other than chunked")),
+    }
+}
+
+/// The one value of Content-Length. RFC 9112, 6.3: "if the field value can be successfully parsed as a
+/// comma-separated list ..., all values in the list are valid, and all values in the list are the same", the
+/// message is handled with that single value; otherwise "the proxy MUST close the connection to the server,
+/// discard the received response, and send a 502".
+fn content_length(fields: &mut HeaderMap) -> Result<Option<u64>, (Cause, &'static str)> {
+    let mut length = None;
+    let mut entries = 0;
+    for value in fields.get_all(CONTENT_LENGTH) {
+        for entry in value.as_bytes().split(|byte| *byte == b',') {
+            let number = digits(entry.trim_ascii()).ok_or((Cause::Malformed, "invalid Content-Length"))?;
+            if length.is_some_and(|length| length != number) {
+                return Err((Cause::Malformed, "differing Content-Lengths"));
+            }
+            length = Some(number);
+            entries += 1;
+        }
+    }
+    if let (Some(number), 2..) = (length, entries) {
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(number));
+    }
+    Ok(length)
+}
+
+/// 1*DIGIT that fits: no sign, no spaces.
+fn digits(text: &[u8]) -> Option<u64> {
+    if !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+const FORBIDDEN_TRAILERS: [HeaderName; 12] = [
+    CONNECTION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_RANGE,
+    CONTENT_TYPE,
+    CACHE_CONTROL,
+    HOST,
+    SET_COOKIE,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Outcome = Result<(Option<u64>, Vec<String>), Cause>;
+
+    fn judge(method: &Method, status: u16, lines: &[(&'static str, &'static str)]) -> Outcome {
+        let mut fields = HeaderMap::new();
+        for (name, value) in lines {
+            fields.append(*name, HeaderValue::from_static(value));
+        }
+        let status = StatusCode::from_u16(status).expect("a status");
+        let length = check(method, status, &mut fields).map_err(|(cause, _)| cause)?;
+        let left = fields.get_all(CONTENT_LENGTH).iter().map(|value| value.to_str().unwrap().into());
+        Ok((length, left.collect()))
+    }
+
+    #[test]
+    fn ambiguous_framing_is_refused_and_repeated_lengths_become_one() {
+        let five = || vec!["5".to_owned()];
+        for (method, status, lines, expected) in [
+            (Method::GET, 200, &[][..], Ok((None, vec![]))),
+            (Method::GET, 200, &[("content-length", "5")], Ok((Some(5), five()))),
+            (Method::GET, 200, &[("content-length", "5, 5")], Ok((Some(5), five()))),
+            (Method::GET, 200, &[("content-length", "5"), ("content-length", "5")], Ok((Some(5), five()))),
+            (Method::GET, 200, &[("content-length", "5, 6")], Err(Cause::Malformed)),
+            (Method::HEAD, 200, &[("content-length", "5"), ("content-length", "6")], Err(Cause::Malformed)),
+            (Method::GET, 304, &[("content-length", "+5")], Err(Cause::Malformed)),
+            (Method::GET, 200, &[("content-length", "")], Err(Cause::Malformed)),
+            (Method::GET, 200, &[("content-length", "5,")], Err(Cause::Malformed)),
+            (Method::GET, 200, &[("content-length", "18446744073709551616")], Err(Cause::Malformed)),
+            (Method::GET, 200, &[("transfer-encoding", " Chunked ")], Ok((None, vec![]))),
+            (Method::GET, 200, &[("transfer-encoding", "gzip, chunked")], Err(Cause::TransferCoding)),
+            (Method::GET, 200, &[("transfer-encoding", "identity")], Err(Cause::TransferCoding)),
+            (
+                Method::GET,
+                200,
+                &[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")],
+                Err(Cause::TransferCoding),
+            ),
+            (
+                Method::GET,
+                200,
+                &[("transfer-encoding", "chunked"), ("content-length", "5")],
+                Err(Cause::Malformed),
+            ),
+            (Method::HEAD, 200, &[("content-length", "5")], Ok((Some(0), five()))),
+            (Method::GET, 304, &[("content-length", "5")], Ok((Some(0), five()))),
+            (Method::GET, 204, &[("content-length", "5")], Ok((Some(0), vec![]))),
+            (Method::GET, 599, &[], Ok((None, vec![]))),
+            (Method::GET, 600, &[], Err(Cause::Malformed)),
+        ] {
+            assert_eq!(judge(&method, status, lines), expected, "{method} {status} {lines:?}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The parts of one attempt that both HTTP versions share: the request's head, interim responses, failures.
+
+use super::error::{Cause, UpstreamError};
+use super::exchanged::Origin;
+use super::outgoing::Upload;
+use crate::message::{InterimSink, RequestBody};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, UPGRADE};
+use http::uri::{Authority, PathAndQuery, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// A request's head, ready to be made for either version, and more than once.
+pub(super) struct Head {
+    pub method: Method,
+    pub target: PathAndQuery,
+    /// Without Host.
+    pub fields: HeaderMap,
+    pub host: Option<HeaderValue>,
+    pub upgrade: Option<HeaderValue>,
+}
+
+/// An attempt that gave no response head.
+pub(super) struct Failure {
+    pub cause: Cause,
+    pub detail: String,
+    /// The origin cannot have acted on the request.
+    pub unsent: bool,
+    /// The connection ended without any byte of a response.
+    pub dead: bool,
+}
+
+/// What one attempt sends beside the head, and where its interim responses go.
+pub(super) struct Sending {
+    /// The body.
+    pub upload: Arc<Upload>,
+    /// The interim responses.
+    pub interim: Arc<Interim>,
+}
+
+/// Takes the interim responses of one attempt.
+pub(super) struct Interim {
+    sink: Option<InterimSink>,
+    upload: Arc<Upload>,
+    count: AtomicU32,
+    flooded: Notify,
+}
+
+impl Head {
+    /// Brings the fields in order for a request with or without a body; tells whether the body is held back until
+    /// the origin asks for it.
+    pub fn settle(&mut self, has_body: bool) -> bool {
+        if has_body {
+            let expects = self.fields.get(EXPECT).map(HeaderValue::as_bytes);
+            return expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+        }
+        // RFC 9110, 10.1.1: "A client MUST NOT generate a 100-continue expectation in a request that does not
+        // include content."
+        self.fields.remove(EXPECT);
+        // RFC 9110, 8.6: "A user agent SHOULD send Content-Length in a request when the method defines a meaning for
+        // enclosed content": without it some origins answer 411.
+        if matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
+            self.fields.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        false
+    }
+
+    /// As HTTP/1.1 wants it; `authority` is the origin's own.
+    pub fn http1<B>(&self, authority: &str, body: B) -> Result<Request<B>, Failure> {
+        let mut fields = HeaderMap::with_capacity(self.fields.len() + 3);
+        // RFC 9110, 7.2: Host first, "since it is critical information for handling a request".
+        fields.insert(HOST, self.host_or(authority)?);
+        fields.extend(self.fields.clone());
+        if let Some(protocols) = &self.upgrade {
+            fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            fields.insert(UPGRADE, protocols.clone());
+        }
+        let uri = Uri::from(self.target.clone());
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = uri;
+        *request.version_mut() = Version::HTTP_11;
+        *request.headers_mut() = fields;
+        Ok(request)
+    }
+
+    /// As HTTP/2 wants it.
+    pub fn http2(&self, scheme: &'static str, authority: &str) -> Result<Request<()>, Failure> {
+        let host = self.host_or(authority)?;
+        let authority = Authority::try_from(host.as_bytes()).map_err(|_| invalid("Host"))?;
+        let uri = Uri::builder().scheme(scheme).authority(authority).path_and_query(self.target.clone());
+        let mut request = Request::new(());
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = uri.build().map_err(|_| invalid("target"))?;
+        *request.version_mut() = Version::HTTP_2;
+        *request.headers_mut() = self.fields.clone();
+        // RFC 9113, 8.2.2: TE "MUST NOT contain any value other than "trailers"".
+        if request.headers().get(TE).is_some_and(|value| value != "trailers") {
+            request.headers_mut().remove(TE);
+        }
+        Ok(request)
+    }
+
+    fn host_or(&self, authority: &str) -> Result<HeaderValue, Failure> {
+        match &self.host {
+            Some(host) => Ok(host.clone()),
+            None => HeaderValue::from_str(authority).map_err(|_| invalid("Host")),
+        }
+    }
+}
+
+impl Failure {
+    /// What the caller is told.
+    pub fn into_error(self, origin: &Origin) -> UpstreamError {
+        UpstreamError::new(self.cause, origin.authority(), self.detail)
+    }
+}
+
+impl Sending {
+    pub fn new(body: RequestBody, hold: bool, sink: Option<InterimSink>) -> Self {
+        let upload = Upload::new(body, hold);
+        let (count, flooded) = (AtomicU32::new(0), Notify::new());
+        let interim = Arc::new(Interim { sink, upload: Arc::clone(&upload), count, flooded });
+        Self { upload, interim }
+    }
+
+    /// Waits for an answer, but not for longer than `timeout` after the last sign of life.
+    pub async fn limit<A>(
+        &self,
+        timeout: Duration,
+        answer: impl Future<Output = Result<A, Failure>>,
+    ) -> Result<A, Failure> {
+        let late = |cause, detail| Failure { cause, detail, unsent: false, dead: false };
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            cause = self.upload.overdue(timeout) => {
+                Err(late(cause, format!("no sign of a response within {timeout:?}")))
+            }
+            () = self.interim.flooded.notified() => {
+                Err(late(Cause::Malformed, format!("more than {INTERIM_MAX} interim responses")))
+            }
+        }
+    }
+}
+
+impl Interim {
+    /// Passes an interim response on. 100 releases the body instead: the client's own server side sends it a 100
+    /// when the body is asked for.
+    pub fn received(&self, status: StatusCode, fields: &HeaderMap) {
+        if self.count.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
+            self.flooded.notify_one();
+            return;
+        }
+        self.upload.progressed();
+        match (status, &self.sink) {
+            (StatusCode::CONTINUE, _) => self.upload.release(),
+            (StatusCode::SWITCHING_PROTOCOLS, _) => {}
+            // A full sink means a client slower than its interim responses; they are advice, and dropped.
+            (_, Some(sink)) => drop(sink.try_send((status, fields.clone()))),
+            (_, None) => {}
+        }
+    }
+}
+
+fn invalid(what: &str) -> Failure {
+    let (cause, detail) = (Cause::RequestInvalid, format!("{what} cannot be sent"));
+    Failure { cause, detail, unsent: false, dead: false }
+}
+
+/// Largest head of a response, and largest trailer section, in bytes.
+pub(super) const HEAD_MAX: usize = 65_536;
+/// Most interim responses before a final one.
+const INTERIM_MAX: u32 = 32;

@@ -1,0 +1,241 @@
+//! HTTP/2 to an origin: many requests at once on a connection.
+//!
+//! The h2 crate is used directly, since hyper's HTTP/2 client drops interim responses and does not tell a refused
+//! stream from a failed one.
+
+use super::driver::{drive, next_id};
+use super::error::Cause;
+use super::head::{Failure, HEAD_MAX, Interim, Sending};
+use super::outgoing::{Outgoing, Upload};
+use super::pool::PlaceHandle;
+use super::socket::Socket;
+use crate::message::BodyError;
+use crate::metrics::Metrics;
+use bytes::Bytes;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use h2::{Reason, RecvStream, SendStream};
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use parking_lot::Mutex;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// A connection.
+pub(super) struct H2 {
+    sender: SendRequest<Bytes>,
+    peer: SocketAddr,
+    id: u64,
+    usage: Mutex<Usage>,
+    /// Held for as long as the connection is.
+    _permit: tokio::sync::OwnedSemaphorePermit,
+}
+
+struct Usage {
+    in_flight: usize,
+    /// When `in_flight` last changed.
+    changed: Instant,
+}
+
+/// The task that sends a request's body; dropping this ends it, which resets the stream unless all was sent.
+pub(super) struct Pump(AbortHandle);
+
+impl H2 {
+    /// Takes a connected socket; its driver runs on this thread's runtime.
+    pub async fn open(
+        socket: Socket,
+        peer: SocketAddr,
+        permit: tokio::sync::OwnedSemaphorePermit,
+        place: &PlaceHandle,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Arc<Self>, (Cause, String)> {
+        let handshake = Builder::new()
+            .enable_push(false)
+            .max_header_list_size(HEAD_MAX as u32)
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .handshake(socket)
+            .await;
+        let (sender, connection) = handshake.map_err(|error| (Cause::Terminated, error.to_string()))?;
+        let id = next_id();
+        tokio::spawn(drive(connection, id, place.downgrade(), Arc::clone(metrics)));
+        let usage = Mutex::new(Usage { in_flight: 0, changed: Instant::now() });
+        Ok(Arc::new(Self { sender, peer, id, usage, _permit: permit }))
+    }
+
+    /// Sends a request and waits for the head of the final response.
+    pub async fn send(
+        &self,
+        request: Request<()>,
+        sending: &Sending,
+    ) -> Result<(Response<RecvStream>, Option<Pump>), Failure> {
+        let failed = |error: h2::Error| failure_of(&error, &sending.upload);
+        // Waits while the origin takes no further streams.
+        let mut sender = self.sender.clone().ready().await.map_err(failed)?;
+        let body = sending.upload.outgoing();
+        let bodiless = body.is_end_stream();
+        let (response, stream) = sender.send_request(request, bodiless).map_err(failed)?;
+        let pump = (!bodiless).then(|| Pump(tokio::spawn(pump(body, stream)).abort_handle()));
+        let response = head(response, &sending.interim).await.map_err(failed)?;
+        Ok((response, pump))
+    }
+
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Requests that use it now.
+    pub fn in_flight(&self) -> usize {
+        self.usage.lock().in_flight
+    }
+
+    /// Since when no request uses it; `None` when one does.
+    pub fn unused_since(&self) -> Option<Instant> {
+        let usage = self.usage.lock();
+        (usage.in_flight == 0).then_some(usage.changed)
+    }
+
+    /// A request begins to use it.
+    pub fn begin(&self) {
+        let mut usage = self.usage.lock();
+        usage.in_flight += 1;
+        usage.changed = Instant::now();
+    }
+
+    /// A request has ended.
+    pub fn end(&self) {
+        let mut usage = self.usage.lock();
+        usage.in_flight -= 1;
+        usage.changed = Instant::now();
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Waits for the final response, handing interim ones over as they come.
+async fn head(mut response: ResponseFuture, interim: &Interim) -> Result<Response<RecvStream>, h2::Error> {
+    poll_fn(|cx| {
+        while let Poll::Ready(Some(earlier)) = response.poll_informational(cx) {
+            let earlier = earlier?;
+            interim.received(earlier.status(), earlier.headers());
+        }
+        Pin::new(&mut response).poll(cx)
+    })
+    .await
+}
+
+/// Sends a body as fast as the origin's flow control lets it.
+async fn pump(mut body: Outgoing, mut stream: SendStream<Bytes>) {
+    loop {
+        let frame = poll_fn(|cx| {
+            // An origin that has answered may reset the stream to say that it needs no more of the body.
+            match stream.poll_reset(cx) {
+                Poll::Ready(_) => Poll::Ready(None),
+                Poll::Pending => Pin::new(&mut body).poll_frame(cx).map(Some),
+            }
+        });
+        let sent = match frame.await {
+            None => return,
+            Some(None) => stream.send_data(Bytes::new(), true),
+            Some(Some(Ok(frame))) => match send(frame, &mut stream, body.is_end_stream()).await {
+                Ok(false) => continue,
+                Ok(true) => return,
+                Err(error) => Err(error),
+            },
+            Some(Some(Err(_))) => {
+                stream.send_reset(Reason::CANCEL);
+                return;
+            }
+        };
+        // A stream that takes no more tells why through the response.
+        drop(sent);
+        return;
+    }
+}
+
+/// Sends one frame; true when it was the last.
+async fn send(frame: Frame<Bytes>, stream: &mut SendStream<Bytes>, last: bool) -> Result<bool, h2::Error> {
+    let mut data = match frame.into_data() {
+        Ok(data) => data,
+        Err(frame) => {
+            let trailers = frame.into_trailers().unwrap_or_default();
+            return stream.send_trailers(trailers).map(|()| true);
+        }
+    };
+    while !data.is_empty() {
+        stream.reserve_capacity(data.len());
+        let Some(capacity) = poll_fn(|cx| stream.poll_capacity(cx)).await else { return Ok(true) };
+        let part = data.split_to(capacity?.min(data.len()));
+        let ends = last && data.is_empty();
+        stream.send_data(part, ends)?;
+    }
+    Ok(last)
+}
+
+/// The next frame of a response's body. What is handed over counts as read, so that the origin may send more.
+pub(super) fn poll_frame(
+    stream: &mut RecvStream,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    match ready!(stream.poll_data(cx)) {
+        Some(Ok(data)) => {
+            // Fails only for more than was received.
+            let _ = stream.flow_control().release_capacity(data.len());
+            Poll::Ready(Some(Ok(Frame::data(data))))
+        }
+        // RFC 9113, 8.1: after a complete response, RST_STREAM with NO_ERROR asks to stop sending the request.
+        Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) && error.is_reset() => Poll::Ready(None),
+        Some(Err(error)) => Poll::Ready(Some(Err(body_error(&error)))),
+        None => match ready!(stream.poll_trailers(cx)) {
+            Ok(trailers) => Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers)))),
+            Err(error) => Poll::Ready(Some(Err(body_error(&error)))),
+        },
+    }
+}
+
+fn body_error(error: &h2::Error) -> BodyError {
+    match error.reason() {
+        Some(Reason::PROTOCOL_ERROR | Reason::FRAME_SIZE_ERROR | Reason::COMPRESSION_ERROR) => {
+            BodyError::Malformed("HTTP/2 framing, or a body of another length than announced")
+        }
+        _ => BodyError::Cut(error.to_string()),
+    }
+}
+
+fn failure_of(error: &h2::Error, upload: &Upload) -> Failure {
+    // RFC 9113, 8.7: "The REFUSED_STREAM error code ... indicate[s] that the stream is being closed prior to any
+    // processing having occurred", and likewise streams above GOAWAY's last stream identifier, which are the ones
+    // that see the GOAWAY as their error.
+    let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+    let unsent = error.is_remote() && (refused || error.is_go_away());
+    let cause = match error.reason() {
+        _ if upload.failure().is_some() => Cause::RequestBody,
+        _ if unsent || error.is_io() => Cause::Terminated,
+        Some(
+            Reason::PROTOCOL_ERROR
+            | Reason::FRAME_SIZE_ERROR
+            | Reason::COMPRESSION_ERROR
+            | Reason::FLOW_CONTROL_ERROR,
+        ) => Cause::Malformed,
+        _ => Cause::Terminated,
+    };
+    let dead = error.is_io() || error.is_go_away();
+    Failure { cause, detail: error.to_string(), unsent, dead }
+}
+
+/// Bytes of one response that may wait here for a slow reader.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// The same for all responses of one connection.
+const CONNECTION_WINDOW: u32 = 2 * 1024 * 1024;

@@ -1,0 +1,208 @@
+//! A response's body on its way in: stalls, cuts and wrong lengths surface, and its end frees the connection.
+
+use super::framing::clean_trailers;
+use super::group::InFlight;
+use super::http2::{self, Pump};
+use super::outgoing::Upload;
+use super::pool::{Lease, StreamLease};
+use crate::message::BodyError;
+use bytes::Bytes;
+use h2::RecvStream;
+use http_body::{Body, Frame, SizeHint};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+
+/// A response's body.
+pub(super) struct Received {
+    source: Source,
+    stall: Stall,
+    /// Bytes still to come, when the framing tells.
+    remaining: Option<u64>,
+    ended: bool,
+    /// Counts the request as in flight for its upstream until the body ends or is dropped.
+    in_flight: Option<InFlight>,
+}
+
+/// Where the frames come from, and what they occupy.
+pub(super) enum Source {
+    /// An HTTP/1 connection, which is given back after the last frame.
+    H1 {
+        /// The frames.
+        frames: hyper::body::Incoming,
+        /// The connection.
+        lease: Option<Lease>,
+        /// The request's body: unless it went out whole, the connection cannot be used again.
+        upload: Arc<Upload>,
+    },
+    /// A stream, which ends by itself.
+    H2 {
+        /// The frames.
+        frames: RecvStream,
+        /// Its place on the connection.
+        lease: StreamLease,
+        /// What still sends the request's body.
+        pump: Option<Pump>,
+    },
+}
+
+impl Received {
+    /// The body that `source` gives, of `length` if the framing tells; longer pauses than `pause` are errors.
+    pub fn new(source: Source, length: Option<u64>, pause: Duration, in_flight: Option<InFlight>) -> Self {
+        let mut body = Self { source, stall: Stall::new(pause), remaining: length, ended: false, in_flight };
+        let empty = match &body.source {
+            Source::H1 { frames, .. } => frames.is_end_stream(),
+            Source::H2 { frames, .. } => frames.is_end_stream(),
+        };
+        if empty {
+            body.end();
+        }
+        body
+    }
+
+    /// Frees what the body occupied, after its last frame.
+    fn end(&mut self) {
+        self.ended = true;
+        match &mut self.source {
+            Source::H1 { lease, upload, .. } => match lease.take() {
+                Some(lease) if upload.is_finished() => lease.give_back(),
+                Some(lease) => lease.connection.abort(),
+                None => {}
+            },
+            // The rest of a request's body is of no use after the response.
+            Source::H2 { pump, .. } => drop(pump.take()),
+        }
+        self.in_flight = None;
+    }
+
+    /// Whether the origin keeps to the length it announced.
+    fn account(&mut self, bytes: usize) -> Result<(), BodyError> {
+        let Some(remaining) = &mut self.remaining else { return Ok(()) };
+        *remaining = remaining
+            .checked_sub(bytes as u64)
+            .ok_or(BodyError::Malformed("more bytes than Content-Length announced"))?;
+        Ok(())
+    }
+
+    /// Judges one outcome of the source: `None` at the end.
+    fn take(
+        &mut self,
+        frame: Option<Result<Frame<Bytes>, BodyError>>,
+    ) -> Option<Result<Frame<Bytes>, BodyError>> {
+        let mut frame = match frame {
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) => return Some(Err(error)),
+            None if self.remaining.is_some_and(|remaining| remaining > 0) => {
+                return Some(Err(BodyError::Cut("fewer bytes than Content-Length announced".into())));
+            }
+            None => {
+                self.end();
+                return None;
+            }
+        };
+        if let Err(error) = self.account(frame.data_ref().map_or(0, Bytes::len)) {
+            return Some(Err(error));
+        }
+        if let Some(trailers) = frame.trailers_mut() {
+            clean_trailers(trailers);
+        }
+        let last = match &self.source {
+            Source::H1 { frames, .. } => frames.is_end_stream(),
+            Source::H2 { frames, .. } => frame.is_trailers() || frames.is_end_stream(),
+        };
+        if last {
+            self.end();
+        }
+        Some(Ok(frame))
+    }
+}
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        let frame = match &mut this.source {
+            Source::H1 { frames, .. } => Pin::new(frames).poll_frame(cx).map_err(|error| body_error(&error)),
+            Source::H2 { frames, .. } => http2::poll_frame(frames, cx),
+        };
+        let frame = match frame {
+            Poll::Ready(frame) => {
+                this.stall.progressed();
+                this.take(frame)
+            }
+            Poll::Pending => {
+                ready!(this.stall.poll(cx));
+                if let Source::H2 { lease, .. } = &this.source {
+                    lease.retire();
+                }
+                Some(Err(BodyError::Timeout))
+            }
+        };
+        if matches!(frame, Some(Err(_))) {
+            this.ended = true;
+            if let Source::H1 { lease, .. } = &mut this.source
+                && let Some(lease) = lease.take()
+            {
+                lease.connection.abort();
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// What an error of hyper within a body means.
+fn body_error(error: &hyper::Error) -> BodyError {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    match source.map(io::Error::kind) {
+        Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => {
+            BodyError::Malformed("chunked coding")
+        }
+        _ => BodyError::Cut(error.to_string()),
+    }
+}
+
+/// A timer that runs only while a frame is awaited.
+struct Stall {
+    pause: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    running: bool,
+}
+
+impl Stall {
+    fn new(pause: Duration) -> Self {
+        Self { pause, timer: None, running: false }
+    }
+
+    fn progressed(&mut self) {
+        self.running = false;
+    }
+
+    /// Ready when nothing came for too long.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.pause)));
+        if !self.running {
+            timer.as_mut().reset(Instant::now() + self.pause);
+            self.running = true;
+        }
+        timer.as_mut().poll(cx)
+    }
+}

@@ -1,0 +1,147 @@
+//! A request's body on its way to an origin, and what is known of it meanwhile.
+//!
+//! The HTTP codec owns the body while it sends; the attempt that waits for the response keeps the other handle, and
+//! learns from it when the request ended (the first-byte timeout counts from there), whether the body failed,
+//! and whether it may be sent again. A body whose request says `Expect: 100-continue` is held back until
+//! the origin asks for it.
+
+use super::CONTINUE_WAIT;
+use super::error::Cause;
+use crate::message::{BodyError, RequestBody};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The body as the codec sees it.
+pub(super) struct Outgoing(Arc<Upload>);
+
+/// The body as the attempt sees it.
+pub(super) struct Upload(Mutex<State>);
+
+struct State {
+    body: RequestBody,
+    /// Whether the codec may have it; until then its waker is kept.
+    released: bool,
+    waiting: Option<Waker>,
+    touched: bool,
+    finished: bool,
+    failure: Option<String>,
+    /// When a frame last passed, or an interim response came.
+    progress: Instant,
+}
+
+impl Upload {
+    /// A body to send; `hold` keeps it back until [`Self::release`].
+    pub fn new(body: RequestBody, hold: bool) -> Arc<Self> {
+        let finished = body.as_ref().is_none_or(Body::is_end_stream);
+        Arc::new(Self(Mutex::new(State {
+            body,
+            released: !hold || finished,
+            waiting: None,
+            touched: false,
+            finished,
+            failure: None,
+            progress: Instant::now(),
+        })))
+    }
+
+    /// The handle for the codec.
+    pub fn outgoing(self: &Arc<Self>) -> Outgoing {
+        Outgoing(Arc::clone(self))
+    }
+
+    /// Lets a body go that was held back.
+    pub fn release(&self) {
+        let mut state = self.0.lock();
+        state.released = true;
+        state.progress = Instant::now();
+        if let Some(waker) = state.waiting.take() {
+            drop(state);
+            waker.wake();
+        }
+    }
+
+    /// Takes note of a sign of life from the origin.
+    pub fn progressed(&self) {
+        self.0.lock().progress = Instant::now();
+    }
+
+    /// Whether the whole body went out.
+    pub fn is_finished(&self) -> bool {
+        self.0.lock().finished
+    }
+
+    /// Why the body failed, if it did.
+    pub fn failure(&self) -> Option<String> {
+        self.0.lock().failure.clone()
+    }
+
+    /// The body, if no byte of it was taken, to be sent on another connection; `None` when it is lost.
+    pub fn take_untouched(&self) -> Option<RequestBody> {
+        let mut state = self.0.lock();
+        (!state.touched).then(|| state.body.take())
+    }
+
+    /// Waits until the origin is overdue: `timeout` after the last progress. Releases a body that was held
+    /// back for too long.
+    pub async fn overdue(&self, timeout: Duration) -> Cause {
+        if !self.0.lock().released {
+            tokio::time::sleep(CONTINUE_WAIT).await;
+            self.release();
+        }
+        loop {
+            let (due, finished) = {
+                let state = self.0.lock();
+                (state.progress + timeout, state.finished)
+            };
+            if Instant::now() >= due {
+                return if finished { Cause::ResponseTimeout } else { Cause::WriteTimeout };
+            }
+            tokio::time::sleep_until(due).await;
+        }
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let state = &mut *self.0.0.lock();
+        if !state.released {
+            state.waiting = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let Some(body) = &mut state.body else { return Poll::Ready(None) };
+        let frame = std::task::ready!(Pin::new(&mut *body).poll_frame(cx));
+        state.progress = Instant::now();
+        match &frame {
+            Some(Ok(_)) => {
+                state.touched = true;
+                state.finished = body.is_end_stream();
+            }
+            Some(Err(error)) => {
+                state.touched = true;
+                state.failure = Some(error.to_string());
+            }
+            None => state.finished = true,
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.0.lock().body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.0.lock().body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+    }
+}

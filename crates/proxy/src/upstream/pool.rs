@@ -1,0 +1,407 @@
+//! Connections kept for further requests, and the limit of connections to one origin.
+//!
+//! An HTTP/1 connection is either leased, with a permit of its origin, or parked, without. A request takes its permit first,
+//! then a parked connection, and opens one only when none is parked; so connections to one origin never outnumber its
+//! permits. Connections opened by the calling thread's runtime are preferred, since the others are woken
+//! across threads. An HTTP/2 connection keeps one permit for as long as it lives and carries
+//! up to [`STREAMS_MAX`] requests before another is opened.
+//!
+//! Each connection's driver task ends it when it was idle for too long; a place is forgotten with its last connection.
+
+use super::error::Cause;
+use super::exchanged::Origin;
+use super::http1::H1;
+use super::http2::H2;
+use crate::metrics::Metrics;
+use parking_lot::Mutex;
+use shoal_settings::Upstream;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// Whose connections may stand in for each other: the same origin under the same rules.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PlaceKey {
+    /// The origin.
+    pub origin: Origin,
+    /// [`crate::access::ForwardRules::id`]; 0 for the operator's own upstreams.
+    pub rules: u64,
+}
+
+/// All connections to origins.
+pub(super) struct Pool {
+    places: Mutex<HashMap<PlaceKey, Arc<Place>>>,
+    settings: Upstream,
+    parked: AtomicUsize,
+    metrics: Arc<Metrics>,
+}
+
+/// One origin's connections.
+pub(super) struct Place {
+    key: PlaceKey,
+    permits: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    connections: Mutex<Connections>,
+    /// Held while a connection is opened that may turn out as HTTP/2, so that a burst opens one and not many.
+    opening: tokio::sync::Mutex<()>,
+    /// Handles to it; counted while the pool's map is locked, or while there is one already.
+    handles: AtomicUsize,
+    keep_alive: Duration,
+    pool: Weak<Pool>,
+}
+
+#[derive(Default)]
+struct Connections {
+    parked: Vec<Parked>,
+    h2: Vec<Arc<H2>>,
+    /// Whether the last connection was HTTP/1: then several may be opened at once.
+    speaks_http1: bool,
+}
+
+struct Parked {
+    connection: H1,
+    since: Instant,
+}
+
+/// A place in use; the last one to go forgets a place without connections.
+pub(super) struct PlaceHandle(Arc<Place>);
+
+/// What a request may be sent on.
+pub(super) enum Ticket {
+    /// A connection that carried requests before.
+    Reused(Lease),
+    /// A stream of a shared connection.
+    Stream(StreamLease),
+    /// Leave to open a connection.
+    Open(OwnedSemaphorePermit),
+}
+
+/// An HTTP/1 connection in use.
+pub(super) struct Lease {
+    /// The connection.
+    pub connection: H1,
+    permit: OwnedSemaphorePermit,
+    place: PlaceHandle,
+}
+
+/// A stream of an HTTP/2 connection.
+pub(super) struct StreamLease {
+    /// The connection.
+    pub connection: Arc<H2>,
+    place: PlaceHandle,
+}
+
+impl Pool {
+    pub fn new(settings: &Upstream, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self {
+            places: Mutex::default(),
+            settings: settings.clone(),
+            parked: AtomicUsize::new(0),
+            metrics,
+        })
+    }
+
+    /// The place of an origin.
+    pub fn place(self: &Arc<Self>, key: &PlaceKey) -> PlaceHandle {
+        let mut places = self.places.lock();
+        if let Some(place) = places.get(key) {
+            return PlaceHandle::new(place);
+        }
+        let permits = self.settings.connections_per_origin.clamp(1, Semaphore::MAX_PERMITS);
+        let place = Arc::new(Place {
+            key: key.clone(),
+            permits: Arc::new(Semaphore::new(permits)),
+            waiting: AtomicUsize::new(0),
+            connections: Mutex::default(),
+            opening: tokio::sync::Mutex::new(()),
+            handles: AtomicUsize::new(0),
+            keep_alive: self.settings.keep_alive,
+            pool: Arc::downgrade(self),
+        });
+        places.insert(key.clone(), Arc::clone(&place));
+        PlaceHandle::new(&place)
+    }
+
+    /// Whether no connection is kept or in use.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.places.lock().is_empty()
+    }
+}
+
+impl PlaceHandle {
+    fn new(place: &Arc<Place>) -> Self {
+        place.handles.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(place))
+    }
+
+    /// Something to send a request on, before `deadline`; `fresh` asks for a new HTTP/1 connection.
+    pub async fn ticket(&self, fresh: bool, deadline: Instant) -> Result<Ticket, (Cause, String)> {
+        if !fresh && let Some(stream) = self.roomy_stream() {
+            return Ok(Ticket::Stream(stream));
+        }
+        let permit = self.permit(fresh, deadline).await?;
+        let Some(permit) = permit else {
+            let queued = self.stream(STREAMS_MAX + WAITING_MAX);
+            return queued
+                .map(Ticket::Stream)
+                .ok_or((Cause::ConnectionLimit, "all streams are taken".into()));
+        };
+        if fresh {
+            return Ok(Ticket::Open(permit));
+        }
+        if let Some(stream) = self.roomy_stream() {
+            return Ok(Ticket::Stream(stream));
+        }
+        match self.unpark() {
+            Some(connection) => Ok(Ticket::Reused(Lease { connection, permit, place: self.clone() })),
+            None => Ok(Ticket::Open(permit)),
+        }
+    }
+
+    /// Waits for the right to open a connection that may be HTTP/2; `None` when HTTP/1 is known, and
+    /// several may be opened at once.
+    pub async fn opening(
+        &self,
+        deadline: Instant,
+    ) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, (Cause, String)> {
+        if self.0.connections.lock().speaks_http1 {
+            return Ok(None);
+        }
+        let late = |_| (Cause::ConnectTimeout, "waited too long for a connection".to_owned());
+        timeout_at(deadline, self.0.opening.lock()).await.map(Some).map_err(late)
+    }
+
+    /// A stream of a connection that carries few enough not to open another.
+    pub fn roomy_stream(&self) -> Option<StreamLease> {
+        self.stream(STREAMS_MAX)
+    }
+
+    /// A stream of the connection with the fewest of them, when it has fewer than `limit`.
+    fn stream(&self, limit: usize) -> Option<StreamLease> {
+        let connections = self.0.connections.lock();
+        let connection = connections.h2.iter().min_by_key(|connection| connection.in_flight())?;
+        if connection.in_flight() >= limit {
+            return None;
+        }
+        connection.begin();
+        Some(StreamLease { connection: Arc::clone(connection), place: self.clone() })
+    }
+
+    /// A new HTTP/1 connection, leased to its opener; `chosen` when the origin could have chosen HTTP/2.
+    pub fn lease(&self, connection: H1, permit: OwnedSemaphorePermit, chosen: bool) -> Lease {
+        if chosen {
+            self.0.connections.lock().speaks_http1 = true;
+        }
+        Lease { connection, permit, place: self.clone() }
+    }
+
+    /// A new HTTP/2 connection, shared from now on.
+    pub fn share(&self, connection: Arc<H2>) -> StreamLease {
+        connection.begin();
+        let mut connections = self.0.connections.lock();
+        connections.speaks_http1 = false;
+        connections.h2.push(Arc::clone(&connection));
+        StreamLease { connection, place: self.clone() }
+    }
+
+    /// For the connection's driver task.
+    pub fn downgrade(&self) -> Weak<Place> {
+        Arc::downgrade(&self.0)
+    }
+
+    /// A permit to open a connection. `None` when there is none and the origin's HTTP/2 connections are to carry
+    /// the request instead.
+    async fn permit(
+        &self,
+        fresh: bool,
+        deadline: Instant,
+    ) -> Result<Option<OwnedSemaphorePermit>, (Cause, String)> {
+        let place = &self.0;
+        if let Ok(permit) = Arc::clone(&place.permits).try_acquire_owned() {
+            return Ok(Some(permit));
+        }
+        if !fresh && !place.connections.lock().h2.is_empty() {
+            return Ok(None);
+        }
+        let Some(_waiter) = Waiter::new(&place.waiting) else {
+            return Err((Cause::ConnectionLimit, format!("{WAITING_MAX} requests wait for a connection")));
+        };
+        if let Some(pool) = place.pool.upgrade() {
+            pool.metrics.upstream_waits.count();
+        }
+        match timeout_at(deadline, Arc::clone(&place.permits).acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(Some(permit)),
+            Ok(Err(closed)) => Err((Cause::Internal, closed.to_string())),
+            Err(_) => Err((Cause::ConnectionLimit, "waited too long for a connection".into())),
+        }
+    }
+
+    /// A parked connection that still lives: the last parked, of this thread if there is one.
+    fn unpark(&self) -> Option<H1> {
+        let pool = self.0.pool.upgrade()?;
+        let this_thread = std::thread::current().id();
+        let mut connections = self.0.connections.lock();
+        let now = Instant::now();
+        let before = connections.parked.len();
+        connections
+            .parked
+            .retain(|parked| !parked.connection.is_closed() && now < parked.since + pool.settings.keep_alive);
+        let mine = connections.parked.iter().rposition(|parked| parked.connection.thread() == this_thread);
+        let chosen = mine.or(connections.parked.len().checked_sub(1));
+        let chosen = chosen.map(|index| connections.parked.swap_remove(index).connection);
+        pool.parked.fetch_sub(before - connections.parked.len(), Ordering::Relaxed);
+        chosen
+    }
+
+    /// Keeps a connection for the next request, unless enough are kept.
+    fn park(&self, connection: H1) {
+        let Some(pool) = self.0.pool.upgrade() else { return };
+        let mut connections = self.0.connections.lock();
+        let awaited = self.0.waiting.load(Ordering::Relaxed) > 0;
+        let room = connections.parked.len() < pool.settings.idle_per_origin
+            && pool.parked.load(Ordering::Relaxed) < PARKED_MAX;
+        if awaited || room {
+            pool.parked.fetch_add(1, Ordering::Relaxed);
+            connections.parked.push(Parked { connection, since: Instant::now() });
+        }
+    }
+}
+
+impl Clone for PlaceHandle {
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
+
+impl Drop for PlaceHandle {
+    fn drop(&mut self) {
+        let Some(pool) = self.0.pool.upgrade() else { return };
+        let mut places = pool.places.lock();
+        if self.0.handles.fetch_sub(1, Ordering::Relaxed) > 1 || !self.0.is_empty() {
+            return;
+        }
+        // A driver that ends late may hold a place that was forgotten and made anew since.
+        if places.get(&self.0.key).is_some_and(|place| Arc::ptr_eq(place, &self.0)) {
+            places.remove(&self.0.key);
+        }
+    }
+}
+
+impl Place {
+    /// Asked by the driver of connection `id`: when to ask again; `None` when it is over, because it was unused for
+    /// too long. It is then no longer kept here.
+    pub fn expire(&self, id: u64) -> Option<Instant> {
+        let now = Instant::now();
+        let mut connections = self.connections.lock();
+        if let Some(index) = connections.parked.iter().position(|parked| parked.connection.id() == id) {
+            let expires = connections.parked[index].since + self.keep_alive;
+            if now < expires {
+                return Some(expires);
+            }
+            connections.parked.swap_remove(index);
+            self.unparked(1);
+            return None;
+        }
+        if let Some(index) = connections.h2.iter().position(|connection| connection.id() == id) {
+            let unused_since = connections.h2[index].unused_since();
+            let expires = unused_since.map_or(now + self.keep_alive, |since| since + self.keep_alive);
+            if now < expires {
+                return Some(expires);
+            }
+            connections.h2.swap_remove(index);
+            return None;
+        }
+        Some(now + self.keep_alive.max(CHECK_MIN))
+    }
+
+    /// Told by a connection's driver that connection `id` has ended.
+    pub fn ended(self: &Arc<Self>, id: u64) {
+        let _handle = self.pool.upgrade().map(|pool| {
+            let _places = pool.places.lock();
+            PlaceHandle::new(self)
+        });
+        let mut connections = self.connections.lock();
+        let before = connections.parked.len();
+        connections.parked.retain(|parked| parked.connection.id() != id);
+        self.unparked(before - connections.parked.len());
+        connections.h2.retain(|connection| connection.id() != id);
+    }
+
+    fn is_empty(&self) -> bool {
+        let connections = self.connections.lock();
+        connections.parked.is_empty() && connections.h2.is_empty()
+    }
+
+    fn unparked(&self, count: usize) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.parked.fetch_sub(count, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Lease {
+    /// Parks the connection as soon as its codec has finished, or lets it go.
+    pub fn give_back(self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let Self { mut connection, permit, place } = self;
+            if timeout(READY_WAIT, connection.ready()).await.unwrap_or(false) {
+                place.park(connection);
+            }
+            // After parking, so that whoever waits for this permit finds the connection.
+            drop(permit);
+        });
+    }
+
+    /// What to keep as long as the connection lives on as a tunnel.
+    pub fn into_permit(self) -> (OwnedSemaphorePermit, PlaceHandle) {
+        (self.permit, self.place)
+    }
+}
+
+impl StreamLease {
+    /// Takes the connection out of use for further requests.
+    pub fn retire(&self) {
+        let id = self.connection.id();
+        self.place.0.connections.lock().h2.retain(|connection| connection.id() != id);
+    }
+}
+
+impl Drop for StreamLease {
+    fn drop(&mut self) {
+        self.connection.end();
+    }
+}
+
+/// One of at most [`WAITING_MAX`].
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Option<Self> {
+        let waiter = Self(waiting);
+        (waiting.fetch_add(1, Ordering::Relaxed) < WAITING_MAX).then_some(waiter)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Requests on one HTTP/2 connection before another is opened. RFC 9113, 6.5.2: "It is recommended that this value
+/// be no smaller than 100" of SETTINGS_MAX_CONCURRENT_STREAMS, so that most origins take as many.
+const STREAMS_MAX: usize = 100;
+/// Requests that wait for a connection to one origin; further ones fail at once.
+const WAITING_MAX: usize = 1024;
+/// Connections parked over all origins.
+const PARKED_MAX: usize = 4096;
+/// How often, at most, the driver of a connection in use asks whether it is over.
+const CHECK_MIN: Duration = Duration::from_secs(1);
+/// How long a codec may take to finish a request whose response has been read.
+const READY_WAIT: Duration = Duration::from_secs(1);

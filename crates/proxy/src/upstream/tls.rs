@@ -1,0 +1,122 @@
+//! TLS to origins: whom to trust, and which protocol is spoken above.
+
+use super::SetupError;
+use super::error::Cause;
+use super::socket::Socket;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+
+/// The authorities that origins' certificates are judged by. The system's are read at the first https request,
+/// since a node without any costs no memory for them.
+pub(super) struct Trust {
+    further: Vec<CertificateDer<'static>>,
+    configs: OnceCell<Configs>,
+}
+
+struct Configs {
+    /// Offers HTTP/2 and HTTP/1.1.
+    any: Arc<ClientConfig>,
+    /// Offers HTTP/1.1 alone, for Upgrade, which HTTP/2 does not have.
+    http1: Arc<ClientConfig>,
+}
+
+/// What was negotiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// HTTP/1.1, also when nothing was.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Trust {
+    /// The system's authorities and those of `ca_file`.
+    pub fn new(ca_file: Option<&Path>) -> Result<Self, SetupError> {
+        let further = match ca_file {
+            Some(path) => read(path).map_err(|error| SetupError::CaFile(PathBuf::from(path), error))?,
+            None => Vec::new(),
+        };
+        Ok(Self { further, configs: OnceCell::new() })
+    }
+
+    /// Does the handshake. The certificate must be valid for `host`, a name or an address.
+    pub async fn connect(
+        &self,
+        stream: TcpStream,
+        host: &str,
+        http1_only: bool,
+    ) -> Result<(Socket, Protocol), (Cause, String)> {
+        let configs = self.configs.get_or_try_init(|| self.load()).await?;
+        let config = if http1_only { &configs.http1 } else { &configs.any };
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| (Cause::TlsCertificate, format!("{host:?} cannot stand in a certificate")))?;
+        let connector = TlsConnector::from(Arc::clone(config));
+        let stream = connector.connect(name, stream).await.map_err(|error| cause_of(&error))?;
+        let protocol = match stream.get_ref().1.alpn_protocol() {
+            Some(b"h2") => Protocol::Http2,
+            _ => Protocol::Http1,
+        };
+        Ok((Socket::tls(stream), protocol))
+    }
+
+    async fn load(&self) -> Result<Configs, (Cause, String)> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(self.further.iter().cloned());
+        let native = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs)
+            .await
+            .map_err(|error| (Cause::TrustRoots, error.to_string()))?;
+        roots.add_parsable_certificates(native.certs);
+        if roots.is_empty() {
+            let why = native.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
+            let advice = "install the system's certificate authorities or set upstream.ca_file";
+            return Err((Cause::TrustRoots, format!("no certificate authority to trust{why}: {advice}")));
+        }
+        Ok(Configs::new(roots))
+    }
+}
+
+impl Configs {
+    fn new(roots: RootCertStore) -> Self {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut http1 = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider supports the default versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        http1.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let mut any = http1.clone();
+        any.alpn_protocols.insert(0, b"h2".to_vec());
+        Self { any: Arc::new(any), http1: Arc::new(http1) }
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let text = std::fs::read(path)?;
+    let certificates = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.map_err(|error| io::Error::other(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(io::Error::other("holds no certificate"));
+    }
+    Ok(certificates)
+}
+
+/// Whose fault a failed handshake is.
+fn cause_of(error: &io::Error) -> (Cause, String) {
+    let tls = error.get_ref().and_then(|source| source.downcast_ref::<rustls::Error>());
+    let cause = match tls {
+        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
+            Cause::TlsCertificate
+        }
+        Some(rustls::Error::AlertReceived(_)) => Cause::TlsAlert,
+        Some(_) => Cause::TlsProtocol,
+        None => Cause::Terminated,
+    };
+    (cause, format!("TLS handshake: {error}"))
+}
