@@ -2,11 +2,11 @@
 
 use super::ask::Ask;
 use super::target::{BadTarget, Target};
-use super::verdict::Verdict;
+use super::verdict::{self, Verdict};
 use super::{Exchange, answers};
 use crate::access::Refusal;
 use crate::admin::{PurgeOutcome, PurgeRequest};
-use crate::message::{Client, Outcome, Record, Reply, ReplyBody, ReplyHead, Request, RequestBody};
+use crate::message::{Client, Outcome, Reply, ReplyBody, ReplyHead, Request, RequestBody};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::directives::RequestDirectives;
@@ -33,10 +33,10 @@ impl Exchange {
         if let Some(reply) = self.loop_detected(&head, &client) {
             return reply;
         }
-        let target = match Target::of(&head, mode, client.tls) {
+        let target = match Target::of(&head, mode, &client) {
             Ok(target) => target,
             Err(why) => {
-                return self.early(&head, &client, StatusCode::BAD_REQUEST, bad_target(why), Outcome::None);
+                return self.early(&head, &client, StatusCode::BAD_REQUEST, bad_target(why), Verdict::local("target"));
             }
         };
         if head.method.as_str() == "PURGE" {
@@ -47,7 +47,7 @@ impl Exchange {
             Mode::Reverse => match live.routes.find(&target.host, &target.path) {
                 Some(route) => Some(Arc::clone(route)),
                 None => {
-                    return self.early(&head, &client, StatusCode::NOT_FOUND, NO_SITE, Outcome::None);
+                    return self.early(&head, &client, StatusCode::NOT_FOUND, NO_SITE, Verdict::local("site"));
                 }
             },
         };
@@ -90,7 +90,8 @@ impl Exchange {
     /// The answer to what an access rule refuses.
     pub fn denied(&self, head: &Parts, client: &Client, refusal: &Refusal) -> Reply {
         let status = refusal.status();
-        let mut reply = self.early(head, client, status, denial(refusal), Outcome::Denied);
+        let verdict = Verdict::local("denied").outcome(Outcome::Denied).error(refusal.proxy_status());
+        let mut reply = self.early(head, client, status, denial(refusal), verdict);
         if let ReplyHead::Built(_, fields) = &mut reply.head
             && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
@@ -102,27 +103,22 @@ impl Exchange {
     /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
     fn loop_detected(&self, head: &Parts, client: &Client) -> Option<Reply> {
         let hop = &self.live.load().hop;
-        (fields::via_contains(&head.headers, hop) || fields::cdn_loop_contains(&head.headers, hop)).then(
-            || {
-                let status = StatusCode::LOOP_DETECTED;
-                self.early(head, client, status, answers::explain(status), Outcome::None)
-            },
-        )
+        let been_here = fields::via_contains(&head.headers, hop) || fields::cdn_loop_contains(&head.headers, hop);
+        been_here.then(|| {
+            let status = StatusCode::LOOP_DETECTED;
+            let verdict = Verdict::local("loop").error("proxy_loop_detected");
+            self.early(head, client, status, answers::explain(status), verdict)
+        })
     }
 
     /// TRACE and OPTIONS that may go no further are answered here (RFC 9110, section 7.6.2).
     fn max_forwards(&self, ask: &Ask) -> Option<Reply> {
-        if ask.method != Method::TRACE && ask.method != Method::OPTIONS {
-            return None;
-        }
-        if ask.fields.get(header::MAX_FORWARDS)?.as_bytes() != b"0" {
+        if ask.max_forwards()? > 0 {
             return None;
         }
         let mut fields = HeaderMap::new();
-        fields
-            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
-        let status =
-            if ask.method == Method::OPTIONS { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
+        fields.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
+        let status = if ask.method == Method::OPTIONS { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
         Some(self.own_fields(ask, status, fields, ReplyBody::Empty, Verdict::local("max-forwards")))
     }
 
@@ -130,62 +126,46 @@ impl Exchange {
     async fn purge_request(&self, head: &Parts, client: &Client, target: Target) -> Reply {
         let allowed: bool = self.live.load().purge.allows(client.address.ip());
         if !allowed {
-            return self.early(head, client, StatusCode::FORBIDDEN, MAY_NOT_PURGE, Outcome::Denied);
+            return self.early(head, client, StatusCode::FORBIDDEN, MAY_NOT_PURGE, Verdict::local("purge").outcome(Outcome::Denied));
         }
         match self.purge(PurgeRequest::Url(target.url)).await {
             PurgeOutcome::Purged { responses: Some(0) } => {
-                self.early(head, client, StatusCode::NOT_FOUND, NOTHING_STORED, Outcome::None)
+                self.early(head, client, StatusCode::NOT_FOUND, NOTHING_STORED, Verdict::local("purge"))
             }
-            _ => self.early(head, client, StatusCode::OK, PURGED, Outcome::None),
+            _ => self.early(head, client, StatusCode::OK, PURGED, Verdict::local("purge")),
         }
     }
 
     /// An answer given before the request became an [`Ask`].
-    pub fn early(
-        &self,
-        head: &Parts,
-        client: &Client,
-        status: StatusCode,
-        why: &str,
-        outcome: Outcome,
-    ) -> Reply {
+    pub fn early(&self, head: &Parts, client: &Client, status: StatusCode, why: &str, verdict: Verdict) -> Reply {
         let (fields, body) = answers::page(status, why, &head.method);
-        let mut record = self.early_record(client, status, outcome);
-        record.method = head.method.as_str().to_owned();
-        record.url = head.uri.to_string();
-        self.finish_early(status, fields, body, record)
+        let mut reply = self.finish_early(client, status, (fields, body), verdict);
+        reply.record.method = head.method.as_str().to_owned();
+        reply.record.url = head.uri.to_string();
+        reply.record.version = verdict::version(head.version);
+        reply
     }
 
     /// The server's own answer to what is not a request.
     pub fn refusal(&self, status: StatusCode, reason: &str, client: &Client) -> Reply {
-        let (fields, body) = answers::page(status, reason, &Method::GET);
-        let mut record = self.early_record(client, status, Outcome::None);
-        record.method = "NONE".to_owned();
-        record.url = "error:invalid-request".to_owned();
-        self.finish_early(status, fields, body, record)
-    }
-
-    fn early_record(&self, client: &Client, status: StatusCode, outcome: Outcome) -> Box<Record> {
-        Box::new(Record {
-            time: self.now(),
-            client: Some(client.address),
-            status: status.as_u16(),
-            outcome,
-            ..Record::default()
-        })
+        let page = answers::page(status, reason, &Method::GET);
+        let verdict = Verdict::local("request").error("http_request_error");
+        let mut reply = self.finish_early(client, status, page, verdict);
+        reply.record.method = "NONE".to_owned();
+        reply.record.url = "error:invalid-request".to_owned();
+        reply
     }
 
     fn finish_early(
         &self,
+        client: &Client,
         status: StatusCode,
-        mut fields: HeaderMap,
-        body: ReplyBody,
-        mut record: Box<Record>,
+        (mut fields, body): (HeaderMap, ReplyBody),
+        verdict: Verdict,
     ) -> Reply {
         let live = self.live.load();
-        let verdict = Verdict::local("request");
         verdict.add_to(&mut fields, &live);
-        record.cache_status = String::from_utf8_lossy(&verdict.cache_status(&live)).into_owned();
+        let record = verdict.early_record(&live, client, status, self.now());
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
 }

@@ -43,6 +43,14 @@ impl Ask {
         self.fields.get(header::RANGE).and_then(|range| range.to_str().ok())
     }
 
+    /// How often a TRACE or OPTIONS may still be forwarded; other methods are not limited.
+    pub fn max_forwards(&self) -> Option<u32> {
+        if self.method != Method::TRACE && self.method != Method::OPTIONS {
+            return None;
+        }
+        self.fields.get(header::MAX_FORWARDS)?.to_str().ok()?.trim().parse().ok()
+    }
+
     /// Whether the request has conditions that only the origin can answer: If-Match and If-Unmodified-Since guard
     /// against changes that a cache may not know of (RFC 9110, section 13.1).
     pub fn has_origin_conditions(&self) -> bool {

@@ -13,7 +13,7 @@ use super::keeping::Keeping;
 use super::lookup::StoredResponse;
 use super::record::{Head, Record};
 use crate::message::StreamBody;
-use crate::upstream::{UpstreamError, UpstreamResponse};
+use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body_util::BodyExt;
 use shoal_core::{ObjectKey, Timestamp};
@@ -125,6 +125,8 @@ pub struct Failure {
     pub status: StatusCode,
     /// The error type of RFC 9209.
     pub proxy_error: &'static str,
+    /// Whether a rule of ours refused, rather than the origin failing.
+    pub denied: bool,
     /// When to try again, in seconds.
     pub retry_after_seconds: Option<u64>,
     /// Who was asked, for the log.
@@ -144,6 +146,7 @@ impl Failure {
         Self {
             status: error.status(),
             proxy_error: error.proxy_status(),
+            denied: matches!(error.cause, Cause::Refused(_)),
             retry_after_seconds: error.retry_after.map(|wait| wait.as_secs().max(1)),
             upstream: error.next_hop.clone(),
         }

@@ -19,7 +19,8 @@ pub struct Live {
     pub tag_fields: Vec<HeaderName>,
     /// Our name in Cache-Status and Proxy-Status.
     pub name: String,
-    /// The same made unique, so that two nodes of one name in a row are not taken for a loop: Via and CDN-Loop.
+    /// Our name in Via and CDN-Loop. The default name is made unique, so that two nodes in a row that bear it are not
+    /// taken for a loop.
     pub hop: String,
     /// The modes of the listeners, in the settings' order.
     pub modes: Vec<Mode>,
@@ -65,13 +66,20 @@ impl Live {
             collapse: cache.collapse,
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
             name: cache.name.clone(),
-            hop: format!("{}-{:08x}", cache.name, identity as u32),
+            hop: hop(&cache.name, identity),
             modes: settings.listen.iter().map(|listen| listen.mode).collect(),
             forward: Arc::new(ForwardRules::new(&settings.forward, own).map_err(LiveError::Access)?),
             routes: Routes::new(&settings.site, identity).map_err(LiveError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             own_proxy_status,
         })
+    }
+}
+
+fn hop(name: &str, identity: u64) -> String {
+    match *name == shoal_settings::Cache::default().name {
+        true => format!("{name}-{:08x}", identity as u32),
+        false => name.to_owned(),
     }
 }
 

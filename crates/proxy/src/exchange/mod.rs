@@ -109,6 +109,11 @@ impl Exchange {
         self.log.load().reopen();
     }
 
+    /// Writes what is pending in the access log and ends it.
+    pub fn close_log(&self) {
+        self.log.load().close();
+    }
+
     /// The settings in force.
     pub fn live(&self) -> Arc<Live> {
         self.live.load_full()

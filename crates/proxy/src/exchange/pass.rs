@@ -6,7 +6,7 @@ use super::fetch::{Failure, Fetch, Received};
 use super::record::{Head, Record};
 use super::serve::Why;
 use super::verdict::{Forwarded, Verdict};
-use super::{answers, verdict};
+use super::answers;
 use crate::message::{Client, Outcome, Reply, ReplyBody, ReplyHead, RequestBody};
 use crate::tunnel;
 use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
@@ -31,7 +31,9 @@ impl Exchange {
         match self.upstreams.fetch(request).await {
             Ok(response) => {
                 self.invalidate_after(ask, response.status, &response.fields).await;
+                let tunnel = response.upgraded.is_some();
                 let verdict = verdict.forward_status(response.status).upstream(&response.peer.to_string());
+                let verdict = if tunnel { verdict.outcome(Outcome::Tunnel) } else { verdict };
                 self.pass_on(ask, response, verdict)
             }
             Err(error) => {
@@ -99,25 +101,25 @@ impl Exchange {
     /// CONNECT: a tunnel to where the rules allow one.
     pub async fn connect(&self, head: &Parts, client: &Arc<Client>, mode: Mode) -> Reply {
         if mode == Mode::Reverse {
-            return self.early(head, client, StatusCode::METHOD_NOT_ALLOWED, NO_TUNNELS, Outcome::None);
+            return self.early(head, client, StatusCode::METHOD_NOT_ALLOWED, NO_TUNNELS, Verdict::local("method"));
         }
         let live = self.live();
         let Some(authority) = head.uri.authority() else {
-            return self.early(head, client, StatusCode::BAD_REQUEST, NO_AUTHORITY, Outcome::None);
+            return self.early(head, client, StatusCode::BAD_REQUEST, NO_AUTHORITY, Verdict::local("target"));
         };
         let port = authority.port_u16().unwrap_or(443);
         match tunnel::connect(&self.upstreams, &live.forward, authority.host(), port).await {
             Ok(far_end) => {
-                let mut reply = self.early(head, client, StatusCode::OK, "", Outcome::Tunnel);
+                let mut reply = self.early(head, client, StatusCode::OK, "", Verdict::local("tunnel").outcome(Outcome::Tunnel));
                 reply.head = ReplyHead::Built(StatusCode::OK, HeaderMap::new());
                 reply.body = ReplyBody::Tunnel(far_end.io);
                 reply.record.upstream = Some(far_end.peer.to_string());
-                reply.record.version = verdict::version(head.version);
                 reply
             }
             Err(error) => {
                 tracing::info!(%authority, %error, "no tunnel");
-                self.early(head, client, error.status(), answers::explain(error.status()), Outcome::Denied)
+                let verdict = Verdict::local("tunnel").failure(&Failure::of(&error));
+                self.early(head, client, error.status(), answers::explain(error.status()), verdict)
             }
         }
     }
@@ -180,6 +182,9 @@ impl Exchange {
         onward.remove(header::HOST);
         if ask.is_lookup() && !ask.fields.contains_key(header::UPGRADE) {
             onward.remove(header::CONTENT_LENGTH);
+        }
+        if let Some(left) = ask.max_forwards() {
+            onward.insert(header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)));
         }
         fields::append_via(&mut onward, ask.version, &live.hop);
         fields::append_cdn_loop(&mut onward, &live.hop);

@@ -1,8 +1,9 @@
 //! The target of a request: its effective URI (RFC 9110, section 7.1), and the cache key made of it.
 
+use crate::message::Client;
 use http::request::Parts;
 use http::uri::Authority;
-use http::{Uri, header};
+use http::{Uri, Version, header};
 use shoal_core::ObjectKey;
 use shoal_settings::Mode;
 
@@ -33,20 +34,14 @@ pub enum BadTarget {
 }
 
 impl Target {
-    /// The target of a request that came in over a listener of this mode.
-    pub fn of(head: &Parts, mode: Mode, tls: bool) -> Result<Self, BadTarget> {
+    /// The target of a request that this client sent to a listener of this mode.
+    pub fn of(head: &Parts, mode: Mode, client: &Client) -> Result<Self, BadTarget> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
-            (Mode::Forward, Some(scheme), Some(authority)) => {
-                Self::new(scheme == "https", scheme, authority, path)
-            }
+            (Mode::Forward, Some(scheme), Some(authority)) => Self::new(scheme == "https", scheme, authority, path),
             (Mode::Forward, ..) => Err(BadTarget::NotAbsolute),
-            (Mode::Reverse, _, Some(authority)) => Self::new(tls, "http", authority, path),
-            (Mode::Reverse, _, None) => {
-                let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-                let authority = host.and_then(|host| host.parse().ok()).ok_or(BadTarget::Host)?;
-                Self::new(tls, "http", &authority, path)
-            }
+            (Mode::Reverse, _, Some(authority)) => Self::new(client.tls, "http", authority, path),
+            (Mode::Reverse, _, None) => Self::new(client.tls, "http", &named_host(head, client)?, path),
         }
     }
 
@@ -103,6 +98,16 @@ impl Target {
     }
 }
 
+/// The host that an origin-form request names. HTTP/1.0 may name none: then it is the address that was connected to.
+fn named_host(head: &Parts, client: &Client) -> Result<Authority, BadTarget> {
+    let host = match head.headers.get(header::HOST) {
+        Some(host) => host.to_str().map_err(|_| BadTarget::Host)?.to_owned(),
+        None if head.version <= Version::HTTP_10 => client.local.to_string(),
+        None => return Err(BadTarget::Host),
+    };
+    host.parse().map_err(|_| BadTarget::Host)
+}
+
 /// The key of the variant that `selecting` (the nominated fields and their normalised values) chooses.
 pub fn variant_key(primary: &ObjectKey, generation: u64, selecting: &[u8]) -> ObjectKey {
     let mut full = primary.full().to_vec();
@@ -126,9 +131,14 @@ pub fn part_key(whole: &ObjectKey, generation: u64, start: u64, end: u64) -> Obj
 mod tests {
     use super::*;
 
+    fn client(tls: bool) -> Client {
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
+        Client { address, local: address, listener: 0, tls, server_name: None }
+    }
+
     fn forward(uri: &str) -> Result<Target, BadTarget> {
         let (head, ()) = http::Request::get(uri).body(()).expect("a request").into_parts();
-        Target::of(&head, Mode::Forward, false)
+        Target::of(&head, Mode::Forward, &client(false))
     }
 
     #[test]
@@ -151,7 +161,7 @@ mod tests {
     fn reverse_takes_the_host_field() {
         let request =
             http::Request::get("/a").header("host", "Example.org:8080").body(()).expect("a request");
-        let target = Target::of(&request.into_parts().0, Mode::Reverse, true).expect("a target");
+        let target = Target::of(&request.into_parts().0, Mode::Reverse, &client(true)).expect("a target");
         assert_eq!(target.url, "https://example.org:8080/a");
     }
 }

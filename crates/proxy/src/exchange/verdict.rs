@@ -3,9 +3,10 @@
 use super::ask::Ask;
 use super::fetch::Failure;
 use super::live::Live;
-use crate::message::{Outcome, Record};
+use crate::message::{Client, Outcome, Record};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use shoal_core::Timestamp;
 use std::fmt::Write;
 
 /// What is told of one request.
@@ -110,7 +111,14 @@ impl Verdict {
 
     /// No answer came.
     pub fn failure(self, failure: &Failure) -> Self {
-        Self { proxy_error: Some(failure.proxy_error), upstream: Some(failure.upstream.clone()), ..self }
+        let outcome = if failure.denied { Outcome::Denied } else { self.outcome };
+        let upstream = Some(failure.upstream.clone()).filter(|_| !failure.denied);
+        Self { outcome, proxy_error: Some(failure.proxy_error), upstream, ..self }
+    }
+
+    /// An answer of our own for a reason that RFC 9209 has an error type for.
+    pub fn error(self, proxy_error: &'static str) -> Self {
+        Self { proxy_error: Some(proxy_error), ..self }
     }
 
     /// The Cache-Status member of this node.
@@ -158,6 +166,18 @@ impl Verdict {
             fields.append(CACHE_STATUS, value);
         }
         fields.append(PROXY_STATUS, self.proxy_status(live));
+    }
+
+    /// The access log's record of an answer given before the request was understood.
+    pub fn early_record(&self, live: &Live, client: &Client, status: StatusCode, now: Timestamp) -> Box<Record> {
+        Box::new(Record {
+            time: now,
+            client: Some(client.address),
+            status: status.as_u16(),
+            outcome: self.outcome,
+            cache_status: String::from_utf8_lossy(&self.cache_status(live)).into_owned(),
+            ..Record::default()
+        })
     }
 
     /// The access log's record of an answer with this status.
