@@ -92,7 +92,9 @@ impl<'a> Journey<'a> {
             }
             self.inner.metrics.upstream_failovers.count();
         }
-        Err(last.expect("a group has a member, so one was tried"))
+        let mut error = last.expect("a group has a member, so one was tried");
+        error.retry_after = error.retry_after.or(group.back_in(Instant::now().into_std()));
+        Err(error)
     }
 
     /// Asks one origin.

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub type Lookup<'a> = Pin<Box<dyn Future<Output = io::Result<Arc<[IpAddr]>>> + S
 pub struct SystemResolver {
     recent: Mutex<HashMap<Box<str>, Answer>>,
     /// A slow name server must not take all blocking threads.
-    lookups: Semaphore,
+    lookups: Arc<Semaphore>,
 }
 
 struct Answer {
@@ -33,7 +33,7 @@ struct Answer {
 
 impl Default for SystemResolver {
     fn default() -> Self {
-        Self { recent: Mutex::default(), lookups: Semaphore::new(LOOKUPS_MAX) }
+        Self { recent: Mutex::default(), lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
     }
 }
 
@@ -46,14 +46,19 @@ impl Resolve for SystemResolver {
             if let Some(addresses) = self.remembered(host) {
                 return Ok(addresses);
             }
-            let permit = self.lookups.acquire().await.map_err(io::Error::other)?;
+            let permit = Arc::clone(&self.lookups).acquire_owned().await.map_err(io::Error::other)?;
             // Others may have waited for the same answer.
             if let Some(addresses) = self.remembered(host) {
                 return Ok(addresses);
             }
-            let found = tokio::net::lookup_host((host, 0)).await?;
-            let addresses: Arc<[IpAddr]> = found.map(|address| address.ip()).collect();
-            drop(permit);
+            let name = host.to_owned();
+            let lookup = move || {
+                // Held until getaddrinfo returns, also when nobody waits for it any longer.
+                let _permit = permit;
+                let found = (name, 0).to_socket_addrs()?;
+                Ok::<Arc<[IpAddr]>, io::Error>(found.map(|address| address.ip()).collect())
+            };
+            let addresses = tokio::task::spawn_blocking(lookup).await.map_err(io::Error::other)??;
             self.remember(host, &addresses);
             Ok(addresses)
         })

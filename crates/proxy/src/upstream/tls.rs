@@ -67,19 +67,24 @@ impl Trust {
     }
 
     async fn load(&self) -> Result<Configs, (Cause, String)> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(self.further.iter().cloned());
         let native = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs)
             .await
             .map_err(|error| (Cause::TrustRoots, error.to_string()))?;
-        roots.add_parsable_certificates(native.certs);
-        if roots.is_empty() {
-            let why = native.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
+        let why = native.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
+        let roots = roots(self.further.iter().cloned().chain(native.certs)).ok_or_else(|| {
             let advice = "install the system's certificate authorities or set upstream.ca_file";
-            return Err((Cause::TrustRoots, format!("no certificate authority to trust{why}: {advice}")));
-        }
+            (Cause::TrustRoots, format!("no certificate authority to trust{why}: {advice}"))
+        })?;
         Ok(Configs::new(roots))
     }
+}
+
+/// The authorities among `certificates`; `None` when there is none. Those that cannot be used are left out: one bad
+/// file among the system's must not end all https.
+fn roots(certificates: impl Iterator<Item = CertificateDer<'static>>) -> Option<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates);
+    (!roots.is_empty()).then_some(roots)
 }
 
 impl Configs {
@@ -119,4 +124,20 @@ fn cause_of(error: &io::Error) -> (Cause, String) {
         None => Cause::Terminated,
     };
     (cause, format!("TLS handshake: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_usable_authorities_there_is_no_trust() {
+        assert!(roots(std::iter::empty()).is_none());
+        let garbage = CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x01]);
+        assert!(roots(std::iter::once(garbage.clone())).is_none());
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+        let authority = params.self_signed(&key).expect("a certificate").der().clone();
+        assert_eq!(roots([garbage, authority].into_iter()).expect("one is usable").len(), 1);
+    }
 }

@@ -25,6 +25,11 @@ impl Health {
         !self.checks_failing && self.out_until.is_none_or(|until| now >= until)
     }
 
+    /// How long its backoff lasts from `now`; `None` when it is in, or out for another reason.
+    pub fn back_in(&self, now: Instant) -> Option<Duration> {
+        self.out_until.and_then(|until| until.checked_duration_since(now)).filter(|wait| !wait.is_zero())
+    }
+
     pub fn succeeded(&mut self) {
         self.failures = 0;
         self.ejections = 0;

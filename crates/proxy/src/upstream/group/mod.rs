@@ -16,7 +16,7 @@ use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The upstreams of one site.
 #[derive(Debug)]
@@ -105,6 +105,12 @@ impl Group {
             member.failures.count();
             member.health.lock().failed(now, self.random());
         }
+    }
+
+    /// When the first upstream comes back from its backoff, if all are out at `now`.
+    pub(in crate::upstream) fn back_in(&self, now: Instant) -> Option<Duration> {
+        let waits = self.members.iter().map(|member| member.health.lock().back_in(now));
+        waits.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
     /// A number that spreads what would otherwise happen to all members at once.

@@ -1,7 +1,6 @@
 //! Choosing among a site's upstreams as their health changes.
 
 use super::*;
-use std::time::Duration;
 
 fn group(urls: &[&str]) -> Group {
     let server = |url: &&str| UpstreamServer { url: (*url).into(), weight: 1, h2c: false };
@@ -43,6 +42,10 @@ fn when_all_are_out_one_is_asked_nevertheless() {
     let second = group.choose(0, &[first], now).expect("the other one");
     assert_ne!(first, second);
     assert_eq!(group.choose(0, &[first, second], now), None);
+    let back = group.back_in(now).expect("all are in a backoff");
+    assert!((Duration::from_millis(750)..=Duration::from_millis(1250)).contains(&back), "{back:?}");
+    group.record(0, true, now);
+    assert_eq!(group.back_in(now), None);
 }
 
 #[test]

@@ -90,6 +90,18 @@ async fn https_negotiates_http2() {
 }
 
 #[tokio::test]
+async fn options_of_the_whole_server() {
+    let (address, _) = h2c_origin(|(request, respond)| async move {
+        assert_eq!((request.method(), request.uri().path()), (&Method::OPTIONS, "*"));
+        reply(respond, "ok").await;
+    })
+    .await;
+    let asker = h2c(address);
+    let response = asker.upstreams.fetch(asker.request(Method::OPTIONS, "*")).await.expect("a response");
+    assert_eq!(whole(response).await.expect("whole"), "ok");
+}
+
+#[tokio::test]
 async fn heads_interim_responses_and_trailers_pass() {
     let (address, _) = h2c_origin(|(request, mut respond)| async move {
         let uri = request.uri();

@@ -107,6 +107,18 @@ async fn a_trusted_origin_answers_and_its_connection_is_kept() {
 }
 
 #[tokio::test]
+async fn an_origin_that_chooses_http1_is_connected_to_at_once_by_many() {
+    let address = origin(acceptor("127.0.0.1", true, &["http/1.1"]), |mut stream| async move {
+        answer(&mut stream, OK).await;
+        std::future::pending().await
+    })
+    .await;
+    let asker = trusting(address);
+    tokio::join!(asker.get_whole("/"), asker.get_whole("/"), asker.get_whole("/"));
+    assert_eq!(asker.metrics.upstream_opened.value(), 3);
+}
+
+#[tokio::test]
 async fn certificates_are_judged() {
     for (name, known, cause) in
         [("127.0.0.1", false, Cause::TlsCertificate), ("other.example", true, Cause::TlsCertificate)]

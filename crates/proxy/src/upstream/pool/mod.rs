@@ -8,20 +8,23 @@
 //!
 //! Each connection's driver task ends it when it was idle for too long; a place is forgotten with its last connection.
 
-use super::error::Cause;
-use super::exchanged::Origin;
-use super::http1::H1;
-use super::http2::H2;
+mod lease;
+
+pub(super) use lease::{Lease, StreamLease, Ticket};
+
 use crate::metrics::Metrics;
+use crate::upstream::error::Cause;
+use crate::upstream::exchanged::Origin;
+use crate::upstream::http1::H1;
+use crate::upstream::http2::H2;
 use parking_lot::Mutex;
 use shoal_settings::Upstream;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// Whose connections may stand in for each other: the same origin under the same rules.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,31 +72,6 @@ struct Parked {
 
 /// A place in use; the last one to go forgets a place without connections.
 pub(super) struct PlaceHandle(Arc<Place>);
-
-/// What a request may be sent on.
-pub(super) enum Ticket {
-    /// A connection that carried requests before.
-    Reused(Lease),
-    /// A stream of a shared connection.
-    Stream(StreamLease),
-    /// Leave to open a connection.
-    Open(OwnedSemaphorePermit),
-}
-
-/// An HTTP/1 connection in use.
-pub(super) struct Lease {
-    /// The connection.
-    pub connection: H1,
-    permit: OwnedSemaphorePermit,
-    place: PlaceHandle,
-}
-
-/// A stream of an HTTP/2 connection.
-pub(super) struct StreamLease {
-    /// The connection.
-    pub connection: Arc<H2>,
-    place: PlaceHandle,
-}
 
 impl Pool {
     pub fn new(settings: &Upstream, metrics: Arc<Metrics>) -> Arc<Self> {
@@ -169,11 +147,13 @@ impl PlaceHandle {
         &self,
         deadline: Instant,
     ) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, (Cause, String)> {
-        if self.0.connections.lock().speaks_http1 {
+        let known = || self.0.connections.lock().speaks_http1;
+        if known() {
             return Ok(None);
         }
         let late = |_| (Cause::ConnectTimeout, "waited too long for a connection".to_owned());
-        timeout_at(deadline, self.0.opening.lock()).await.map(Some).map_err(late)
+        let turn = timeout_at(deadline, self.0.opening.lock()).await.map_err(late)?;
+        Ok((!known()).then_some(turn))
     }
 
     /// A stream of a connection that carries few enough not to open another.
@@ -207,6 +187,11 @@ impl PlaceHandle {
         connections.speaks_http1 = false;
         connections.h2.push(Arc::clone(&connection));
         StreamLease { connection, place: self.clone() }
+    }
+
+    /// Takes HTTP/2 connection `id` out of use for further requests.
+    fn retire(&self, id: u64) {
+        self.0.connections.lock().h2.retain(|connection| connection.id() != id);
     }
 
     /// For the connection's driver task.
@@ -344,40 +329,6 @@ impl Place {
     }
 }
 
-impl Lease {
-    /// Parks the connection as soon as its codec has finished, or lets it go.
-    pub fn give_back(self) {
-        let Ok(runtime) = Handle::try_current() else { return };
-        runtime.spawn(async move {
-            let Self { mut connection, permit, place } = self;
-            if timeout(READY_WAIT, connection.ready()).await.unwrap_or(false) {
-                place.park(connection);
-            }
-            // After parking, so that whoever waits for this permit finds the connection.
-            drop(permit);
-        });
-    }
-
-    /// What to keep as long as the connection lives on as a tunnel.
-    pub fn into_permit(self) -> (OwnedSemaphorePermit, PlaceHandle) {
-        (self.permit, self.place)
-    }
-}
-
-impl StreamLease {
-    /// Takes the connection out of use for further requests.
-    pub fn retire(&self) {
-        let id = self.connection.id();
-        self.place.0.connections.lock().h2.retain(|connection| connection.id() != id);
-    }
-}
-
-impl Drop for StreamLease {
-    fn drop(&mut self) {
-        self.connection.end();
-    }
-}
-
 /// One of at most [`WAITING_MAX`].
 struct Waiter<'a>(&'a AtomicUsize);
 
@@ -403,5 +354,3 @@ const WAITING_MAX: usize = 1024;
 const PARKED_MAX: usize = 4096;
 /// How often, at most, the driver of a connection in use asks whether it is over.
 const CHECK_MIN: Duration = Duration::from_secs(1);
-/// How long a codec may take to finish a request whose response has been read.
-const READY_WAIT: Duration = Duration::from_secs(1);
