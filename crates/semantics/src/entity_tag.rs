@@ -6,8 +6,8 @@ use http::header::ETAG;
 
 /// An entity tag as it stands in a field.
 ///
-/// Origins and clients send tags without quotes, or with other spellings of the weakness prefix. Such a tag is taken
-/// as opaque bytes: it equals itself, and its quoted form when it has none.
+/// Origins and clients send tags without quotes, or with other spellings of the weakness prefix. Such a tag
+/// is taken as opaque bytes: it equals itself, and its quoted form when it has none.
 #[derive(Clone, Copy, Debug)]
 pub struct EntityTag<'a> {
     opaque: &'a [u8],
@@ -46,13 +46,14 @@ impl<'a> EntityTag<'a> {
         self.well_formed
     }
 
-    /// "Two entity tags are equivalent if both are not weak and their opaque-tags match character-by-character."
+    /// "Two entity tags are equivalent if both are not weak and their opaque-tags match
+    /// character-by-character."
     pub fn matches_strongly(self, other: Self) -> bool {
         self.is_strong() && other.is_strong() && self.opaque == other.opaque
     }
 
-    /// "Two entity tags are equivalent if their opaque-tags match character-by-character, regardless of either or
-    /// both being tagged as weak."
+    /// "Two entity tags are equivalent if their opaque-tags match character-by-character, regardless of
+    /// either or both being tagged as weak."
     pub fn matches_weakly(self, other: Self) -> bool {
         self.opaque == other.opaque
     }

@@ -1,4 +1,5 @@
-//! Fields that concern one hop, and the fields in which each hop leaves its name (RFC 9110, section 7.6; RFC 8586).
+//! Fields that concern one hop, and the fields in which each hop leaves its name (RFC 9110, section 7.6; RFC
+//! 8586).
 
 use crate::lists;
 use http::header::{
@@ -10,13 +11,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Version};
 /// CDN-Loop (RFC 8586).
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 
-/// Takes out what is meant for this hop or this proxy: Connection and the fields that it names, framing, upgrades, and the
-/// proxy's own authentication.
+/// Takes out what is meant for this hop or this proxy: Connection and the fields that it names, framing,
+/// upgrades, and the proxy's own authentication.
 ///
-/// RFC 9110, section 7.6.1: "Intermediaries MUST parse a received Connection header field before a message is forwarded
-/// and, for each connection-option in this field, remove any header or trailer field(s) from the message with the same name
-/// as the connection-option […] Furthermore, intermediaries SHOULD remove or replace fields that are known to require
-/// removal before forwarding, whether or not they appear as a connection-option".
+/// RFC 9110, section 7.6.1: "Intermediaries MUST parse a received Connection header field before a message is
+/// forwarded and, for each connection-option in this field, remove any header or trailer field(s) from the
+/// message with the same name as the connection-option […] Furthermore, intermediaries SHOULD remove or
+/// replace fields that are known to require removal before forwarding, whether or not they appear as a
+/// connection-option".
 ///
 /// RFC 9111, section 3.1, excepts the same fields from storage, and the proxy fields with them.
 pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
@@ -36,10 +38,10 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
 
 /// Whether Connection cannot take the field out.
 ///
-/// RFC 9110, section 7.6.1: "A sender MUST NOT send a connection option corresponding to a field that is intended for all
-/// recipients of the content. For example, Cache-Control is never appropriate as a connection option". A peer that does so
-/// anyway would make the next hop see another message than the sender meant: without credentials, without cache rules, or
-/// with its loop marks gone.
+/// RFC 9110, section 7.6.1: "A sender MUST NOT send a connection option corresponding to a field that is
+/// intended for all recipients of the content. For example, Cache-Control is never appropriate as a
+/// connection option". A peer that does so anyway would make the next hop see another message than the sender
+/// meant: without credentials, without cache rules, or with its loop marks gone.
 fn is_end_to_end(name: &HeaderName) -> bool {
     END_TO_END.contains(name)
         || *name == CDN_LOOP

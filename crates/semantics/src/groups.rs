@@ -1,4 +1,5 @@
-//! Names under which stored responses are invalidated together: cache groups (RFC 9875), and the tags of CDNs.
+//! Names under which stored responses are invalidated together: cache groups (RFC 9875), and the tags of
+//! CDNs.
 
 use crate::invalidation;
 use http::{HeaderMap, HeaderName, Method};
@@ -11,17 +12,17 @@ pub const CACHE_GROUP_INVALIDATION: HeaderName = HeaderName::from_static("cache-
 
 /// The groups that a response belongs to, within its origin.
 ///
-/// RFC 9875, section 2: "The Cache-Groups HTTP response header field is a List of Strings […]. Each member of the list is a
-/// value that identifies a group that the response belongs to. […] Implementations MUST support at least 32 groups in a
-/// field value, with up to at least 32 characters in each member."
+/// RFC 9875, section 2: "The Cache-Groups HTTP response header field is a List of Strings […]. Each member of
+/// the List is a value that identifies a group that the response belongs to. […] Implementations MUST support
+/// at least 32 groups in a field value, with up to at least 32 characters in each member."
 pub fn cache_groups(response: &HeaderMap) -> Vec<String> {
     strings(response, &CACHE_GROUPS)
 }
 
 /// The groups, within the origin of the target, that a response invalidates.
 ///
-/// RFC 9875, section 3: "The Cache-Group-Invalidation header field MUST be ignored on responses to requests that have a safe
-/// method".
+/// RFC 9875, section 3: "The Cache-Group-Invalidation header field MUST be ignored on responses to requests
+/// that have a safe method".
 pub fn invalidated_groups(method: &Method, response: &HeaderMap) -> Vec<String> {
     match invalidation::is_safe(method) {
         true => Vec::new(),
@@ -29,8 +30,9 @@ pub fn invalidated_groups(method: &Method, response: &HeaderMap) -> Vec<String> 
     }
 }
 
-/// The tags in these fields of a response, each once, in their order. Tags are separated by commas (Cache-Tag) or by blanks
-/// (Surrogate-Key); both separate here. Beyond 1024 tags, and tags longer than 1024 bytes, are left out.
+/// The tags in these fields of a response, each once, in their order. Tags are separated by commas
+/// (Cache-Tag) or by blanks (Surrogate-Key); both separate here. Beyond 1024 tags, and tags longer than 1024
+/// bytes, are left out.
 pub fn tags(response: &HeaderMap, names: &[HeaderName]) -> Vec<String> {
     let mut tags = Vec::new();
     let lines = names.iter().flat_map(|name| response.get_all(name));
@@ -45,7 +47,8 @@ pub fn tags(response: &HeaderMap, names: &[HeaderName]) -> Vec<String> {
     each_once(tags)
 }
 
-/// The strings of a structured list. None when it is not one; what exceeds the limits of [`tags`] is left out.
+/// The strings of a structured list. None when it is not one; what exceeds the limits of [`tags`] is left
+/// out.
 fn strings(response: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let lines: Vec<&[u8]> = response.get_all(name).iter().map(|line| line.as_bytes()).collect();
     let Ok(members) = Parser::new(&lines.join(&b", "[..])).parse::<List>() else { return Vec::new() };

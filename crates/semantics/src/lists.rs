@@ -7,13 +7,14 @@ use std::borrow::Cow;
 
 /// The largest number of seconds that this cache tells apart.
 ///
-/// RFC 9111, section 1.2.2: "If a cache receives a delta-seconds value greater than the greatest integer it can
-/// represent […] the cache MUST consider the value to be 2147483648 (2^31) or the greatest positive integer it can
-/// conveniently represent."
+/// RFC 9111, section 1.2.2: "If a cache receives a delta-seconds value greater than the greatest integer it
+/// can represent […] the cache MUST consider the value to be 2147483648 (2^31) or the greatest positive
+/// integer it can conveniently represent."
 pub const SECONDS_MAX: u32 = 1 << 31;
 
-/// The members of a comma-separated list, without the whitespace around them and without empty ones. Commas within
-/// quoted strings do not separate; when a quote is never closed, quotes mean nothing and every comma separates.
+/// The members of a comma-separated list, without the whitespace around them and without empty ones. Commas
+/// within quoted strings do not separate; when a quote is never closed, quotes mean nothing and every comma
+/// separates.
 pub fn members(value: &[u8]) -> Members<'_> {
     Members { rest: value, quotes: quotes_are_closed(value) }
 }

@@ -1,7 +1,8 @@
 //! Ranges of bytes (RFC 9110, section 14): what a request asks, what a stored response has, what is missing.
 //!
-//! A position within this module is an offset in bytes from the start of the representation; a [`ByteRange`] reaches up to
-//! but not including its end, and is never empty. The wire's inclusive last positions appear only in the fields.
+//! A position within this module is an offset in bytes from the start of the representation; a [`ByteRange`]
+//! reaches up to but not including its end, and is never empty. The wire's inclusive last positions appear
+//! only in the fields.
 
 mod content_range;
 mod extents;
@@ -11,6 +12,7 @@ mod requested;
 use crate::EntityTag;
 pub use content_range::ContentRange;
 pub use extents::Extents;
+use http::header::ETAG;
 use http::{HeaderMap, HeaderValue};
 pub use multipart::Multipart;
 pub use requested::{RangeSet, RangeSpec, Resolved, if_range_holds};
@@ -45,10 +47,10 @@ impl ByteRange {
 
 /// Whether two responses hold bytes of one representation, so that their ranges may be put together.
 ///
-/// RFC 9110, section 15.3.7.3: "A client that has received multiple partial responses to GET requests on a target resource
-/// MAY combine those responses into a larger continuous range if they share the same strong validator." RFC 9111, section
-/// 3.4, says the same of caches. Last-Modified alone is a weak validator here: nothing tells that it changes with each
-/// change of the bytes.
+/// RFC 9110, section 15.3.7.3: "A client that has received multiple partial responses to GET requests on a
+/// target resource MAY combine those responses into a larger continuous range if they share the same strong
+/// validator." RFC 9111, section 3.4, says the same of caches. Last-Modified alone is a weak validator here:
+/// nothing tells that it changes with each change of the bytes.
 pub fn same_representation(one: &HeaderMap, other: &HeaderMap) -> bool {
     match (EntityTag::of(one), EntityTag::of(other)) {
         (Some(one), Some(other)) => one.matches_strongly(other),
@@ -56,8 +58,14 @@ pub fn same_representation(one: &HeaderMap, other: &HeaderMap) -> bool {
     }
 }
 
-/// The Range field that asks for what is missing of a representation of `complete_length` bytes: `bytes=5-` when it is the
-/// rest, `bytes=0-4,9-9` otherwise. `None` when nothing is missing.
+/// The validator that may stand in If-Range when more of a stored response is asked for: its ETag, when that
+/// is strong.
+pub fn strong_validator(stored: &HeaderMap) -> Option<&HeaderValue> {
+    EntityTag::of(stored).filter(|tag| tag.is_strong()).and_then(|_| stored.get(ETAG))
+}
+
+/// The Range field that asks for what is missing of a representation of `complete_length` bytes: `bytes=5-`
+/// when it is the rest, `bytes=0-4,9-9` otherwise. `None` when nothing is missing.
 pub fn completion(missing: &[ByteRange], complete_length: u64) -> Option<HeaderValue> {
     let mut value = String::from("bytes=");
     for (at, range) in missing.iter().enumerate() {
@@ -74,7 +82,7 @@ pub fn completion(missing: &[ByteRange], complete_length: u64) -> Option<HeaderV
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::header::{ETAG, LAST_MODIFIED};
+    use http::header::LAST_MODIFIED;
 
     #[test]
     fn only_a_strong_validator_joins_responses() {
@@ -88,6 +96,10 @@ mod tests {
             (with(LAST_MODIFIED, "x"), with(LAST_MODIFIED, "x"), false),
         ] {
             assert_eq!(same_representation(&one, &other), same, "{one:?} {other:?}");
+            assert!(!same || strong_validator(&one) == one.get(ETAG));
+        }
+        for weak in ["W/\"a\"", "a", ""] {
+            assert_eq!(strong_validator(&with(ETAG, weak)), None, "{weak}");
         }
     }
 

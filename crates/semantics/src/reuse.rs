@@ -22,8 +22,8 @@ pub enum Reuse {
     Validate,
 }
 
-/// Decides about reuse at `now`. `only-if-cached` is the caller's: where this says [`Reuse::Validate`], such a request
-/// is answered with 504.
+/// Decides about reuse at `now`. `only-if-cached` is the caller's: where this says [`Reuse::Validate`], such
+/// a request is answered with 504.
 pub fn decide(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> Reuse {
     if request.no_cache || policy.always_validates() {
         return Reuse::Validate;
@@ -41,8 +41,9 @@ pub fn decide(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> R
     if accepts_stale(request, staleness) && is_young_enough(policy, request, now) {
         return Reuse::StaleAllowed;
     }
-    // RFC 5861, section 3: "caches MAY serve the response in which it appears after it becomes stale, up to the
-    // indicated number of seconds." A request with an age or freshness of its own in mind does not take it.
+    // RFC 5861, section 3: "caches MAY serve the response in which it appears after it becomes stale, up to
+    // the indicated number of seconds." A request with an age or freshness of its own in mind does not take
+    // it.
     match staleness < policy.stale_while_revalidate() && !refuses_stale(request) {
         true => Reuse::StaleWhileRevalidate,
         false => Reuse::Validate,
@@ -52,9 +53,11 @@ pub fn decide(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> R
 /// Whether a stored response may be sent because the origin cannot be reached or answered with an error
 /// ([`is_error`]).
 ///
-/// RFC 5861, section 4: "The stale-if-error HTTP Cache-Control extension allows a cache to return a stale response when
-/// an error […] is encountered, rather than returning a "hard" error." It may stand in the response or in the request;
-/// without either the operator's default counts, unless the request wants no stale response.
+/// RFC 5861, section 4: "The stale-if-error Cache-Control extension indicates that when an error is
+/// encountered, a cached stale response MAY be used to satisfy the request, regardless of other freshness
+/// information." It may stand in the response or in the request; without either the operator's default
+/// counts, unless the request wants no stale response (RFC 9111, section 4.2.4: a stale response may be sent
+/// when the cache "is disconnected or doing so is explicitly permitted by the client or origin server").
 pub fn may_serve_on_error(
     policy: &Policy,
     request: &RequestDirectives,
@@ -78,40 +81,41 @@ pub fn may_serve_on_error(
     staleness < rules.stale_if_error && !refuses_stale(request)
 }
 
-/// RFC 5861, section 4: "an error is any situation that would result in a 500, 502, 503, or 504 HTTP response status
-/// code being returned."
+/// RFC 5861, section 4: "an error is any situation that would result in a 500, 502, 503, or 504 HTTP response
+/// status code being returned."
 pub fn is_error(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502 | 503 | 504)
 }
 
 /// Whether a fresh response meets the request's `max-age` and `min-fresh`.
 ///
-/// RFC 9111, section 5.2.1.3: `min-fresh` "indicates that the client prefers a response whose freshness lifetime is no
-/// less than its current age plus the specified time in seconds."
+/// RFC 9111, section 5.2.1.3: `min-fresh` "indicates that the client prefers a response whose freshness
+/// lifetime is no less than its current age plus the specified time in seconds."
 fn is_fresh_enough(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> bool {
     let left = policy.freshness_lifetime().saturating_sub(policy.current_age(now));
     let wanted = Duration::from_secs(u64::from(request.min_fresh.unwrap_or(0)));
-    // RFC 8246, section 2: "The immutable extension only applies during the freshness lifetime of the stored response",
-    // and reloads, which browsers send as max-age=0, are what it is meant to spare.
+    // RFC 8246, section 2: "The immutable extension only applies during the freshness lifetime of the stored
+    // response", and reloads, which browsers send as max-age=0, are what it is meant to spare.
     left >= wanted && (policy.is_immutable() || is_young_enough(policy, request, now))
 }
 
-/// RFC 9111, section 5.2.1.1: `max-age` "indicates that the client prefers a response whose age is less than or equal
-/// to the specified number of seconds." `max-age=0` is how clients ask for validation, so it is not met by an age of 0.
+/// RFC 9111, section 5.2.1.1: `max-age` "indicates that the client prefers a response whose age is less than
+/// or equal to the specified number of seconds." `max-age=0` is how clients ask for validation, so it is not
+/// met by an age of 0.
 fn is_young_enough(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> bool {
     request.max_age.is_none_or(|most| most > 0 && policy.current_age(now).as_secs() <= u64::from(most))
 }
 
-/// RFC 9111, section 5.2.1.2: `max-stale` "indicates that the client will accept a response that has exceeded its
-/// freshness lifetime. If a value is present, then the client is willing to accept a response that has exceeded its
-/// freshness lifetime by no more than the specified number of seconds."
+/// RFC 9111, section 5.2.1.2: `max-stale` "indicates that the client will accept a response that has exceeded
+/// its freshness lifetime. If a value is present, then the client is willing to accept a response that has
+/// exceeded its freshness lifetime by no more than the specified number of seconds."
 fn accepts_stale(request: &RequestDirectives, staleness: Duration) -> bool {
     let within = |most: u32| most == u32::MAX || staleness <= Duration::from_secs(u64::from(most));
     request.max_stale.is_some_and(within) && request.min_fresh.is_none()
 }
 
-/// RFC 9111, section 5.2.1.1: "Unless the max-stale request directive is also present, the client does not wish to
-/// receive a stale response."
+/// RFC 9111, section 5.2.1.1: "Unless the max-stale request directive is also present, the client does not
+/// wish to receive a stale response."
 fn refuses_stale(request: &RequestDirectives) -> bool {
     request.min_fresh.is_some() || (request.max_age.is_some() && request.max_stale.is_none())
 }

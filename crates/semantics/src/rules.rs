@@ -13,7 +13,8 @@ pub struct Rules {
     /// How long after it became stale a response may be served when the origin fails and neither side said
     /// anything about it.
     pub stale_if_error: Duration,
-    /// Fields that take the place of Cache-Control and Expires when present, the most specific first (RFC 9213).
+    /// Fields that take the place of Cache-Control and Expires when present, the most specific first (RFC
+    /// 9213).
     pub targeted: Vec<HeaderName>,
 }
 

@@ -1,12 +1,14 @@
 //! Whether a response may be stored, and what of it (RFC 9111, section 3).
 //!
-//! [`assess`] judges a response once and gives the [`Policy`] that is kept beside it. It is also what freshens a
-//! policy: after a 304 or a HEAD has changed the stored fields, assess them again with the times of that exchange.
+//! [`assess`] judges a response once and gives the [`Policy`] that is kept beside it. It is also what
+//! freshens a policy: after a 304 or a HEAD has changed the stored fields, assess them again with the times
+//! of that exchange.
 //!
-//! Stored are responses to GET. A response to HEAD freshens a stored one ([`crate::validation::head_update`]) and is
-//! not stored by itself. A response to POST could be stored when it has explicit freshness and a Content-Location
-//! equal to its target (RFC 9110, section 9.3.3); this cache declines, as nearly all do: such responses are rare, and
-//! storing them would make the answer to a GET depend on what some client posted.
+//! Stored are responses to GET. A response to HEAD freshens a stored one ([`crate::validation::head_update`])
+//! and is not stored by itself. A response to POST could be stored when it has explicit freshness and a
+//! Content-Location equal to its target (RFC 9110, section 9.3.3); this cache declines, as nearly all do:
+//! such responses are rare, and storing them would make the answer to a GET depend on what some client
+//! posted.
 
 mod freshness;
 mod policy;
@@ -115,9 +117,9 @@ pub fn assess(exchanged: &Exchanged<'_>, rules: &Rules) -> Storage {
 fn refusal(exchanged: &Exchanged<'_>, governing: &Governing) -> Option<Refusal> {
     let directives = &governing.directives;
     let understood = is_understood(exchanged.status);
-    // 5.2.2.3: "When a cache that implements the must-understand directive receives a response that includes it, the
-    // cache SHOULD ignore the no-store directive if it understands and implements the status code's caching
-    // requirements."
+    // 5.2.2.3: "When a cache that implements the must-understand directive receives a response that includes
+    // it, the cache SHOULD ignore the no-store directive if it understands and implements the status code's
+    // caching requirements."
     let no_store = directives.no_store && !directives.must_understand;
     let refused = |is: bool, why: Refusal| is.then_some(why);
     refused(exchanged.method != Method::GET, Refusal::Method)
@@ -131,10 +133,10 @@ fn refusal(exchanged: &Exchanged<'_>, governing: &Governing) -> Option<Refusal> 
         .or_else(|| refused(is_broken_partial(exchanged), Refusal::ContentRange))
 }
 
-/// RFC 9111, section 3.5: "A shared cache MUST NOT use a cached response to a request with an Authorization header
-/// field to satisfy any subsequent request unless the response contains a Cache-Control field with a response
-/// directive that allows it to be stored by a shared cache […] In this specification, the following response
-/// directives have such an effect: must-revalidate, public, and s-maxage."
+/// RFC 9111, section 3.5: "A shared cache MUST NOT use a cached response to a request with an Authorization
+/// header field to satisfy any subsequent request unless the response contains a Cache-Control field with a
+/// response directive that allows it to be stored by a shared cache […] In this specification, the following
+/// response directives have such an effect: must-revalidate, public, and s-maxage."
 fn may_share_authorized(exchanged: &Exchanged<'_>, governing: &Governing) -> bool {
     let directives = &governing.directives;
     !exchanged.request.contains_key(AUTHORIZATION)
@@ -149,7 +151,8 @@ fn is_broken_partial(exchanged: &Exchanged<'_>) -> bool {
         && ContentRange::of(exchanged.response).is_none_or(|range| range.range().is_none())
 }
 
-/// Whether keeping it can ever spare anything: it can be validated, or it is fresh for a while, or may be served stale.
+/// Whether keeping it can ever spare anything: it can be validated, or it is fresh for a while, or may be
+/// served stale.
 fn is_reusable(policy: &Policy, exchanged: &Exchanged<'_>) -> bool {
     let validator =
         EntityTag::of(exchanged.response).is_some() || exchanged.response.contains_key(LAST_MODIFIED);
@@ -159,16 +162,17 @@ fn is_reusable(policy: &Policy, exchanged: &Exchanged<'_>) -> bool {
 
 /// Statuses that are never stored, whatever the response says.
 ///
-/// 206 is stored as partial. 304, 412 and 416 answer the conditions or the range of one request and would be wrong for
-/// the next. 407 is about this hop. RFC 6585: "Responses with the 428 [429, 431, 511] status code MUST NOT be stored by
-/// a cache." 226 (RFC 3229) is a delta to something that the next client may not have. 101 ends HTTP.
+/// 206 is stored as partial. 304, 412 and 416 answer the conditions or the range of one request and would be
+/// wrong for the next. 407 is about this hop. RFC 6585: "Responses with the 428 [429, 431, 511] status code
+/// MUST NOT be stored by a cache." 226 (RFC 3229) is a delta to something that the next client may not have.
+/// 101 ends HTTP.
 fn is_never_stored(status: StatusCode) -> bool {
     status.is_informational()
         || matches!(status.as_u16(), 226 | 304 | 407 | 412 | 416 | 428 | 429 | 431 | 511)
 }
 
-/// Statuses whose requirements on caches this one implements: the registered ones, as none but 206, 304 and those of
-/// [`is_never_stored`] have special ones.
+/// Statuses whose requirements on caches this one implements: the registered ones, as none but 206, 304 and
+/// those of [`is_never_stored`] have special ones.
 fn is_understood(status: StatusCode) -> bool {
     matches!(
         status.as_u16(),
@@ -176,27 +180,29 @@ fn is_understood(status: StatusCode) -> bool {
     )
 }
 
-/// RFC 9110, section 15.1: "Responses with status codes that are defined as heuristically cacheable (e.g., 200, 203,
-/// 204, 206, 300, 301, 308, 404, 405, 410, 414, and 501 in this specification) can be reused by a cache with heuristic
-/// expiration unless otherwise indicated by the method definition or explicit cache controls".
+/// RFC 9110, section 15.1: "Responses with status codes that are defined as heuristically cacheable (e.g.,
+/// 200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, and 501 in this specification) can be reused by a
+/// cache with heuristic expiration unless otherwise indicated by the method definition or explicit cache
+/// controls".
 pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
 /// The fields that `private="…"` and `no-cache="…"` name: the stored copy must do without them.
 ///
-/// RFC 9111, section 5.2.2.7: "If a qualified private response directive is present, with an argument that lists one or
-/// more field names, then only the listed header fields are limited to a single user: a shared cache MUST NOT store the
-/// listed header fields if they are present in the original response". Section 5.2.2.4 forbids to reuse those of a
-/// qualified no-cache without validation; leaving them out keeps that promise without asking the origin.
+/// RFC 9111, section 5.2.2.7: "If a qualified private response directive is present, with an argument that
+/// lists one or more field names, then only the listed header fields are limited to a single user: a shared
+/// cache MUST NOT store the listed header fields if they are present in the original response". Section
+/// 5.2.2.4 forbids to reuse those of a qualified no-cache without validation; leaving them out keeps that
+/// promise without asking the origin.
 pub fn unstored_fields(response: &HeaderMap, rules: &Rules) -> Vec<HeaderName> {
     let directives = targeted::governing(response, rules).directives;
     directives.private.fields().iter().chain(directives.no_cache.fields()).cloned().collect()
 }
 
-/// The fields of a response as they are to be stored (RFC 9111, section 3.1): without what concerns this hop or this
-/// proxy, without the fields of [`unstored_fields`], and without Age and Trailer, which are made anew or do not hold
-/// of the stored copy.
+/// The fields of a response as they are to be stored (RFC 9111, section 3.1): without what concerns this hop
+/// or this proxy, without the fields of [`unstored_fields`], and without Age and Trailer, which are made anew
+/// or do not hold of the stored copy.
 pub fn stored_fields(response: &HeaderMap, rules: &Rules) -> HeaderMap {
     let mut stored = response.clone();
     fields::remove_hop_by_hop(&mut stored);

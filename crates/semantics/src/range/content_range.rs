@@ -34,9 +34,10 @@ impl ContentRange {
 
     /// Reads a value.
     ///
-    /// RFC 9110, section 14.4: "A Content-Range field value is invalid if it contains a range-resp that has a last-pos value
-    /// less than its first-pos value, or a complete-length value less than or equal to its last-pos value. The recipient of
-    /// an invalid Content-Range MUST NOT attempt to recombine the received content with a stored representation."
+    /// RFC 9110, section 14.4: "A Content-Range field value is invalid if it contains a range-resp that has a
+    /// last-pos value less than its first-pos value, or a complete-length value less than or equal to its
+    /// last-pos value. The recipient of an invalid Content-Range MUST NOT attempt to recombine the received
+    /// content with a stored representation."
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (unit, rest) = lists::trim(value).split_at_checked("bytes ".len())?;
         if !unit.eq_ignore_ascii_case(b"bytes ") {

@@ -35,7 +35,8 @@ pub enum Resolved {
 }
 
 impl RangeSet {
-    /// The ranges of a request; `None` when it has none, or none that this cache obeys, so that the whole is to be sent.
+    /// The ranges of a request; `None` when it has none, or none that this cache obeys, so that the whole is
+    /// to be sent.
     pub fn of(request: &HeaderMap) -> Option<Self> {
         let mut lines = request.get_all(RANGE).iter();
         let line = lines.next()?;
@@ -44,11 +45,11 @@ impl RangeSet {
 
     /// The ranges of a Range value.
     ///
-    /// RFC 9110, section 14.2: "An origin server MUST ignore a Range header field that contains a range unit it does not
-    /// understand. […] A server that supports range requests MAY ignore or reject a Range header field that contains an
-    /// invalid ranges-specifier (Section 14.1.1), a ranges-specifier with more than two overlapping ranges, or a set of many
-    /// small ranges that are not listed in ascending order, since these are indications of either a broken client or a
-    /// deliberate denial-of-service attack".
+    /// RFC 9110, section 14.2: "An origin server MUST ignore a Range header field that contains a range unit
+    /// it does not understand. […] A server that supports range requests MAY ignore or reject a Range header
+    /// field that contains an invalid ranges-specifier (Section 14.1.1), a ranges-specifier with more than
+    /// two overlapping ranges, or a set of many small ranges that are not listed in ascending order, since
+    /// these are indications of either a broken client or a deliberate denial-of-service attack".
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (unit, set) = value.split_at_checked("bytes=".len())?;
         if !unit.eq_ignore_ascii_case(b"bytes=") {
@@ -71,12 +72,12 @@ impl RangeSet {
 
     /// What they mean for a representation of `length` bytes. Ranges that begin beyond its end are left out.
     ///
-    /// Ranges that overlap or touch one another get the whole: section 15.3.7.2 would allow to coalesce them, but clients
-    /// that mean well do not send them.
+    /// Ranges that overlap or touch one another get the whole: section 15.3.7.2 would allow to coalesce them,
+    /// but clients that mean well do not send them.
     pub fn resolve(&self, length: u64) -> Resolved {
         if length == 0 {
-            // 14.1.2: "If the selected representation is of zero length, the byte-range-spec is unsatisfiable", but a
-            // suffix range asks for "the entire representation" when that is shorter.
+            // 14.1.2: an int-range is satisfiable if its first position is less than the length, which
+            // nothing is here; a suffix-range that asks for at least one byte is, and then means the whole.
             let suffix = self.specs.iter().any(|spec| matches!(spec, RangeSpec::Suffix(1..)));
             return if suffix { Resolved::Whole } else { Resolved::Unsatisfiable };
         }
@@ -120,11 +121,12 @@ impl RangeSpec {
 
 /// Whether If-Range lets the Range of a request count for this stored response. True without If-Range.
 ///
-/// RFC 9110, section 13.1.5: "If the validator given is an HTTP-date […]: If the HTTP-date validator provided is not a strong
-/// validator in the sense defined by Section 8.8.2.2, the condition is false. If the HTTP-date validator provided exactly
-/// matches the Last-Modified field value for the selected representation, the condition is true. Otherwise, the condition is
-/// false. If the validator given is an entity-tag: […] exactly matches the ETag field value for the selected representation
-/// using the strong comparison function".
+/// RFC 9110, section 13.1.5: "If the validator given is an HTTP-date […]: If the HTTP-date validator provided
+/// is not a strong validator in the sense defined by Section 8.8.2.2, the condition is false. If the
+/// HTTP-date validator provided exactly matches the Last-Modified field value for the selected
+/// representation, the condition is true. Otherwise, the condition is false. If the validator given is an
+/// entity-tag: […] exactly matches the ETag field value for the selected representation using the strong
+/// comparison function".
 pub fn if_range_holds(request: &HeaderMap, stored: &HeaderMap, now: Timestamp) -> bool {
     let mut lines = request.get_all(IF_RANGE).iter();
     let Some(value) = lines.next() else { return true };
@@ -133,7 +135,8 @@ pub fn if_range_holds(request: &HeaderMap, stored: &HeaderMap, now: Timestamp) -
     }
     if let Some(asked) = date::parse(value.as_bytes(), now) {
         let of = |name| stored.get(name).and_then(|line| date::parse(line.as_bytes(), now));
-        // 8.8.2.2: a date is strong when "the presented validator is at least one second earlier than the Date value".
+        // 8.8.2.2: compared by a cache, a date is strong when the "cache entry includes a Date value which is
+        // at least one second after the Last-Modified value".
         let strong = |modified: u64| of(&DATE).is_some_and(|date| modified < date);
         return of(&LAST_MODIFIED).is_some_and(|modified| modified == asked && strong(modified));
     }

@@ -57,12 +57,15 @@ impl Freshness {
     }
 }
 
-/// RFC 9111, section 4.2.1: "If the cache is shared and the s-maxage response directive is present, use its value, or if
-/// the max-age response directive is present, use its value, or if the Expires response header field is present, use
-/// its value minus the value of the Date response header field".
+/// RFC 9111, section 4.2.1, by the first match of:
 ///
-/// Section 5.3: "A cache recipient MUST interpret invalid date formats, especially the value "0", as representing a time
-/// in the past". Of several lines the first counts.
+/// - "If the cache is shared and the s-maxage response directive is present, use its value, or
+/// - If the max-age response directive is present, use its value, or
+/// - If the Expires response header field is present, use its value minus the value of the Date response
+///   header field (using the time the message was received if it is not present […])"
+///
+/// Section 5.3: "A cache recipient MUST interpret invalid date formats, especially the value "0", as
+/// representing a time in the past". Of several lines the first counts.
 fn explicit_lifetime(
     response: &HeaderMap,
     governing: &Governing,
@@ -80,9 +83,9 @@ fn explicit_lifetime(
     Some(expires.saturating_sub(generated).min(u64::from(lists::SECONDS_MAX)) as u32)
 }
 
-/// RFC 9111, section 4.2.2: "If the response has a Last-Modified header field […], caches are encouraged to use a
-/// heuristic expiration value that is no more than some fraction of the interval since that time. A typical setting of
-/// this fraction might be 10%."
+/// RFC 9111, section 4.2.2: "If the response has a Last-Modified header field […], caches are encouraged to
+/// use a heuristic expiration value that is no more than some fraction of the interval since that time. A
+/// typical setting of this fraction might be 10%."
 fn heuristic_lifetime(generated: u64, modified: u64, rules: &Rules) -> u32 {
     let longest = rules.heuristic_max.as_secs().min(u64::from(lists::SECONDS_MAX));
     let guess = generated.saturating_sub(modified) as f64 * rules.heuristic_fraction.max(0.0);
@@ -107,10 +110,10 @@ fn initial_age_ms(exchanged: &Exchanged<'_>, date: Option<u64>) -> u64 {
 
 /// The Age field, in seconds; 0 when it is absent or broken.
 ///
-/// RFC 9111, section 5.1: "Although it is defined as a singleton header field, a cache encountering a message with a
-/// list-based Age field value SHOULD use the first member of the field value, discarding subsequent members. If the
-/// field value (after discarding additional members, as per above) is invalid (e.g., it contains something other than a
-/// non-negative integer), a cache SHOULD ignore the field."
+/// RFC 9111, section 5.1: "Although it is defined as a singleton header field, a cache encountering a message
+/// with a list-based Age field value SHOULD use the first member of the field value, discarding subsequent
+/// ones. If the field value (after discarding additional members, as per above) is invalid (e.g., it contains
+/// something other than a non-negative integer), a cache SHOULD ignore the field."
 fn age_value(response: &HeaderMap) -> u32 {
     lists::field_members(response, &AGE).next().and_then(lists::delta_seconds).unwrap_or(0)
 }

@@ -96,7 +96,8 @@ impl Policy {
         Duration::from_secs(u64::from(self.stale_while_revalidate_seconds))
     }
 
-    /// How long it may be served stale when the origin fails (RFC 5861); `None` when the response does not say.
+    /// How long it may be served stale when the origin fails (RFC 5861); `None` when the response does not
+    /// say.
     pub fn stale_if_error(&self) -> Option<Duration> {
         self.stale_if_error_seconds.map(|seconds| Duration::from_secs(u64::from(seconds)))
     }
@@ -116,7 +117,8 @@ impl Policy {
         self.last_modified
     }
 
-    /// Whether it must never be served stale: must-revalidate, proxy-revalidate, s-maxage or no-cache, or invalidated.
+    /// Whether it must never be served stale: must-revalidate, proxy-revalidate, s-maxage or no-cache, or
+    /// invalidated.
     pub fn forbids_stale(&self) -> bool {
         self.has(FORBIDS_STALE) || self.has(INVALIDATED)
     }
@@ -158,15 +160,16 @@ impl Policy {
 
     /// The same, invalidated.
     ///
-    /// RFC 9111, section 4.4: "Here, "invalidate" means that the cache will either remove all stored responses whose
-    /// target URI matches the given URI or mark them as "invalid" and in need of a mandatory validation before they can
-    /// be sent in response to a subsequent request."
+    /// RFC 9111, section 4.4: "Invalidate means that the cache will either remove all stored responses whose
+    /// target URI matches the given URI or mark them as "invalid" and in need of a mandatory validation
+    /// before they can be sent in response to a subsequent request."
     pub fn invalidated(mut self) -> Self {
         self.flags |= INVALIDATED;
         self
     }
 
-    /// Whether it is worth keeping although stale on arrival: it had its time, or says how long it may be served stale.
+    /// Whether it is worth keeping although stale on arrival: it had its time, or says how long it may be
+    /// served stale.
     pub(super) fn may_be_stale(&self) -> bool {
         let window = self.stale_while_revalidate_seconds.max(self.stale_if_error_seconds.unwrap_or(0));
         (window > 0 || self.lifetime_seconds > 0) && !self.forbids_stale()

@@ -13,19 +13,19 @@ pub enum Condition {
     Proceed,
     /// Send 304.
     NotModified,
-    /// The condition is one for the origin to answer: forward the request as it is.
-    ///
-    /// RFC 9110, section 13.1.1: If-Match is for state-changing methods, and a cache that answered 412 from storage would
-    /// speak for an origin whose representation may have changed since.
+    /// Forward the request as it is: its condition is for the origin.
     Forward,
 }
 
 /// Evaluates the conditions of a GET or HEAD request on a stored response that may be reused.
 ///
-/// RFC 9111, section 4.3.2: "A cache MUST NOT evaluate conditional header fields that only apply to an origin server, occur
-/// in a request with semantics that cannot be satisfied with a cached response, or occur in a request with a target
-/// resource for which it has no stored responses". Section 13.2.1 of RFC 9110: conditions are evaluated only where the
-/// answer without them would be a 2xx.
+/// RFC 9111, section 4.3.2: "A cache MUST NOT evaluate conditional header fields that only apply to an origin
+/// server […]. In summary, the If-Match and If-Unmodified-Since conditional header fields are not applicable
+/// to a cache, and If-None-Match takes precedence over If-Modified-Since." A client that sends the former
+/// wants to know that nothing has changed at the origin, so such a request is forwarded rather than answered
+/// as if it had no condition.
+///
+/// RFC 9110, section 13.2.1: conditions count only where the response without them would be a success.
 pub fn evaluate(
     request: &HeaderMap,
     status: StatusCode,
@@ -34,36 +34,15 @@ pub fn evaluate(
     now: Timestamp,
 ) -> Condition {
     if request.contains_key(IF_MATCH) || request.contains_key(IF_UNMODIFIED_SINCE) {
-        return match holds_as_it_is(request, stored, policy, now) {
-            true => read_conditions(request, status, stored, policy, now),
-            false => Condition::Forward,
-        };
+        return Condition::Forward;
     }
-    read_conditions(request, status, stored, policy, now)
-}
-
-/// If-None-Match and If-Modified-Since.
-///
-/// RFC 9111, section 4.3.2: "A request containing an If-None-Match header field indicates that the client wants to
-/// validate one or more of its own stored responses in comparison to whichever stored response is selected by the cache."
-/// RFC 9110, section 13.1.3: "A recipient MUST ignore If-Modified-Since if the request contains an If-None-Match header
-/// field".
-fn read_conditions(
-    request: &HeaderMap,
-    status: StatusCode,
-    stored: &HeaderMap,
-    policy: &Policy,
-    now: Timestamp,
-) -> Condition {
     if !status.is_success() {
         return Condition::Proceed;
     }
     let unmodified = if request.contains_key(IF_NONE_MATCH) {
-        lists_tag_of(request, &IF_NONE_MATCH, stored, |one, other| one.matches_weakly(other))
-    } else if let Some(since) = only_date(request, &IF_MODIFIED_SINCE, now) {
-        modified(policy) <= since
+        lists_stored_tag(request, stored)
     } else {
-        false
+        only_date(request, &IF_MODIFIED_SINCE, now).is_some_and(|since| modified(policy) <= since)
     };
     match unmodified {
         true => Condition::NotModified,
@@ -71,47 +50,34 @@ fn read_conditions(
     }
 }
 
-/// If-Match (strong comparison) or, without it, If-Unmodified-Since hold of the stored response.
-fn holds_as_it_is(request: &HeaderMap, stored: &HeaderMap, policy: &Policy, now: Timestamp) -> bool {
-    if request.contains_key(IF_MATCH) {
-        return lists_tag_of(request, &IF_MATCH, stored, |one, other| one.matches_strongly(other));
-    }
-    // A date that cannot be read is no condition: "A recipient MUST ignore the If-Unmodified-Since header field if the
-    // received field value is not a valid HTTP-date".
-    only_date(request, &IF_UNMODIFIED_SINCE, now)
-        .is_none_or(|since| policy.last_modified().is_some_and(|modified| modified <= since))
-}
-
-/// Whether a list of entity tags has `*` or the stored response's.
-fn lists_tag_of(
-    request: &HeaderMap,
-    name: &HeaderName,
-    stored: &HeaderMap,
-    matches: fn(EntityTag<'_>, EntityTag<'_>) -> bool,
-) -> bool {
+/// Whether If-None-Match has `*` or the stored response's tag, weakly compared.
+fn lists_stored_tag(request: &HeaderMap, stored: &HeaderMap) -> bool {
     let held = EntityTag::of(stored);
-    // The bytes as they stand: an ETag that breaks the grammar may hold commas and quotes of its own.
+    // A tag that breaks the grammar may hold commas and quotes of its own; it is looked for as a whole line.
     if held.is_some_and(|tag| !tag.is_well_formed())
-        && request.get_all(name).iter().any(|line| Some(line) == stored.get(ETAG))
+        && request.get_all(IF_NONE_MATCH).iter().any(|line| Some(line) == stored.get(ETAG))
     {
-        return name == IF_NONE_MATCH;
+        return true;
     }
-    lists::field_members(request, name).any(|member| {
-        let same = |listed| held.is_some_and(|held| matches(listed, held));
+    lists::field_members(request, &IF_NONE_MATCH).any(|member| {
+        let same = |listed: EntityTag<'_>| held.is_some_and(|held| listed.matches_weakly(held));
         member == b"*" || EntityTag::parse(member).is_some_and(same)
     })
 }
 
 /// When the stored response was last modified, as far as it knows.
 ///
-/// RFC 9111, section 4.3.2: "If a request contains an If-Modified-Since header field and the Last-Modified header field is
-/// not present in a stored response, a cache SHOULD use the stored response's Date field value (or, if no Date field is
-/// present, the time that the stored response was received) to evaluate the conditional."
+/// RFC 9111, section 4.3.2: "If a request contains an If-Modified-Since header field and the Last-Modified
+/// header field is not present in a stored response, a cache SHOULD use the stored response's Date field
+/// value (or, if no Date field is present, the time that the stored response was received) to evaluate the
+/// conditional."
 fn modified(policy: &Policy) -> u64 {
     policy.last_modified().or(policy.date()).unwrap_or(policy.response_time().seconds())
 }
 
-/// The date of a field that has one line; several, or no date, is as good as none.
+/// The date of a field that has one line. RFC 9110, section 13.1.3: "A recipient MUST ignore the
+/// If-Modified-Since header field if the received field value is not a valid HTTP-date, the field value has
+/// more than one member, or if the request method is neither GET nor HEAD."
 fn only_date(request: &HeaderMap, name: &HeaderName, now: Timestamp) -> Option<u64> {
     let mut lines = request.get_all(name).iter();
     let line = lines.next()?;

@@ -86,13 +86,8 @@ fn entity_tag_conditions() {
         (&["If-None-Match: \"a\""], "ETag: a", NotModified),
         (&["If-None-Match: W\\\"a\""], "ETag: W\\\"a\"", NotModified),
         (&["If-None-Match: a\"b,c"], "ETag: a\"b,c", NotModified),
-        (&["If-Match: \"a\""], "ETag: \"a\"", Proceed),
-        (&["If-Match: *"], "ETag: \"a\"", Proceed),
-        (&["If-Match: \"b\""], "ETag: \"a\"", Forward),
-        (&["If-Match: W/\"a\""], "ETag: W/\"a\"", Forward),
-        (&["If-Match: a"], "ETag: a", Forward),
-        (&["If-Match: \"a\"", "If-None-Match: \"a\""], "ETag: \"a\"", NotModified),
-        (&["If-Match: \"a\"", "If-Unmodified-Since: @-999999999"], "ETag: \"a\"", Proceed),
+        (&["If-Match: \"a\""], "ETag: \"a\"", Forward),
+        (&["If-Match: *", "If-None-Match: \"a\""], "ETag: \"a\"", Forward),
     ] {
         assert_eq!(condition(request, &[tag]), expected, "{request:?} {tag}");
     }
@@ -113,10 +108,8 @@ fn date_conditions() {
         (&["If-Modified-Since: @0"], &[], NotModified),
         (&["If-Modified-Since: @-1"], &[], Proceed),
         (&["If-None-Match: \"b\"", "If-Modified-Since: @0"], modified, Proceed),
-        (&["If-Unmodified-Since: @-3000"], modified, Proceed),
-        (&["If-Unmodified-Since: @-3001"], modified, Forward),
-        (&["If-Unmodified-Since: @0"], &["Date: @0"], Forward),
-        (&["If-Unmodified-Since: foo"], modified, Proceed),
+        (&["If-Unmodified-Since: @-3000"], modified, Forward),
+        (&["If-Unmodified-Since: foo"], modified, Forward),
     ] {
         assert_eq!(condition(request, stored), expected, "{request:?} {stored:?}");
     }
@@ -255,12 +248,13 @@ fn a_304_carries_what_a_200_would() {
         "Content-Type: text/plain",
         "Content-Length: 5",
         "Content-Encoding: gzip",
+        "Set-Cookie: a=b",
     ]);
     let sent = not_modified_fields(&stored);
     for name in ["cache-control", "content-location", "date", "etag", "expires", "last-modified", "vary"] {
         assert_eq!(sent.get_all(name).iter().count(), stored.get_all(name).iter().count(), "{name}");
     }
-    for name in ["content-type", "content-length", "content-encoding"] {
+    for name in ["content-type", "content-length", "content-encoding", "set-cookie"] {
         assert!(!sent.contains_key(name), "{name}");
     }
 }

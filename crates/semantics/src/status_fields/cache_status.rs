@@ -1,0 +1,213 @@
+//! Cache-Status (RFC 9211).
+
+use super::{Name, Quoted};
+use crate::fields::append_member;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, StatusCode};
+use std::fmt::{self, Display, Write};
+
+/// Cache-Status.
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// A member of Cache-Status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheStatus<'a> {
+    /// The name of this cache.
+    pub cache: &'a str,
+    /// Whether it answered or forwarded the request.
+    pub handling: Handling,
+    /// Seconds for which the response stays fresh; negative when it is stale.
+    pub ttl: Option<i64>,
+    /// The cache key used.
+    pub key: Option<&'a str>,
+    /// Anything more to know, a token by preference.
+    pub detail: Option<&'a str>,
+}
+
+/// What a cache did with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handling {
+    /// Answered it from storage, without forwarding it.
+    Hit,
+    /// Forwarded it, or let it share a forwarded request.
+    Forwarded(Forwarded),
+    /// Neither: it made the answer itself, as an error page or a redirect.
+    Generated,
+}
+
+/// How a request was forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forwarded {
+    /// Why.
+    pub reason: ForwardReason,
+    /// The status that came back, when it differs from the one sent on, as with a 304 that validated.
+    pub status: Option<StatusCode>,
+    /// Whether the response was stored.
+    pub stored: bool,
+    /// Whether the request was collapsed with others.
+    pub collapsed: bool,
+}
+
+/// Why a request was forwarded (RFC 9211, section 2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardReason {
+    /// "The cache was configured to not handle this request."
+    Bypass,
+    /// "The request method's semantics require the request to be forwarded."
+    Method,
+    /// "The cache did not contain any responses that matched the request URI."
+    UriMiss,
+    /// "The cache contained a response that matched the request URI, but it could not select a response based
+    /// upon this request's header fields and stored Vary header fields."
+    VaryMiss,
+    /// "The cache did not contain any responses that could be used to satisfy this request (to be used when
+    /// an implementation cannot distinguish between uri-miss and vary-miss)."
+    Miss,
+    /// "The cache was able to select a fresh response for the request, but the request's semantics (e.g.,
+    /// Cache-Control request directives) did not allow its use."
+    Request,
+    /// "The cache was able to select a response for the request, but it was stale."
+    Stale,
+    /// "The cache was able to select a partial response for the request, but it did not contain all of the
+    /// requested ranges (or the request was for the complete response)."
+    Partial,
+}
+
+impl ForwardReason {
+    /// The token.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bypass => "bypass",
+            Self::Method => "method",
+            Self::UriMiss => "uri-miss",
+            Self::VaryMiss => "vary-miss",
+            Self::Miss => "miss",
+            Self::Request => "request",
+            Self::Stale => "stale",
+            Self::Partial => "partial",
+        }
+    }
+}
+
+impl CacheStatus<'_> {
+    /// The member as bytes.
+    pub fn to_bytes(&self) -> Bytes {
+        self.text().into()
+    }
+
+    /// Adds the member behind those of the caches before.
+    pub fn append_to(&self, response: &mut HeaderMap) {
+        append_member(response, &CACHE_STATUS, &self.text());
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(96);
+        write!(text, "{self}").expect("writing to a string");
+        text
+    }
+}
+
+impl Display for CacheStatus<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Name(self.cache))?;
+        match self.handling {
+            Handling::Hit => f.write_str(";hit")?,
+            Handling::Forwarded(forwarded) => {
+                write!(f, ";fwd={}", forwarded.reason.as_str())?;
+                if let Some(status) = forwarded.status {
+                    write!(f, ";fwd-status={}", status.as_u16())?;
+                }
+                if forwarded.stored {
+                    f.write_str(";stored")?;
+                }
+                if forwarded.collapsed {
+                    f.write_str(";collapsed")?;
+                }
+            }
+            Handling::Generated => {}
+        }
+        if let Some(ttl) = self.ttl {
+            write!(f, ";ttl={}", ttl.clamp(-INTEGER_MAX, INTEGER_MAX))?;
+        }
+        if let Some(key) = self.key {
+            write!(f, ";key={}", Quoted(key))?;
+        }
+        match self.detail {
+            Some(detail) => write!(f, ";detail={}", Name(detail)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The largest structured integer.
+const INTEGER_MAX: i64 = 999_999_999_999_999;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    fn forwarded(reason: ForwardReason) -> Forwarded {
+        Forwarded { reason, status: None, stored: false, collapsed: false }
+    }
+
+    fn cache_status(handling: Handling) -> CacheStatus<'static> {
+        CacheStatus { cache: "shoal", handling, ttl: None, key: None, detail: None }
+    }
+
+    #[test]
+    fn members_of_cache_status() {
+        let stale = Forwarded { status: Some(StatusCode::NOT_MODIFIED), ..forwarded(ForwardReason::Stale) };
+        let missed = Forwarded { stored: true, collapsed: true, ..forwarded(ForwardReason::UriMiss) };
+        for (member, text) in [
+            (CacheStatus { ttl: Some(376), ..cache_status(Handling::Hit) }, "shoal;hit;ttl=376"),
+            (CacheStatus { ttl: Some(-412), ..cache_status(Handling::Hit) }, "shoal;hit;ttl=-412"),
+            (cache_status(Handling::Forwarded(stale)), "shoal;fwd=stale;fwd-status=304"),
+            (cache_status(Handling::Forwarded(missed)), "shoal;fwd=uri-miss;stored;collapsed"),
+            (
+                CacheStatus {
+                    key: Some("GET \"x\""),
+                    detail: Some("no-store"),
+                    ..cache_status(Handling::Generated)
+                },
+                "shoal;key=\"GET \\\"x\\\"\";detail=no-store",
+            ),
+            (
+                CacheStatus { cache: "a cache é", detail: Some("two words"), ..cache_status(Handling::Hit) },
+                "\"a cache ?\";hit;detail=\"two words\"",
+            ),
+            (
+                CacheStatus { ttl: Some(i64::MIN), ..cache_status(Handling::Hit) },
+                "shoal;hit;ttl=-999999999999999",
+            ),
+        ] {
+            assert_eq!(member.to_bytes(), text);
+        }
+    }
+
+    #[test]
+    fn members_are_added_behind_those_of_others() {
+        let mut response = HeaderMap::from_iter([(CACHE_STATUS, HeaderValue::from_static("Origin;hit"))]);
+        response.append(CACHE_STATUS, HeaderValue::from_static("CDN;fwd=miss"));
+        cache_status(Handling::Hit).append_to(&mut response);
+        assert_eq!(response.get_all(CACHE_STATUS).iter().count(), 1);
+        assert_eq!(response[CACHE_STATUS], "Origin;hit, CDN;fwd=miss, shoal;hit");
+    }
+
+    proptest! {
+        /// Whatever the name, the key and the detail are, the field is a structured list of one member.
+        #[test]
+        fn members_are_structured(cache in any::<String>(), key in any::<String>(), detail in any::<String>(), ttl in any::<i64>()) {
+            let member = CacheStatus {
+                cache: &cache,
+                ttl: Some(ttl),
+                key: Some(&key),
+                detail: Some(&detail),
+                handling: Handling::Forwarded(forwarded(ForwardReason::Miss)),
+            };
+            let list: sfv::List = sfv::Parser::new(&member.to_bytes()).parse().expect("a list");
+            prop_assert_eq!(list.len(), 1);
+        }
+    }
+}

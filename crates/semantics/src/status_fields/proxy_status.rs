@@ -1,0 +1,195 @@
+//! Proxy-Status (RFC 9209).
+
+use super::{Name, Quoted};
+use crate::fields::append_member;
+use http::{HeaderMap, HeaderName, StatusCode};
+use std::fmt::{self, Display};
+
+/// Proxy-Status.
+pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// A member of Proxy-Status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxyStatus<'a> {
+    /// The name of this proxy.
+    pub proxy: &'a str,
+    /// What went wrong, when something did.
+    pub error: Option<ProxyError>,
+    /// Who was asked: host name or address.
+    pub next_hop: Option<&'a str>,
+    /// The protocol spoken with it, as an ALPN identifier.
+    pub next_protocol: Option<&'a str>,
+    /// The status received from it.
+    pub received_status: Option<StatusCode>,
+    /// Anything more to know.
+    pub details: Option<&'a str>,
+}
+
+impl ProxyStatus<'_> {
+    /// Adds the member behind those of the proxies before.
+    pub fn append_to(&self, response: &mut HeaderMap) {
+        append_member(response, &PROXY_STATUS, &self.to_string());
+    }
+}
+
+impl Display for ProxyStatus<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Name(self.proxy))?;
+        if let Some(error) = self.error {
+            write!(f, ";error={}", error.as_str())?;
+        }
+        if let Some(next_hop) = self.next_hop {
+            write!(f, ";next-hop={}", Quoted(next_hop))?;
+        }
+        if let Some(protocol) = self.next_protocol {
+            write!(f, ";next-protocol={}", Name(protocol))?;
+        }
+        if let Some(status) = self.received_status {
+            write!(f, ";received-status={}", status.as_u16())?;
+        }
+        match self.details {
+            Some(details) => write!(f, ";details={}", Quoted(details)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Declares the error types of RFC 9209, section 2.3, with their recommended status.
+macro_rules! proxy_errors {
+    ($($(#[$doc:meta])* $name:ident = $token:literal, $status:ident;)*) => {
+        /// An error type of Proxy-Status (RFC 9209, section 2.3).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum ProxyError {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl ProxyError {
+            /// Every type.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The token.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $token,)* }
+            }
+
+            /// The status that the RFC recommends for a response made because of it.
+            pub fn recommended_status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+        }
+    };
+}
+
+proxy_errors! {
+    /// The name could not be resolved in time.
+    DnsTimeout = "dns_timeout", GATEWAY_TIMEOUT;
+    /// The name could not be resolved.
+    DnsError = "dns_error", BAD_GATEWAY;
+    /// The origin could not be found by other means than DNS.
+    DestinationNotFound = "destination_not_found", INTERNAL_SERVER_ERROR;
+    /// The origin is considered unhealthy.
+    DestinationUnavailable = "destination_unavailable", SERVICE_UNAVAILABLE;
+    /// This proxy may not connect to that address.
+    DestinationIpProhibited = "destination_ip_prohibited", BAD_GATEWAY;
+    /// There is no route to that address.
+    DestinationIpUnroutable = "destination_ip_unroutable", BAD_GATEWAY;
+    /// The connection was refused.
+    ConnectionRefused = "connection_refused", BAD_GATEWAY;
+    /// The connection was closed before a whole response had come.
+    ConnectionTerminated = "connection_terminated", BAD_GATEWAY;
+    /// The connection was not made in time.
+    ConnectionTimeout = "connection_timeout", GATEWAY_TIMEOUT;
+    /// Nothing was read in time.
+    ConnectionReadTimeout = "connection_read_timeout", GATEWAY_TIMEOUT;
+    /// Nothing could be written in time.
+    ConnectionWriteTimeout = "connection_write_timeout", GATEWAY_TIMEOUT;
+    /// This proxy has as many connections as it may.
+    ConnectionLimitReached = "connection_limit_reached", SERVICE_UNAVAILABLE;
+    /// TLS failed.
+    TlsProtocolError = "tls_protocol_error", BAD_GATEWAY;
+    /// The origin's certificate is not trusted.
+    TlsCertificateError = "tls_certificate_error", BAD_GATEWAY;
+    /// The origin sent a TLS alert.
+    TlsAlertReceived = "tls_alert_received", BAD_GATEWAY;
+    /// The client's request is wrong; this proxy answered on behalf of the origin.
+    HttpRequestError = "http_request_error", BAD_REQUEST;
+    /// The request was refused by an access rule.
+    HttpRequestDenied = "http_request_denied", FORBIDDEN;
+    /// The response ended before its length.
+    HttpResponseIncomplete = "http_response_incomplete", BAD_GATEWAY;
+    /// The head of the response is too large.
+    HttpResponseHeaderSectionSize = "http_response_header_section_size", BAD_GATEWAY;
+    /// The body of the response is too large.
+    HttpResponseBodySize = "http_response_body_size", BAD_GATEWAY;
+    /// The response has a coding that cannot be taken off.
+    HttpResponseTransferCoding = "http_response_transfer_coding", BAD_GATEWAY;
+    /// The response did not come in time.
+    HttpResponseTimeout = "http_response_timeout", GATEWAY_TIMEOUT;
+    /// The change of protocol failed.
+    HttpUpgradeFailed = "http_upgrade_failed", BAD_GATEWAY;
+    /// The origin broke HTTP.
+    HttpProtocolError = "http_protocol_error", BAD_GATEWAY;
+    /// This proxy answered by itself.
+    ProxyInternalResponse = "proxy_internal_response", INTERNAL_SERVER_ERROR;
+    /// This proxy failed.
+    ProxyInternalError = "proxy_internal_error", INTERNAL_SERVER_ERROR;
+    /// This proxy is misconfigured.
+    ProxyConfigurationError = "proxy_configuration_error", INTERNAL_SERVER_ERROR;
+    /// The request came through this proxy before.
+    ProxyLoopDetected = "proxy_loop_detected", BAD_GATEWAY;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn members_of_proxy_status() {
+        let mut response = HeaderMap::new();
+        let status = ProxyStatus {
+            proxy: "shoal",
+            error: Some(ProxyError::ConnectionTimeout),
+            next_hop: Some("2001:db8::1"),
+            next_protocol: Some("http/1.1"),
+            received_status: Some(StatusCode::BAD_GATEWAY),
+            details: Some("after 10 s"),
+        };
+        status.append_to(&mut response);
+        ProxyStatus { proxy: "shoal", ..ProxyStatus::default() }.append_to(&mut response);
+        assert_eq!(
+            response[PROXY_STATUS],
+            "shoal;error=connection_timeout;next-hop=\"2001:db8::1\";next-protocol=http/1.1;received-status=502;\
+             details=\"after 10 s\", shoal"
+        );
+    }
+
+    #[test]
+    fn errors_have_tokens_and_statuses() {
+        for error in ProxyError::ALL {
+            assert!(
+                !error.as_str().is_empty()
+                    && error.as_str().bytes().all(|it| it.is_ascii_lowercase() || it == b'_')
+            );
+            assert!(
+                error.recommended_status().is_client_error() || error.recommended_status().is_server_error()
+            );
+        }
+    }
+
+    proptest! {
+        /// Whatever the names and details are, the field is a structured list of one member.
+        #[test]
+        fn members_are_structured(proxy in any::<String>(), next_hop in any::<String>(), details in any::<String>()) {
+            let status = ProxyStatus {
+                proxy: &proxy,
+                next_hop: Some(&next_hop),
+                details: Some(&details),
+                ..ProxyStatus::default()
+            };
+            let list: sfv::List = sfv::Parser::new(&status.to_string()).parse().expect("a list");
+            prop_assert_eq!(list.len(), 1);
+        }
+    }
+}
