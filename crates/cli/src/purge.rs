@@ -74,8 +74,7 @@ impl Options {
 
 fn told(responses: Option<u64>) -> String {
     match responses {
-        Some(1) => "purged 1 response\n".into(),
-        Some(count) => format!("purged {} responses\n", crate::show::count(count)),
+        Some(count) => format!("purged {}\n", crate::show::counted(count, "response")),
         None => "purged\n".into(),
     }
 }

@@ -1,6 +1,7 @@
 //! Output for people: printing, sizes, durations, counts.
 
 use crate::failure::Failure;
+use shoal_core::ByteCount;
 use std::io::{ErrorKind, Write};
 
 /// Prints to stdout. A reader that has gone (`| head`) is no failure.
@@ -27,13 +28,24 @@ pub fn size(bytes: u64) -> String {
     if unit == "B" || value >= 99.95 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
+/// A limit as the settings spell it, where that is short: `256 MiB`.
+pub fn limit(bytes: u64) -> String {
+    let exact = ByteCount(bytes).to_string();
+    if exact.len() <= "1023 GiB".len() { exact } else { size(bytes) }
+}
+
+/// So many things: `1 response`, `2 responses`.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// About so long: `2 days 3 h`.
 pub fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{} days {} h", seconds / 86_400, seconds / 3600 % 24),
+        _ => format!("{} {} h", counted(seconds / 86_400, "day"), seconds / 3600 % 24),
     }
 }
 
@@ -67,10 +79,13 @@ mod tests {
         ] {
             assert_eq!(size(bytes), shown);
         }
+        assert_eq!((limit(256 << 20), limit(10_000_000_000)), ("256 MiB".into(), "10 GB".into()));
+        assert_eq!(limit(9_999_475_712), "10.0 GB");
+        assert_eq!((counted(1, "day"), counted(2000, "day")), ("1 day".into(), "2,000 days".into()));
         for (number, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(count(number), shown);
         }
-        for (seconds, shown) in [(59, "59 s"), (61, "1 min 1 s"), (7260, "2 h 1 min"), (90_000, "1 days 1 h")]
+        for (seconds, shown) in [(59, "59 s"), (61, "1 min 1 s"), (7260, "2 h 1 min"), (90_000, "1 day 1 h")]
         {
             assert_eq!(duration(seconds), shown);
         }

@@ -50,19 +50,19 @@ fn told(status: &Status) -> String {
     let ram = &status.ram;
     let _ = writeln!(
         text,
-        "RAM      {} of {}, {} responses",
+        "RAM      {} of {}, {}",
         show::size(ram.bytes),
-        show::size(ram.bytes_max),
-        show::count(ram.objects)
+        show::limit(ram.bytes_max),
+        show::counted(ram.objects, "response")
     );
     match &status.store {
         Some(store) => {
             let _ = writeln!(
                 text,
-                "disk     {} of {}, {} objects of at most {}, {} evicted, {} corrupt ({} in {})",
+                "disk     {} of {}, {} of at most {}, {} evicted, {} corrupt ({} in {})",
                 show::size(store.space.bytes),
-                show::size(store.space.bytes_max),
-                show::count(store.space.objects),
+                show::limit(store.space.bytes_max),
+                show::counted(store.space.objects, "object"),
                 show::count(store.objects_max),
                 show::count(store.evictions),
                 show::count(store.corrupt),
@@ -92,7 +92,7 @@ mod tests {
             readiness: Readiness::Ready,
             uptime_seconds: 61,
             addresses: vec!["127.0.0.1:3128".into()],
-            ram: Space { objects: 1, bytes: 1000, bytes_max: 256_000_000 },
+            ram: Space { objects: 1, bytes: 1000, bytes_max: 256 << 20 },
             store: Some(StoreStatus {
                 architecture: "squid".into(),
                 directory: "shoal-cache".into(),
@@ -106,8 +106,8 @@ mod tests {
         let expected = "\
 shoal (shoal 0.1.0), ready, up 1 min 1 s
 listens  127.0.0.1:3128
-RAM      1.0 KB of 256 MB, 1 responses
-disk     5.0 MB of 10.0 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt (squid in shoal-cache)
+RAM      1.0 KB of 256 MiB, 1 response
+disk     5.0 MB of 10 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt (squid in shoal-cache)
 upstream http://a down
 ";
         assert_eq!(told(&status), expected);

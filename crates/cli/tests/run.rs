@@ -1,7 +1,8 @@
 //! A node's life as its operator sees it: start, signals, commands, end.
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -34,8 +35,12 @@ listen = \"unix:admin.sock\"
 
 impl Node {
     fn start() -> Self {
+        Self::start_with(CONFIGURATION)
+    }
+
+    fn start_with(configuration: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
-        std::fs::write(folder.path().join("shoal.toml"), CONFIGURATION).expect("written");
+        std::fs::write(folder.path().join("shoal.toml"), configuration).expect("written");
         let socket = folder.path().join("notify.sock");
         let notifications = UnixDatagram::bind(&socket).expect("bound");
         notifications.set_read_timeout(Some(PATIENCE)).expect("set");
@@ -49,7 +54,7 @@ impl Node {
         let mut lines = BufReader::new(child.stdout.take().expect("piped"));
         let mut greeting = String::new();
         // the greeting comes in one piece and ends with this line
-        while !greeting.contains("--allow-private") {
+        while !greeting.contains("shoal run --to https://ORIGIN") {
             let read = lines.read_line(&mut greeting).expect("readable");
             assert!(
                 read > 0,
@@ -60,6 +65,12 @@ impl Node {
         let node = Self { child, folder, notifications, greeting };
         assert_eq!(node.notification(), "READY=1");
         node
+    }
+
+    /// Where it accepts clients.
+    fn address(&self) -> &str {
+        let line = self.greeting.lines().find_map(|line| line.trim().strip_prefix("forward  http://"));
+        line.expect("in the greeting")
     }
 
     fn notification(&self) -> String {
@@ -172,6 +183,54 @@ fn usr1_opens_the_access_log_again() {
         assert!(Instant::now() < until, "not opened again");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// What is in flight may finish, and is in the access log, which is written to its end.
+#[test]
+fn a_drain_waits_for_what_is_in_flight() {
+    let mut node = Node::start_with(&patient());
+    let (mut client, mut origin) = request_in_flight(&node);
+    node.signal(Signal::TERM);
+    node.wait_for_log("stopping");
+    std::thread::sleep(Duration::from_millis(100));
+    origin.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole").expect("sent");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("readable");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nwhole"), "{answer}");
+    assert_eq!(exit_code(&mut node.child), Some(0), "{}", node.error_log());
+    let log = std::fs::read_to_string(node.folder.path().join("access.log")).expect("readable");
+    assert!(log.contains(" TCP_MISS/200 "), "{log:?}");
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let mut node = Node::start_with(&patient());
+    let (_client, _origin) = request_in_flight(&node);
+    node.signal(Signal::TERM);
+    node.wait_for_log("stopping");
+    node.signal(Signal::TERM);
+    assert_eq!(exit_code(&mut node.child), Some(0));
+    node.wait_for_log("stopped at once");
+}
+
+/// The configuration with more patience than the tests have.
+fn patient() -> String {
+    let forward = "[forward]\nallow_private_destinations = [\"127.0.0.1\"]\n";
+    CONFIGURATION.replace("\"1 s\"", "\"10 min\"") + forward
+}
+
+/// A request whose origin has it and has not answered: the client's connection, and the origin's.
+fn request_in_flight(node: &Node) -> (TcpStream, TcpStream) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let origin = listener.local_addr().expect("bound");
+    let mut client = TcpStream::connect(node.address()).expect("connected");
+    client.set_read_timeout(Some(PATIENCE)).expect("set");
+    write!(client, "GET http://{origin}/ HTTP/1.1\r\nHost: {origin}\r\nConnection: close\r\n\r\n")
+        .expect("sent");
+    let (mut origin, _) = listener.accept().expect("the node connects");
+    origin.set_read_timeout(Some(PATIENCE)).expect("set");
+    assert!(origin.read(&mut [0; 4096]).expect("a request") > 0);
+    (client, origin)
 }
 
 /// A second node with the same listener cannot start, and says why.

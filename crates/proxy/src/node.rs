@@ -134,6 +134,11 @@ impl Node {
         self.exchange.reopen_log();
     }
 
+    /// Writes what is pending in the access log and ends it: the last call before the process ends.
+    pub fn close_logs(&self) {
+        self.exchange.close_log();
+    }
+
     /// Removes or invalidates stored responses. Blocks.
     pub fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         match tokio::runtime::Builder::new_current_thread().enable_time().build() {

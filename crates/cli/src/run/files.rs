@@ -18,9 +18,9 @@ pub fn raise_limit(max_connections: usize) {
     }
 }
 
-/// A client and an upstream connection each, and some for the store, logs and listeners.
+/// One for every client, and some for the store, the logs and connections to origins.
 fn wanted(max_connections: usize) -> u64 {
-    (max_connections as u64).saturating_mul(2).saturating_add(256)
+    (max_connections as u64).saturating_add(512)
 }
 
 #[cfg(test)]

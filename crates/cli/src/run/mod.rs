@@ -41,11 +41,13 @@ fn run(configuration: Configuration) -> Result<(), Failure> {
     greet(&settings, &running, admin.as_ref())?;
     notifier.tell(State::Ready);
 
-    serve(&running, &mut signals, &notifier)
+    serve(&running, &mut signals, &notifier);
+    running.close_logs();
+    Ok(())
 }
 
 /// Handles signals until the node has ended.
-fn serve(running: &Arc<Running>, signals: &mut Signals, notifier: &Notifier) -> Result<(), Failure> {
+fn serve(running: &Arc<Running>, signals: &mut Signals, notifier: &Notifier) {
     loop {
         match signals.next() {
             Event::Reload => {
@@ -64,7 +66,7 @@ fn serve(running: &Arc<Running>, signals: &mut Signals, notifier: &Notifier) -> 
 }
 
 /// Lets what is in flight finish, unless a second signal says not to wait.
-fn drain(running: &Arc<Running>, signals: &mut Signals) -> Result<(), Failure> {
+fn drain(running: &Arc<Running>, signals: &mut Signals) {
     tracing::info!("stopping; what is in flight may finish, a second signal cuts it");
     let draining = running.clone();
     let mut done = signals.watch(move || draining.drain());
@@ -72,11 +74,11 @@ fn drain(running: &Arc<Running>, signals: &mut Signals) -> Result<(), Failure> {
         match signals.next_or(&mut done) {
             None => {
                 tracing::info!("stopped");
-                return Ok(());
+                return;
             }
             Some(Event::Stop) => {
                 tracing::warn!("stopped at once; what was in flight is cut");
-                return Ok(());
+                return;
             }
             Some(Event::Reload | Event::Reopen) => {}
         }

@@ -41,6 +41,11 @@ impl Running {
         self.node.reopen_logs();
     }
 
+    /// Writes what is pending in the logs and ends them.
+    pub fn close_logs(&self) {
+        self.node.close_logs();
+    }
+
     /// Waits until what is in flight has finished, or until the settings' time for it is over.
     pub fn drain(&self) {
         let deadline = self.settings.lock().unwrap_or_else(PoisonError::into_inner).drain_timeout;

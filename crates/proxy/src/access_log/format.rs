@@ -65,13 +65,18 @@ fn hierarchy(record: &Record, line: &mut Vec<u8>) {
     let Some(upstream) = &record.upstream else {
         return line.extend_from_slice(b"HIER_NONE/-");
     };
+    let (host, port) = upstream.rsplit_once(':').unwrap_or((upstream, ""));
+    // Squid logs the host alone; a colon may also belong to a bare IPv6 address
+    let has_port =
+        port.bytes().all(|byte| byte.is_ascii_digit()) && (!host.contains(':') || host.ends_with(']'));
+    let host = if has_port { host } else { upstream };
     let names_code = upstream.split_once('/').is_some_and(|(code, _)| {
         !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
     });
     if !names_code {
         line.extend_from_slice(b"HIER_DIRECT/");
     }
-    escape::blank_parted(line, upstream);
+    escape::blank_parted(line, host);
 }
 
 /// NCSA combined, with the Cache-Status value appended:

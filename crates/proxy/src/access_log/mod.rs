@@ -78,16 +78,21 @@ impl AccessLog {
             output.queue.reopen();
         }
     }
-}
 
-impl Drop for AccessLog {
-    fn drop(&mut self) {
+    /// Writes what is pending and waits until that is done. Lines that come later are dropped and counted.
+    pub fn close(&self) {
         let Some(output) = &self.output else { return };
         output.queue.close();
         if let Some(writer) = output.writer.lock().take() {
             // a writer that panicked has been reported by the panic hook
             let _ = writer.join();
         }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -39,10 +39,10 @@ impl Queue {
         Self::default()
     }
 
-    /// Appends a line; false when too much is pending.
+    /// Appends a line; false when too much is pending, or after [`Queue::close`].
     pub fn push(&self, line: &[u8]) -> bool {
         let mut state = self.state.lock();
-        if state.pending.len() + line.len() > PENDING_MAX {
+        if state.closed || state.pending.len() + line.len() > PENDING_MAX {
             return false;
         }
         let first = state.pending.is_empty();
@@ -125,5 +125,6 @@ mod tests {
         queue.close();
         let expected = Batch { bytes: b"a\n".to_vec(), lines: 1, reopen: true, last: true };
         assert_eq!(queue.take(Vec::new()), expected);
+        assert!(!queue.push(b"late\n"), "nobody would write it");
     }
 }

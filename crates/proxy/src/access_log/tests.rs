@@ -50,6 +50,14 @@ fn squid_lines() {
     };
     let expected = "971186136.016     12 10.0.0.1 TCP_TUNNEL_ABORTED/200 1234 CONNECT example.org:443 - HIER_DIRECT/203.0.113.9 -\n";
     assert_eq!(line(LogFormat::Squid, &tunnel), expected);
+    for (upstream, shown) in [
+        ("origin.example:8080", "HIER_DIRECT/origin.example"),
+        ("[2001:db8::1]:80", "HIER_DIRECT/[2001:db8::1]"),
+        ("2001:db8::1", "HIER_DIRECT/2001:db8::1"),
+    ] {
+        let direct = Record { upstream: Some(upstream.into()), ..record() };
+        assert!(line(LogFormat::Squid, &direct).contains(&format!(" {shown} ")), "{upstream}");
+    }
     let parent = Record { upstream: Some("FIRSTUP_PARENT/10.0.0.2".into()), ..record() };
     assert!(line(LogFormat::Squid, &parent).contains(" FIRSTUP_PARENT/10.0.0.2 "));
 }
@@ -145,9 +153,11 @@ fn every_line_is_written_and_a_moved_file_is_left() {
     log.reopen();
     wait_for(|| path.exists());
     log.log(&record());
-    drop(log);
+    log.close();
     assert_eq!((lines(&moved), lines(&path)), (401, 1));
     assert_eq!(metrics.log_lines_dropped.value(), 0);
+    log.log(&record());
+    assert_eq!(metrics.log_lines_dropped.value(), 1, "closed");
 }
 
 #[test]

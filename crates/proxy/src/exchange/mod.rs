@@ -149,7 +149,6 @@ pub struct Front(pub Arc<Exchange>);
 
 impl Handler for Front {
     async fn handle(&self, request: Request) -> Reply {
-        self.0.metrics.requests.count();
         self.0.admit(request).await
     }
 
