@@ -12,6 +12,7 @@
 
 pub mod semantics;
 pub mod settings;
+pub mod store;
 pub mod wire;
 
 /// One fuzz target.
@@ -20,17 +21,24 @@ pub struct Target {
     pub name: &'static str,
     /// Panics when a promise is broken.
     pub run: fn(&[u8]),
+    /// How many beginnings and how many changes of each seed the replay tries: fewer for targets that take longer.
+    pub replays: usize,
 }
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
-    Target { name: "request_head", run: wire::request_head },
-    Target { name: "chunked", run: wire::chunked },
-    Target { name: "proxy_protocol", run: wire::proxy_protocol },
-    Target { name: "settings", run: settings::file },
-    Target { name: "dates", run: semantics::dates },
-    Target { name: "cache_control", run: semantics::cache_control },
-    Target { name: "range", run: semantics::range },
-    Target { name: "vary", run: semantics::vary },
-    Target { name: "storing", run: semantics::storing },
+    Target { name: "request_head", run: wire::request_head, replays: QUICK },
+    Target { name: "chunked", run: wire::chunked, replays: QUICK },
+    Target { name: "proxy_protocol", run: wire::proxy_protocol, replays: QUICK },
+    Target { name: "settings", run: settings::file, replays: QUICK },
+    Target { name: "dates", run: semantics::dates, replays: QUICK },
+    Target { name: "cache_control", run: semantics::cache_control, replays: QUICK },
+    Target { name: "range", run: semantics::range, replays: QUICK },
+    Target { name: "vary", run: semantics::vary, replays: QUICK },
+    Target { name: "storing", run: semantics::storing, replays: QUICK },
+    Target { name: "store_object", run: store::store_object, replays: SLOW },
+    Target { name: "store_index", run: store::store_index, replays: SLOW },
 ];
+
+const QUICK: usize = 2000;
+const SLOW: usize = 40;

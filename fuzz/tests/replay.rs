@@ -4,11 +4,6 @@ use shoal_fuzz::{TARGETS, Target};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Changed copies of each seed; the same in every run.
-const CHANGES: u64 = 2000;
-/// Beginnings of each seed that are tried at most.
-const BEGINNINGS: usize = 400;
-
 #[test]
 fn seeds_keep_every_promise() {
     for target in TARGETS {
@@ -17,11 +12,11 @@ fn seeds_keep_every_promise() {
         for (path, seed) in seeds {
             let shown = path.display();
             replay(target, &seed, &format!("{shown}"));
-            let step = seed.len() / BEGINNINGS + 1;
+            let step = seed.len() / target.replays + 1;
             for length in (0..seed.len()).step_by(step) {
                 replay(target, &seed[..length], &format!("the first {length} bytes of {shown}"));
             }
-            for number in 0..CHANGES {
+            for number in 0..target.replays as u64 {
                 replay(target, &changed(&seed, number), &format!("change {number} of {shown}"));
             }
         }

@@ -198,7 +198,8 @@ impl Index {
     /// clock does not go back.
     pub(crate) fn next_sequence(&self, now: Timestamp) -> u64 {
         let _live = self.live.write();
-        let sequence = self.words.load(SEQUENCE_AT).max(now.millis() << 20) + 1;
+        // A damaged word may hold any number.
+        let sequence = self.words.load(SEQUENCE_AT).max(now.millis() << 20).saturating_add(1);
         self.words.store(SEQUENCE_AT, sequence);
         sequence
     }
