@@ -16,6 +16,7 @@ mod account;
 mod body_pipe;
 mod client_io;
 mod connection;
+mod dates;
 mod deadline;
 mod drain;
 mod error;

@@ -12,7 +12,6 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 /// What a request led to.
-#[expect(clippy::large_enum_variant, reason = "made and taken apart once a request")]
 pub(super) enum Answer {
     /// The handler's reply.
     Reply(Reply),

@@ -17,13 +17,13 @@ mod send;
 
 use super::account::Account;
 use super::client_io::ClientIo;
+use super::dates::Dates;
 use super::drain::DrainWatch;
 use super::live::Live;
 use super::socket::Socket;
 use super::{Shared, tunnel};
 use crate::message::{Client, Handler, Reply, Request};
 use answer::Answer;
-use head::Dates;
 use http::{Method, StatusCode, Version};
 use incoming::Incoming;
 use interim::Interim;

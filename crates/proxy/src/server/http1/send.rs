@@ -109,8 +109,7 @@ impl<T: ClientIo> Connection<T> {
         let declared = head::declared(asked, reply_head, body);
         let out = &mut self.socket.output.head;
         let before = out.len();
-        let now = || asked.received;
-        head::write(out, reply_head, (framing, persistence), declared, now, &mut self.dates);
+        head::write(out, reply_head, (framing, persistence), declared, asked.received, &mut self.dates);
         sending.account.head_bytes = (out.len() - before) as u64;
     }
 

@@ -4,7 +4,10 @@ mod client;
 mod handler;
 mod http1;
 mod http1_bodies;
+mod http2;
 mod lifecycle;
+mod proxied;
+mod tls;
 
 use super::{Running, bind};
 use crate::metrics::Metrics;
@@ -65,5 +68,14 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     while !condition() {
         assert!(start.elapsed() < Duration::from_secs(10), "in vain for: {what}");
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The same without blocking the test's own runtime.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "in vain for: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

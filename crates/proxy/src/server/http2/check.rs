@@ -1,0 +1,132 @@
+//! What HTTP/1's parser sees to and `h2` does not: sizes, the authority, Host, Expect, cookies.
+
+use http::request::Parts;
+use http::{HeaderValue, Method, header};
+use shoal_wire::{Authority, Limits, Refusal};
+
+/// Checks a request head and brings its cookies into the form that HTTP/1 and the exchange know.
+pub(super) fn head(parts: &mut Parts, limits: &Limits) -> Result<(), Refusal> {
+    if target_bytes(parts) > limits.target_bytes_max {
+        return Err(Refusal::target_too_long());
+    }
+    if parts.headers.len() > limits.fields_max {
+        return Err(Refusal::fields_too_large("too many fields"));
+    }
+    authority(parts)?;
+    expectation(parts)?;
+    join_cookies(parts);
+    Ok(())
+}
+
+fn target_bytes(parts: &Parts) -> usize {
+    let authority = parts.uri.authority().map_or(0, |authority| authority.as_str().len());
+    authority + parts.uri.path_and_query().map_or(0, |path| path.as_str().len())
+}
+
+/// RFC 9113 section 8.3.1: "A server SHOULD treat a request as malformed if it contains a Host header field that
+/// identifies an entity that differs from the entity in the ":authority" pseudo-header field"; the rest is as in
+/// HTTP/1.1: one authority, without user information, with a port for CONNECT.
+fn authority(parts: &Parts) -> Result<(), Refusal> {
+    let mut hosts = parts.headers.get_all(header::HOST).iter();
+    let host =
+        hosts.next().map(|value| Authority::parse(value.as_bytes()).ok_or(INVALID_HOST)).transpose()?;
+    if hosts.next().is_some() {
+        return Err(Refusal::bad_request("more than one Host"));
+    }
+    let authority = parts.uri.authority().map(|text| text.as_str().as_bytes());
+    let target = authority.map(|text| Authority::parse(text).ok_or(INVALID_AUTHORITY)).transpose()?;
+    let default_port = match (parts.uri.scheme_str(), &target) {
+        (Some("http"), _) => Some(80),
+        (Some("https"), _) => Some(443),
+        (_, target) => target.as_ref().and_then(|target| target.port),
+    };
+    match (target, host) {
+        (Some(target), _) if parts.method == Method::CONNECT && target.port.is_none() => {
+            Err(INVALID_AUTHORITY)
+        }
+        (None, _) if parts.method == Method::CONNECT => Err(INVALID_AUTHORITY),
+        (Some(target), Some(host)) if !target.matches(&host, default_port) => {
+            Err(Refusal::bad_request("Host differs from the request target"))
+        }
+        (None, None) => Err(Refusal::bad_request("neither authority nor Host")),
+        _ => Ok(()),
+    }
+}
+
+fn expectation(parts: &Parts) -> Result<(), Refusal> {
+    match parts.headers.get(header::EXPECT) {
+        Some(value) if !value.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
+            Err(Refusal::expectation_failed())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// RFC 9113 section 8.2.3: "If there are multiple Cookie header fields after decompression, these MUST be
+/// concatenated into a single octet string using the two-octet delimiter of 0x3b, 0x20 (the ASCII string "; ")
+/// before being passed into a non-HTTP/2 context".
+fn join_cookies(parts: &mut Parts) {
+    let crumbs: Vec<&[u8]> =
+        parts.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if crumbs.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..]))
+    {
+        parts.headers.insert(header::COOKIE, joined);
+    }
+}
+
+const INVALID_HOST: Refusal = Refusal::bad_request("invalid Host field");
+const INVALID_AUTHORITY: Refusal = Refusal::bad_request("invalid authority");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Fields = &'static [(&'static str, &'static str)];
+
+    fn check(method: &str, uri: &str, fields: Fields) -> Result<Parts, u16> {
+        let limits = Limits { head_bytes_max: 4096, fields_max: 4, target_bytes_max: 40 };
+        let mut request = http::Request::builder().method(method).uri(uri);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let (mut parts, ()) = request.body(()).expect("valid").into_parts();
+        head(&mut parts, &limits).map(|()| parts).map_err(|refusal| refusal.status.as_u16())
+    }
+
+    #[test]
+    fn heads_are_checked_as_in_http_1() {
+        let sound: [(&str, &str, Fields); 5] = [
+            ("GET", "https://a/", &[]),
+            ("GET", "https://a:443/", &[("host", "A")]),
+            ("GET", "/", &[("host", "a")]),
+            ("CONNECT", "a:443", &[]),
+            ("PUT", "http://a/", &[("expect", "100-Continue")]),
+        ];
+        for (method, uri, fields) in sound {
+            assert!(check(method, uri, fields).is_ok(), "{method} {uri} {fields:?}");
+        }
+        let long = format!("https://a/{}", "x".repeat(40));
+        let refused: [(&str, &str, Fields, u16); 9] = [
+            ("GET", "/", &[], 400),
+            ("GET", "https://a/", &[("host", "b")], 400),
+            ("GET", "https://a/", &[("host", "a:80")], 400),
+            ("GET", "/", &[("host", "a"), ("host", "a")], 400),
+            ("GET", "https://u@a/", &[], 400),
+            ("CONNECT", "a", &[], 400),
+            ("GET", long.as_str(), &[], 414),
+            ("GET", "https://a/", &[("x", "1"), ("x", "2"), ("x", "3"), ("x", "4"), ("x", "5")], 431),
+            ("GET", "https://a/", &[("expect", "miracle")], 417),
+        ];
+        for (method, uri, fields, status) in refused {
+            assert_eq!(check(method, uri, fields).err(), Some(status), "{method} {uri} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn cookie_crumbs_are_joined() {
+        let parts = check("GET", "https://a/", &[("cookie", "a=1"), ("cookie", "b=2")]).expect("sound");
+        let cookies: Vec<_> = parts.headers.get_all("cookie").iter().collect();
+        assert_eq!(cookies, ["a=1; b=2"]);
+    }
+}

@@ -1,0 +1,123 @@
+//! A request's body on an HTTP/2 stream.
+
+use crate::message::{BodyError, InterimSink};
+use crate::server::deadline::Deadline;
+use bytes::Bytes;
+use h2::RecvStream;
+use http::{HeaderMap, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use shoal_wire::chunk::may_trail;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+/// Reads data and trailers. Flow control opens the stream's window only for what was taken.
+pub(super) struct H2Body {
+    stream: RecvStream,
+    /// Where `100 Continue` goes once the body is wanted, when the client waits for it.
+    continue_to: Option<InterimSink>,
+    /// Bytes still to come, when the client said how many.
+    remaining: Option<u64>,
+    pause: Duration,
+    stall: Option<Deadline>,
+    state: State,
+}
+
+#[derive(PartialEq)]
+enum State {
+    Data,
+    Trailers,
+    End,
+}
+
+impl H2Body {
+    /// The body of a stream; the client may pause for `pause` at most.
+    pub fn new(
+        stream: RecvStream,
+        continue_to: Option<InterimSink>,
+        length: Option<u64>,
+        pause: Duration,
+    ) -> Self {
+        Self { stream, continue_to, remaining: length, pause, stall: None, state: State::Data }
+    }
+
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.stream.poll_data(context) {
+            Poll::Ready(Some(Ok(data))) => {
+                if let Some(stall) = &mut self.stall {
+                    stall.lift();
+                }
+                if let Some(remaining) = &mut self.remaining {
+                    *remaining = remaining.saturating_sub(data.len() as u64);
+                }
+                // Fails only for more than was received.
+                let _ = self.stream.flow_control().release_capacity(data.len());
+                Poll::Ready(Some(Ok(Frame::data(data))))
+            }
+            Poll::Ready(Some(Err(error))) => self.fail(error),
+            Poll::Ready(None) => {
+                self.state = State::Trailers;
+                self.poll_trailers(context)
+            }
+            Poll::Pending => {
+                ready!(self.poll_stalled(context));
+                self.state = State::End;
+                Poll::Ready(Some(Err(BodyError::Timeout)))
+            }
+        }
+    }
+
+    fn poll_trailers(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let trailers = match ready!(self.stream.poll_trailers(context)) {
+            Ok(trailers) => trailers,
+            Err(error) => return self.fail(error),
+        };
+        self.state = State::End;
+        let kept: HeaderMap = trailers
+            .iter()
+            .flatten()
+            .filter(|(name, _)| may_trail(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        Poll::Ready((!kept.is_empty()).then(|| Ok(Frame::trailers(kept))))
+    }
+
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let stall = self.stall.get_or_insert_with(|| Deadline::after(self.pause));
+        stall.set_if_lifted(self.pause);
+        stall.poll_passed(context)
+    }
+
+    fn fail(&mut self, error: h2::Error) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.state = State::End;
+        Poll::Ready(Some(Err(BodyError::Cut(error.to_string()))))
+    }
+}
+
+impl Body for H2Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(sink) = self.continue_to.take() {
+            // A full channel means that the client has been sent other interim responses; it will not wait.
+            let _ = sink.try_send((StatusCode::CONTINUE, HeaderMap::new()));
+        }
+        match self.state {
+            State::Data => self.poll_data(context),
+            State::Trailers => self.poll_trailers(context),
+            State::End => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.state == State::End || self.stream.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

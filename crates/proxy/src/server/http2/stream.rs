@@ -1,0 +1,191 @@
+//! One HTTP/2 stream: a request to the handler, its reply back.
+
+use super::request_body::H2Body;
+use super::send::{self, BodySender};
+use super::tunnel_io::StreamIo;
+use super::{Streams, check};
+use crate::message::{Handler, InterimSink, Reply, ReplyBody, ReplyHead, Request, StreamBody, TunnelIo};
+use crate::server::account::Account;
+use crate::server::tunnel;
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode, header};
+use shoal_wire::response::is_bodiless;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// Answers one stream.
+pub(super) async fn serve<H: Handler>(
+    request: http::Request<RecvStream>,
+    respond: SendResponse<Bytes>,
+    streams: Arc<Streams<H>>,
+) {
+    let received = Instant::now();
+    let (mut parts, body) = request.into_parts();
+    let method = parts.method.clone();
+    let stream = Stream { streams: &streams, respond, method, received };
+    match check::head(&mut parts, &streams.live.limits) {
+        Ok(()) => {
+            streams.shared.metrics.requests.count();
+            stream.exchange(parts, body).await;
+        }
+        Err(refusal) => {
+            let reply = streams.shared.refuse(refusal, &streams.client);
+            stream.send(reply, None).await;
+        }
+    }
+    *streams.quiet_since.lock() = Instant::now();
+}
+
+struct Stream<'s, H: Handler> {
+    streams: &'s Streams<H>,
+    respond: SendResponse<Bytes>,
+    method: Method,
+    received: Instant,
+}
+
+type Interim = mpsc::Receiver<(StatusCode, HeaderMap)>;
+
+impl<H: Handler> Stream<'_, H> {
+    async fn exchange(mut self, parts: Parts, body: RecvStream) {
+        let (sink, mut interim) = mpsc::channel(INTERIM_MAX);
+        // What comes on a CONNECT stream belongs to the tunnel, not to the request.
+        let (body, tunnelled) = match self.method == Method::CONNECT {
+            true => (None, Some(body)),
+            false => (self.request_body(&parts, body, &sink), None),
+        };
+        let client = Arc::clone(&self.streams.client);
+        let received = self.received;
+        let request = Request { head: parts, body, client, interim: Some(sink), received };
+        let handler = &self.streams.shared.handler;
+        let reply = {
+            let mut answering = pin!(handler.handle(request));
+            poll_fn(|context| self.poll_reply(context, answering.as_mut(), &mut interim)).await
+        };
+        let Some(reply) = reply else { return };
+        while let Ok((status, fields)) = interim.try_recv() {
+            self.send_interim(status, fields);
+        }
+        self.send(reply, tunnelled).await;
+    }
+
+    fn request_body(&self, parts: &Parts, body: RecvStream, sink: &InterimSink) -> Option<StreamBody> {
+        if body.is_end_stream() {
+            return None;
+        }
+        let length =
+            parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let continue_to = parts.headers.contains_key(header::EXPECT).then(|| sink.clone());
+        let pause = self.streams.live.idle_timeout;
+        Some(StreamBody::new(H2Body::new(body, continue_to, length, pause)))
+    }
+
+    /// The handler's reply; `None` when the client gave the stream up, which drops the handler.
+    fn poll_reply(
+        &mut self,
+        context: &mut Context<'_>,
+        answering: Pin<&mut impl Future<Output = Reply>>,
+        interim: &mut Interim,
+    ) -> Poll<Option<Reply>> {
+        if let Poll::Ready(reply) = answering.poll(context) {
+            return Poll::Ready(Some(reply));
+        }
+        while let Poll::Ready(Some((status, fields))) = interim.poll_recv(context) {
+            self.send_interim(status, fields);
+        }
+        self.respond.poll_reset(context).map(|_reset| None)
+    }
+
+    fn send_interim(&mut self, status: StatusCode, fields: HeaderMap) {
+        // RFC 9113 section 8.6: "HTTP/2 removes support for the 101 (Switching Protocols) informational status code".
+        if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
+            // Fails when the stream has ended, which the next poll will notice.
+            let _ = self.respond.send_informational(send::interim(status, fields));
+        }
+    }
+
+    async fn send(mut self, reply: Reply, tunnelled: Option<RecvStream>) {
+        let streams = self.streams;
+        let account = Account::open(&*streams.shared.handler, reply.record, self.received);
+        let status = match &reply.head {
+            ReplyHead::Built(status, _) => *status,
+            ReplyHead::Stored { stored, .. } => stored.status,
+        };
+        let tunnels = matches!(reply.body, ReplyBody::Tunnel(_));
+        if tunnels && !(tunnelled.is_some() && status.is_success()) {
+            tracing::error!(%status, "a tunnel was offered for a request that asked for none");
+            self.respond.send_reset(Reason::INTERNAL_ERROR);
+            return;
+        }
+        let bodiless = self.method == Method::HEAD || is_bodiless(status) || tunnels;
+        let length = self.content_length(status, &reply.head, &reply.body);
+        let head = send::head(reply.head, length, self.received, &streams.dates);
+        let ends = !tunnels && (bodiless || is_empty(&reply.body));
+        let Ok(stream) = self.respond.send_response(head, ends) else { return };
+        if ends {
+            return account.complete(Instant::now());
+        }
+        match (reply.body, tunnelled) {
+            (ReplyBody::Tunnel(far), Some(receive)) => {
+                self.tunnel(StreamIo::new(receive, stream), far, account).await;
+            }
+            (body, _) => self.send_body(stream, body, account).await,
+        }
+    }
+
+    async fn send_body(self, stream: SendStream<Bytes>, body: ReplyBody, mut account: Account<'_, H>) {
+        let mut sender = BodySender::new(stream, self.streams.live.idle_timeout);
+        let sent = match body {
+            ReplyBody::Memory(bytes) => sender.bytes(bytes, true).await,
+            ReplyBody::Stream { frames, length } => sender.frames(frames, length).await,
+            ReplyBody::Empty | ReplyBody::Tunnel(_) => Ok(()),
+        };
+        account.body_bytes = sender.sent;
+        match sent {
+            Ok(()) => account.complete(Instant::now()),
+            Err(why) => sender.stop(&why),
+        }
+    }
+
+    async fn tunnel(self, near: StreamIo, far: Box<dyn TunnelIo>, mut account: Account<'_, H>) {
+        let carried = tunnel::run(near, Bytes::new(), far, self.streams.live.tunnel_timeout).await;
+        account.body_bytes = carried.to_client;
+        account.complete(Instant::now());
+    }
+
+    /// The Content-Length to say, if any: as in HTTP/1, none with 1xx, 204 and 2xx to CONNECT.
+    fn content_length(&self, status: StatusCode, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
+        let declared = match head {
+            ReplyHead::Built(_, fields) => {
+                fields.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok())
+            }
+            ReplyHead::Stored { .. } => None,
+        };
+        let bodiless = self.method == Method::HEAD || status == StatusCode::NOT_MODIFIED;
+        match body {
+            _ if is_bodiless(status) && status != StatusCode::NOT_MODIFIED => None,
+            ReplyBody::Empty if bodiless => declared,
+            ReplyBody::Empty => Some(0),
+            ReplyBody::Memory(bytes) => Some(bytes.len() as u64),
+            ReplyBody::Stream { length, .. } => *length,
+            ReplyBody::Tunnel(_) => None,
+        }
+    }
+}
+
+fn is_empty(body: &ReplyBody) -> bool {
+    match body {
+        ReplyBody::Empty => true,
+        ReplyBody::Memory(bytes) => bytes.is_empty(),
+        ReplyBody::Stream { .. } | ReplyBody::Tunnel(_) => false,
+    }
+}
+
+/// Interim responses that may wait; more are dropped.
+const INTERIM_MAX: usize = 4;
