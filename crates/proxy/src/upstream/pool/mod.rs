@@ -130,6 +130,7 @@ impl PlaceHandle {
                 .ok_or((Cause::ConnectionLimit, "all streams are taken".into()));
         };
         if fresh {
+            self.make_room();
             return Ok(Ticket::Open(permit));
         }
         if let Some(stream) = self.roomy_stream() {
@@ -241,6 +242,15 @@ impl PlaceHandle {
         let chosen = chosen.map(|index| connections.parked.swap_remove(index).connection);
         pool.parked.fetch_sub(before - connections.parked.len(), Ordering::Relaxed);
         chosen
+    }
+
+    /// Ends the connection that was parked first, if one more beside the parked ones would be too many.
+    fn make_room(&self) {
+        let mut connections = self.0.connections.lock();
+        if connections.parked.len() > self.0.permits.available_permits() {
+            connections.parked.remove(0);
+            self.0.unparked(1);
+        }
     }
 
     /// Keeps a connection for the next request, unless enough are kept.

@@ -1,6 +1,7 @@
 //! Upstreams against real sockets: raw origins that follow a script, h2 origins, TLS origins.
 
 mod bodies;
+mod burst;
 mod failures;
 mod framing;
 mod http2;
