@@ -36,7 +36,13 @@ impl Exchange {
         let target = match Target::of(&head, mode, &client) {
             Ok(target) => target,
             Err(why) => {
-                return self.early(&head, &client, StatusCode::BAD_REQUEST, bad_target(why), Verdict::local("target"));
+                return self.early(
+                    &head,
+                    &client,
+                    StatusCode::BAD_REQUEST,
+                    bad_target(why),
+                    Verdict::local("target"),
+                );
             }
         };
         if head.method.as_str() == "PURGE" {
@@ -47,7 +53,13 @@ impl Exchange {
             Mode::Reverse => match live.routes.find(&target.host, &target.path) {
                 Some(route) => Some(Arc::clone(route)),
                 None => {
-                    return self.early(&head, &client, StatusCode::NOT_FOUND, NO_SITE, Verdict::local("site"));
+                    return self.early(
+                        &head,
+                        &client,
+                        StatusCode::NOT_FOUND,
+                        NO_SITE,
+                        Verdict::local("site"),
+                    );
                 }
             },
         };
@@ -103,7 +115,8 @@ impl Exchange {
     /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
     fn loop_detected(&self, head: &Parts, client: &Client) -> Option<Reply> {
         let hop = &self.live.load().hop;
-        let been_here = fields::via_contains(&head.headers, hop) || fields::cdn_loop_contains(&head.headers, hop);
+        let been_here =
+            fields::via_contains(&head.headers, hop) || fields::cdn_loop_contains(&head.headers, hop);
         been_here.then(|| {
             let status = StatusCode::LOOP_DETECTED;
             let verdict = Verdict::local("loop").error("proxy_loop_detected");
@@ -117,8 +130,10 @@ impl Exchange {
             return None;
         }
         let mut fields = HeaderMap::new();
-        fields.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
-        let status = if ask.method == Method::OPTIONS { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
+        fields
+            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
+        let status =
+            if ask.method == Method::OPTIONS { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
         Some(self.own_fields(ask, status, fields, ReplyBody::Empty, Verdict::local("max-forwards")))
     }
 
@@ -126,7 +141,13 @@ impl Exchange {
     async fn purge_request(&self, head: &Parts, client: &Client, target: Target) -> Reply {
         let allowed: bool = self.live.load().purge.allows(client.address.ip());
         if !allowed {
-            return self.early(head, client, StatusCode::FORBIDDEN, MAY_NOT_PURGE, Verdict::local("purge").outcome(Outcome::Denied));
+            return self.early(
+                head,
+                client,
+                StatusCode::FORBIDDEN,
+                MAY_NOT_PURGE,
+                Verdict::local("purge").outcome(Outcome::Denied),
+            );
         }
         match self.purge(PurgeRequest::Url(target.url)).await {
             PurgeOutcome::Purged { responses: Some(0) } => {
@@ -137,7 +158,14 @@ impl Exchange {
     }
 
     /// An answer given before the request became an [`Ask`].
-    pub fn early(&self, head: &Parts, client: &Client, status: StatusCode, why: &str, verdict: Verdict) -> Reply {
+    pub fn early(
+        &self,
+        head: &Parts,
+        client: &Client,
+        status: StatusCode,
+        why: &str,
+        verdict: Verdict,
+    ) -> Reply {
         let (fields, body) = answers::page(status, why, &head.method);
         let mut reply = self.finish_early(client, status, (fields, body), verdict);
         reply.record.method = head.method.as_str().to_owned();

@@ -87,6 +87,8 @@ impl Filing {
         if let Place::Writing { .. } = self.place {
             self.write().await;
         }
+        let whole = self.length.is_none_or(|length| length == self.growing.appended());
+        let keep = || whole && keep();
         match self.place {
             Place::Gathering(reservation) if keep() => {
                 if let Some(whole) = self.growing.whole() {

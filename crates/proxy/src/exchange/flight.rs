@@ -75,6 +75,7 @@ impl Flights {
     }
 
     /// Fetches under way.
+    #[cfg(test)]
     pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }

@@ -49,7 +49,7 @@ impl Exchange {
             request_time: response.request_time,
             response_time: response.response_time,
         };
-        let policy = match storage::assess(&exchanged, &self.live.load().rules) {
+        let policy = match storage::assess(&exchanged, self.live.load().rules(ask)) {
             Storage::Store(policy) => policy,
             Storage::Refuse(refusal) => return Err(refusal.as_str()),
         };
@@ -107,6 +107,10 @@ impl Exchange {
             }
             _ => self.generation(),
         };
+        // which byte is missing, or too many, nobody knows
+        if response.length.is_some_and(|length| length != range.len()) {
+            return Err("content-range");
+        }
         let range = PartRange { start: range.start, end: range.end };
         let key = part_key(&note_key, generation, range.start, range.end);
         let part = Some(PartKeeping { note_key, range, complete_length, generation });
@@ -116,7 +120,7 @@ impl Exchange {
     /// The response as its readers get it.
     pub fn arrived(&self, keeping: &Keeping, ask: &Ask, response: Received<'_>) -> Arrived {
         let slots = self.slots(ask, response.fields);
-        let stored = self.stored_fields(response);
+        let stored = self.stored_fields(ask, response);
         Arrived {
             key: keeping.key.clone(),
             head: Arc::new(Head::new(
@@ -126,7 +130,8 @@ impl Exchange {
                 (response.request_time, slots),
             )),
             body: Growing::new(Arc::clone(self.shelf.pool())),
-            length: response.length,
+            // a part is as long as its Content-Range says, however it is framed
+            length: response.length.or(keeping.part.as_ref().map(|part| part.range.end - part.range.start)),
             selecting: keeping.selecting.clone(),
             upstream: response.peer.to_string(),
         }
@@ -135,9 +140,9 @@ impl Exchange {
     /// The fields of a response as they are stored: with our Via, and with a Date (RFC 9110, section 6.6.1: "A
     /// recipient with a clock that receives a response message without a Date header field MUST record the time it was
     /// received and append a corresponding Date header field to the message's header section if it is cached").
-    fn stored_fields(&self, response: Received<'_>) -> HeaderMap {
+    fn stored_fields(&self, ask: &Ask, response: Received<'_>) -> HeaderMap {
         let live = self.live.load();
-        let mut stored = storage::stored_fields(response.fields, &live.rules);
+        let mut stored = storage::stored_fields(response.fields, live.rules(ask));
         stored.remove(header::CONTENT_LENGTH);
         fields::append_via(&mut stored, response.version, &live.hop);
         if !stored.contains_key(header::DATE) {

@@ -1,18 +1,20 @@
 //! The settings that the exchange works by, prepared; replaced as a whole on reload.
 
+use super::ask::Ask;
 use crate::access::{AccessError, ForwardRules, PurgeRules};
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_semantics::Rules;
-use shoal_settings::{Mode, Settings};
+use shoal_settings::{Cache, Mode, Settings};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Settings in force.
 pub struct Live {
-    /// How responses are judged.
-    pub rules: Rules,
+    /// How responses are judged in forward mode, and in reverse mode.
+    forward_rules: Rules,
+    reverse_rules: Rules,
     /// Whether concurrent misses share a fetch.
     pub collapse: bool,
     /// Fields that carry tags.
@@ -57,12 +59,9 @@ impl Live {
         let own_proxy_status =
             HeaderValue::from_str(&cache.name).map_err(|_| LiveError::Name(cache.name.clone()))?;
         Ok(Self {
-            rules: Rules {
-                heuristic_fraction: cache.heuristic_fraction,
-                heuristic_max: cache.heuristic_max,
-                stale_if_error: cache.stale_if_error,
-                ..Rules::default()
-            },
+            // targeted fields are for caches that work for the origin (RFC 9213, section 3.1), not for any proxy
+            forward_rules: Rules { targeted: Vec::new(), ..rules(cache) },
+            reverse_rules: rules(cache),
             collapse: cache.collapse,
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
             name: cache.name.clone(),
@@ -73,6 +72,20 @@ impl Live {
             purge: PurgeRules::new(&settings.admin.purge_from),
             own_proxy_status,
         })
+    }
+
+    /// How responses to `ask` are judged.
+    pub fn rules(&self, ask: &Ask) -> &Rules {
+        if ask.site.is_some() { &self.reverse_rules } else { &self.forward_rules }
+    }
+}
+
+fn rules(cache: &Cache) -> Rules {
+    Rules {
+        heuristic_fraction: cache.heuristic_fraction,
+        heuristic_max: cache.heuristic_max,
+        stale_if_error: cache.stale_if_error,
+        ..Rules::default()
     }
 }
 

@@ -1,12 +1,12 @@
 //! Passing on: requests that the cache has no part in, and responses that only one client gets.
 
 use super::Exchange;
+use super::answers;
 use super::ask::Ask;
 use super::fetch::{Failure, Fetch, Received};
 use super::record::{Head, Record};
 use super::serve::Why;
 use super::verdict::{Forwarded, Verdict};
-use super::answers;
 use crate::message::{Client, Outcome, Reply, ReplyBody, ReplyHead, RequestBody};
 use crate::tunnel;
 use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
@@ -101,7 +101,13 @@ impl Exchange {
     /// CONNECT: a tunnel to where the rules allow one.
     pub async fn connect(&self, head: &Parts, client: &Arc<Client>, mode: Mode) -> Reply {
         if mode == Mode::Reverse {
-            return self.early(head, client, StatusCode::METHOD_NOT_ALLOWED, NO_TUNNELS, Verdict::local("method"));
+            return self.early(
+                head,
+                client,
+                StatusCode::METHOD_NOT_ALLOWED,
+                NO_TUNNELS,
+                Verdict::local("method"),
+            );
         }
         let live = self.live();
         let Some(authority) = head.uri.authority() else {
@@ -110,7 +116,13 @@ impl Exchange {
         let port = authority.port_u16().unwrap_or(443);
         match tunnel::connect(&self.upstreams, &live.forward, authority.host(), port).await {
             Ok(far_end) => {
-                let mut reply = self.early(head, client, StatusCode::OK, "", Verdict::local("tunnel").outcome(Outcome::Tunnel));
+                let mut reply = self.early(
+                    head,
+                    client,
+                    StatusCode::OK,
+                    "",
+                    Verdict::local("tunnel").outcome(Outcome::Tunnel),
+                );
                 reply.head = ReplyHead::Built(StatusCode::OK, HeaderMap::new());
                 reply.body = ReplyBody::Tunnel(far_end.io);
                 reply.record.upstream = Some(far_end.peer.to_string());
@@ -207,13 +219,13 @@ impl Exchange {
             request_time: response.request_time,
             response_time: response.response_time,
         };
-        let policy = match storage::assess(&exchanged, &live.rules) {
+        let policy = match storage::assess(&exchanged, live.rules(ask)) {
             Storage::Store(policy) => policy,
             // what may not be stored any longer is used once more, for this request
             Storage::Refuse(_) => stored.policy.invalidated(),
         };
         let slots = self.slots(ask, &fields);
-        let fields = storage::stored_fields(&fields, &live.rules);
+        let fields = storage::stored_fields(&fields, live.rules(ask));
         Head::new(stored.stored.status, fields, policy, (response.request_time, slots))
     }
 

@@ -218,7 +218,7 @@ impl Exchange {
             &stored.head.policy,
             &ask.directives,
             self.now(),
-            &self.live.load().rules,
+            self.live.load().rules(ask),
         ) {
             return None;
         }

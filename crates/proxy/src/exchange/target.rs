@@ -38,7 +38,9 @@ impl Target {
     pub fn of(head: &Parts, mode: Mode, client: &Client) -> Result<Self, BadTarget> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
-            (Mode::Forward, Some(scheme), Some(authority)) => Self::new(scheme == "https", scheme, authority, path),
+            (Mode::Forward, Some(scheme), Some(authority)) => {
+                Self::new(scheme == "https", scheme, authority, path)
+            }
             (Mode::Forward, ..) => Err(BadTarget::NotAbsolute),
             (Mode::Reverse, _, Some(authority)) => Self::new(client.tls, "http", authority, path),
             (Mode::Reverse, _, None) => Self::new(client.tls, "http", &named_host(head, client)?, path),

@@ -169,7 +169,13 @@ impl Verdict {
     }
 
     /// The access log's record of an answer given before the request was understood.
-    pub fn early_record(&self, live: &Live, client: &Client, status: StatusCode, now: Timestamp) -> Box<Record> {
+    pub fn early_record(
+        &self,
+        live: &Live,
+        client: &Client,
+        status: StatusCode,
+        now: Timestamp,
+    ) -> Box<Record> {
         Box::new(Record {
             time: now,
             client: Some(client.address),
