@@ -1,3 +1,5 @@
+//! The access log as its readers find it: lines in each format, escapes, rotation, a disk that refuses.
+
 use super::*;
 use crate::message::Outcome;
 use proptest::prelude::*;

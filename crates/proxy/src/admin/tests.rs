@@ -1,3 +1,5 @@
+//! The admin listener asked over its sockets, in front of a scripted node.
+
 use super::*;
 use crate::metrics::Metrics;
 use parking_lot::Mutex;

@@ -1,3 +1,5 @@
+//! Files, variables and options read as an operator writes them, and every mistake shown.
+
 use super::*;
 use crate::{AdminAddress, Balance, LogFormat, Mode};
 use proptest::prelude::*;
