@@ -25,6 +25,7 @@ pub mod reuse;
 mod rules;
 pub mod status_fields;
 pub mod storage;
+pub mod surrogate;
 pub mod targeted;
 pub mod validation;
 pub mod vary;

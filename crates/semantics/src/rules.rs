@@ -16,6 +16,8 @@ pub struct Rules {
     /// Fields that take the place of Cache-Control and Expires when present, the most specific first (RFC
     /// 9213).
     pub targeted: Vec<HeaderName>,
+    /// The name by which Surrogate-Control addresses this cache; `None` where it is no surrogate.
+    pub surrogate: Option<String>,
 }
 
 impl Default for Rules {
@@ -28,6 +30,7 @@ impl Default for Rules {
                 HeaderName::from_static("shoal-cache-control"),
                 HeaderName::from_static("cdn-cache-control"),
             ],
+            surrogate: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! absent. The first of the configured fields with a valid, non-empty value takes the place of Cache-Control
 //! *and* Expires.
 
-use crate::Rules;
+use crate::{Rules, surrogate};
 use crate::directives::{Argument, CacheControl};
 use http::HeaderMap;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
@@ -40,7 +40,10 @@ pub fn governing(response: &HeaderMap, rules: &Rules) -> Governing {
             return Governing { directives, targeted: true };
         }
     }
-    Governing { directives: CacheControl::of(response), targeted: false }
+    match rules.surrogate.as_ref().and_then(|device| surrogate::directives(response, device)) {
+        Some(directives) => Governing { directives, targeted: true },
+        None => Governing { directives: CacheControl::of(response), targeted: false },
+    }
 }
 
 /// The directives of a targeted field's value. `None` when it is empty or no dictionary.

@@ -61,7 +61,7 @@ impl Live {
         Ok(Self {
             // targeted fields are for caches that work for the origin (RFC 9213, section 3.1), not for any proxy
             forward_rules: Rules { targeted: Vec::new(), ..rules(cache) },
-            reverse_rules: rules(cache),
+            reverse_rules: Rules { surrogate: Some(cache.name.clone()), ..rules(cache) },
             collapse: cache.collapse,
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
             name: cache.name.clone(),

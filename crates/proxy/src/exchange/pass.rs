@@ -15,7 +15,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
-use shoal_semantics::{date, fields, validation};
+use shoal_semantics::{date, fields, surrogate, validation};
 use shoal_settings::Mode;
 use std::sync::Arc;
 
@@ -201,6 +201,9 @@ impl Exchange {
         fields::append_via(&mut onward, ask.version, &live.hop);
         fields::append_cdn_loop(&mut onward, &live.hop);
         if ask.site.is_some() {
+            if let Ok(capability) = HeaderValue::from_str(&surrogate::capability(&live.name)) {
+                onward.append(surrogate::SURROGATE_CAPABILITY, capability);
+            }
             crate::route::add_forwarded(&mut onward, &ask.client, ask.fields.get(header::HOST));
         }
         onward
