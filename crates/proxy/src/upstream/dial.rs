@@ -126,9 +126,9 @@ mod tests {
     #[test]
     fn families_alternate_from_the_preferred_one() {
         let addresses: Vec<IpAddr> =
-            ["::1", "::2", "::3", "1.1.1.1", "2.2.2.2"].iter().map(|a| a.parse().unwrap()).collect();
+            ["::1", "::2", "::3", "192.0.2.1", "192.0.2.2"].iter().map(|a| a.parse().unwrap()).collect();
         let order: Vec<String> = alternate(&addresses).iter().map(ToString::to_string).collect();
-        assert_eq!(order, ["::1", "1.1.1.1", "::2", "2.2.2.2", "::3"]);
+        assert_eq!(order, ["::1", "192.0.2.1", "::2", "192.0.2.2", "::3"]);
         assert_eq!(alternate(&addresses[3..]), addresses[3..]);
     }
 }
