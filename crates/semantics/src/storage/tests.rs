@@ -177,6 +177,7 @@ fn freshness_lifetimes() {
         (&["last-modified: @1000", "date: @0"], 0),
         (&["last-modified: foo", "date: @0"], 0),
         (&["cdn-cache-control: public", "expires: @60", "last-modified: @-1000"], 100),
+        (&["cdn-cache-control: max-age, foo", "cache-control: max-age=7", "last-modified: @-1000"], 100),
     ] {
         assert_eq!(policy(response).freshness_lifetime(), Duration::from_secs(seconds), "{response:?}");
     }
