@@ -3,6 +3,8 @@
 //! `server` turns bytes of a client connection into a [`message::Request`] and a [`message::Reply`] back into
 //! bytes; `exchange` is the life of a request in between, and knows no transport.
 
+#![forbid(unsafe_code)]
+
 pub mod access;
 pub mod access_log;
 pub mod admin;

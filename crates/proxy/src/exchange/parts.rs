@@ -11,13 +11,14 @@ use super::flight::{Landing, Part};
 use super::record::{PartRange, PartsNote};
 use super::serve::{Step, Why};
 use super::target::part_key;
-use super::verdict::{Forwarded, Verdict};
+use super::verdict::Verdict;
 use crate::message::{Outcome, Reply};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_core::{Key, ObjectKey};
 use shoal_semantics::EntityTag;
 use shoal_semantics::range::{ContentRange, Resolved, same_representation};
 use shoal_semantics::reuse::{self, Reuse};
+use shoal_semantics::status_fields::ForwardReason;
 use std::sync::Arc;
 
 /// What of a wanted stretch is stored.
@@ -36,7 +37,7 @@ impl Exchange {
     ) -> Step {
         let usable = matches!(reuse::decide(&note.head.policy, &ask.directives, self.now()), Reuse::Fresh);
         if !usable {
-            let why = Why { forwarded: Forwarded::Stale, key, stored: None };
+            let why = Why { forwarded: ForwardReason::Stale, key, stored: None };
             return self.forward(ask, why).await;
         }
         let coverage = self.coverage(&key, &note, self.wanted(ask, &note)).await;
@@ -46,7 +47,7 @@ impl Exchange {
                 let gap = *gap;
                 self.complete(ask, (key, &note), coverage.pieces, (gap, validator)).await
             }
-            _ => self.forward(ask, Why { forwarded: Forwarded::Partial, key, stored: None }).await,
+            _ => self.forward(ask, Why { forwarded: ForwardReason::Partial, key, stored: None }).await,
         }
     }
 
@@ -103,7 +104,7 @@ impl Exchange {
         pieces: Vec<Piece>,
         (gap, validator): (PartRange, HeaderValue),
     ) -> Step {
-        let why = Why { forwarded: Forwarded::Partial, key, stored: None };
+        let why = Why { forwarded: ForwardReason::Partial, key, stored: None };
         if ask.directives.only_if_cached {
             return self.forward(ask, why).await;
         }

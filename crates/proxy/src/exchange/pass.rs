@@ -6,13 +6,14 @@ use super::ask::Ask;
 use super::fetch::{Failure, Fetch, Received};
 use super::record::{Head, Record};
 use super::serve::Why;
-use super::verdict::{Forwarded, Verdict};
+use super::verdict::Verdict;
 use crate::message::{Client, Outcome, Reply, ReplyBody, ReplyHead, RequestBody};
 use crate::tunnel;
 use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
 use shoal_semantics::{date, fields, surrogate, validation};
@@ -23,7 +24,7 @@ impl Exchange {
     /// Sends a request on as it is, and its response back.
     pub async fn pass(self: &Arc<Self>, ask: &Ask, body: RequestBody) -> Reply {
         let safe = ask.is_lookup();
-        let forwarded = if safe { Forwarded::Bypass } else { Forwarded::Method };
+        let forwarded = if safe { ForwardReason::Bypass } else { ForwardReason::Method };
         let mut request = self.request_for(ask, self.forwardable(ask));
         request.body = body;
         request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);

@@ -7,12 +7,13 @@ use super::fetch::{Arrived, Failure, Fetch, Fetched, PrivateResponse};
 use super::flight::{Landing, Leader, Part};
 use super::growing::Attached;
 use super::lookup::{Lookup, StoredResponse};
-use super::verdict::{Forwarded, Verdict};
+use super::verdict::Verdict;
 use crate::message::{Outcome, Reply};
 use http::{Method, StatusCode, header};
 use shoal_core::{Key, ObjectKey};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::reuse::{self, Reuse};
+use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::validation::{self, Condition};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub enum Step {
 /// Why a request goes to the origin.
 pub struct Why {
     /// In the words of RFC 9211.
-    pub forwarded: Forwarded,
+    pub forwarded: ForwardReason,
     /// The key under which the answer was looked for; its flight.
     pub key: ObjectKey,
     /// The stored response to validate.
@@ -46,7 +47,7 @@ impl Exchange {
                 Step::Alone(why) => return self.fetch_alone(&ask, why).await,
             }
         }
-        let why = Why { forwarded: Forwarded::Miss, key: ask.primary.clone(), stored: None };
+        let why = Why { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
         self.fetch_alone(&ask, why).await
     }
 
@@ -55,7 +56,7 @@ impl Exchange {
             Lookup::Response { key, stored } => self.consider(ask, key, stored).await,
             Lookup::Parts { key, note } => self.consider_parts(ask, key, note).await,
             Lookup::Absent { key, variants } => {
-                let forwarded = if variants { Forwarded::VaryMiss } else { Forwarded::UriMiss };
+                let forwarded = if variants { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
                 self.forward(ask, Why { forwarded, key, stored: None }).await
             }
         }
@@ -271,12 +272,12 @@ impl Exchange {
     }
 
     /// Why a stored response is not reused as it is, in the words of RFC 9211.
-    fn why_validate(&self, ask: &Ask, stored: &StoredResponse) -> Forwarded {
+    fn why_validate(&self, ask: &Ask, stored: &StoredResponse) -> ForwardReason {
         let fresh = stored.head.policy.is_fresh(self.now()) && !stored.head.policy.always_validates();
         if fresh && ask.directives != RequestDirectives::default() {
-            Forwarded::Request
+            ForwardReason::Request
         } else {
-            Forwarded::Stale
+            ForwardReason::Stale
         }
     }
 

@@ -7,41 +7,20 @@ use crate::message::{Client, Outcome, Record};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 use shoal_core::Timestamp;
-use std::fmt::Write;
+use shoal_semantics::status_fields::{CacheStatus, ForwardReason, Forwarded, Handling, PROXY_STATUS};
 
 /// What is told of one request.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     outcome: Outcome,
-    forwarded: Option<Forwarded>,
-    forward_status: Option<u16>,
+    forwarded: Option<ForwardReason>,
+    forward_status: Option<StatusCode>,
     stored: bool,
     collapsed: bool,
     ttl_seconds: Option<i64>,
     detail: Option<&'static str>,
     proxy_error: Option<&'static str>,
     upstream: Option<String>,
-}
-
-/// Why a request went on towards the origin, in the words of RFC 9211, section 2.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forwarded {
-    /// The cache was told not to handle the request.
-    Bypass,
-    /// The method's semantics require it.
-    Method,
-    /// Nothing is stored for the URI.
-    UriMiss,
-    /// Nothing stored for the URI is selected by the request.
-    VaryMiss,
-    /// Nothing usable was found.
-    Miss,
-    /// The request's directives did not allow what is stored.
-    Request,
-    /// What is stored is stale.
-    Stale,
-    /// Part of what is asked for is not stored.
-    Partial,
 }
 
 impl Verdict {
@@ -51,7 +30,7 @@ impl Verdict {
     }
 
     /// Sent on towards the origin.
-    pub fn forwarded(why: Forwarded) -> Self {
+    pub fn forwarded(why: ForwardReason) -> Self {
         Self { outcome: Outcome::Miss, forwarded: Some(why), ..Self::none() }
     }
 
@@ -81,7 +60,7 @@ impl Verdict {
 
     /// The origin answered with this status (`fwd-status`).
     pub fn forward_status(self, status: StatusCode) -> Self {
-        Self { forward_status: Some(status.as_u16()), ..self }
+        Self { forward_status: Some(status), ..self }
     }
 
     /// The response is being stored.
@@ -123,38 +102,28 @@ impl Verdict {
 
     /// The Cache-Status member of this node.
     pub fn cache_status(&self, live: &Live) -> Bytes {
-        let mut text = String::with_capacity(64);
-        text.push_str(&live.name);
-        match self.forwarded {
-            None if self.outcome.is_hit() => text.push_str("; hit"),
-            None => {}
-            Some(why) => {
-                let _ = write!(text, "; fwd={}", why.name());
-            }
-        }
-        if let Some(status) = self.forward_status {
-            let _ = write!(text, "; fwd-status={status}");
-        }
-        if self.stored {
-            text.push_str("; stored");
-        }
-        if self.collapsed {
-            text.push_str("; collapsed");
-        }
-        if let Some(ttl) = self.ttl_seconds {
-            let _ = write!(text, "; ttl={ttl}");
-        }
-        if let Some(detail) = self.detail {
-            let _ = write!(text, "; detail={detail}");
-        }
-        text.into()
+        self.cache_member(live).to_bytes()
+    }
+
+    fn cache_member<'a>(&self, live: &'a Live) -> CacheStatus<'a> {
+        let handling = match self.forwarded {
+            None if self.outcome.is_hit() => Handling::Hit,
+            None => Handling::Generated,
+            Some(reason) => Handling::Forwarded(Forwarded {
+                reason,
+                status: self.forward_status,
+                stored: self.stored,
+                collapsed: self.collapsed,
+            }),
+        };
+        CacheStatus { cache: &live.name, handling, ttl: self.ttl_seconds, key: None, detail: self.detail }
     }
 
     /// The Proxy-Status member of this node.
     pub fn proxy_status(&self, live: &Live) -> HeaderValue {
         let text = match (self.proxy_error, self.forward_status) {
             (Some(error), _) => format!("{}; error={error}", live.name),
-            (None, Some(status)) => format!("{}; received-status={status}", live.name),
+            (None, Some(status)) => format!("{}; received-status={}", live.name, status.as_u16()),
             (None, None) => return live.own_proxy_status.clone(),
         };
         HeaderValue::from_str(&text).unwrap_or_else(|_| live.own_proxy_status.clone())
@@ -162,9 +131,7 @@ impl Verdict {
 
     /// Appends both fields, after the members of those that are nearer to the origin.
     pub fn add_to(&self, fields: &mut HeaderMap, live: &Live) {
-        if let Ok(value) = HeaderValue::from_maybe_shared(self.cache_status(live)) {
-            fields.append(CACHE_STATUS, value);
-        }
+        self.cache_member(live).append_to(fields);
         fields.append(PROXY_STATUS, self.proxy_status(live));
     }
 
@@ -216,21 +183,6 @@ impl Verdict {
     }
 }
 
-impl Forwarded {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bypass => "bypass",
-            Self::Method => "method",
-            Self::UriMiss => "uri-miss",
-            Self::VaryMiss => "vary-miss",
-            Self::Miss => "miss",
-            Self::Request => "request",
-            Self::Stale => "stale",
-            Self::Partial => "partial",
-        }
-    }
-}
-
 impl Outcome {
     fn is_hit(self) -> bool {
         matches!(self, Self::MemoryHit | Self::Hit | Self::StaleWhileRevalidate)
@@ -245,9 +197,3 @@ pub fn version(version: Version) -> &'static str {
         _ => "1.1",
     }
 }
-
-/// RFC 9211.
-pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-
-/// RFC 9209.
-pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
