@@ -204,10 +204,11 @@ fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Sh
     let pool = Arc::new(IoPool::new(store.io_threads, store.io_queue)?);
     let disk = open_disk(settings);
     let epochs = match &disk {
-        Some(_) => Epochs::open(&store.directory.join(PURGES)).unwrap_or_else(|error| {
-            tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
-            Epochs::volatile()
-        }),
+        Some(_) => Epochs::open(&store.directory.join(PURGES), Timestamp::from_system(SystemTime::now()))
+            .unwrap_or_else(|error| {
+                tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
+                Epochs::volatile()
+            }),
         None => Epochs::volatile(),
     };
     let limits =

@@ -49,15 +49,16 @@ impl Epochs {
         Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), file: None }
     }
 
-    /// The table in `path`, made when absent.
-    pub fn open(path: &Path) -> std::io::Result<Self> {
+    /// The table in `path`, made when absent. A time after `now` is damage, or a clock set back: it counts as `now`,
+    /// which costs hits once.
+    pub fn open(path: &Path, now: Timestamp) -> std::io::Result<Self> {
         let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         let mut stored = Vec::new();
         Read::by_ref(&mut file).take((SLOTS * WORD) as u64).read_to_end(&mut stored)?;
         stored.resize(SLOTS * WORD, 0);
         file.set_len((SLOTS * WORD) as u64)?;
         let times = stored.chunks_exact(WORD).map(|word| word.try_into().expect("a chunk of eight bytes"));
-        let slots = times.map(|word| AtomicU64::new(u64::from_le_bytes(word))).collect();
+        let slots = times.map(|word| AtomicU64::new(u64::from_le_bytes(word).min(now.millis()))).collect();
         Ok(Self { slots, file: Some(Mutex::new(file)) })
     }
 
@@ -140,9 +141,18 @@ mod tests {
     fn purges_survive_a_restart() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("purged");
-        Epochs::open(&path).and_then(|epochs| epochs.purge(Name::All, at(7))).expect("written");
-        let epochs = Epochs::open(&path).expect("read again");
+        Epochs::open(&path, at(7)).and_then(|epochs| epochs.purge(Name::All, at(7))).expect("written");
+        let epochs = Epochs::open(&path, at(8)).expect("read again");
         assert!(epochs.purged(&[Name::All.slot()], at(7)));
         assert!(!epochs.purged(&[Name::All.slot()], at(8)));
+    }
+
+    #[test]
+    fn a_damaged_table_costs_hits_once() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("purged");
+        std::fs::write(&path, [0xff; 4096]).expect("written");
+        let epochs = Epochs::open(&path, at(100)).expect("any bytes are a table");
+        assert!(epochs.purged(&[Slot(0)], at(100)) && !epochs.purged(&[Slot(0)], at(101)));
     }
 }

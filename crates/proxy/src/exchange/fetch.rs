@@ -12,6 +12,7 @@ use super::invalidate::invalidation_slot;
 use super::keeping::Keeping;
 use super::lookup::StoredResponse;
 use super::record::{Head, Record};
+use super::shelf::Held;
 use crate::message::StreamBody;
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
@@ -192,13 +193,18 @@ impl Exchange {
         let head = Arc::clone(&refreshed.head);
         let keep = !self.invalidated(&fetch.ask, head.requested);
         if keep {
-            self.shelf.refresh_in_memory(&key, &Record::Response(Arc::clone(&head)), &refreshed.body);
+            let record = Record::Response(Arc::clone(&head));
+            self.shelf.refresh_in_memory(&key, &record, &refreshed.body);
+            if matches!(refreshed.body, Held::Disk(_)) {
+                self.shelf.refresh_on_disk(&key, &record).await;
+            }
         }
         if let Some(leader) = &fetch.leader {
             leader.land(if keep { Landing::Refreshed } else { Landing::Unshareable });
         }
+        let in_memory = matches!(refreshed.body, Held::Memory(_));
         let _ = owner.send(Fetched::Refreshed(refreshed));
-        if keep {
+        if keep && in_memory {
             self.shelf.refresh_on_disk(&key, &Record::Response(head)).await;
         }
     }
@@ -230,12 +236,26 @@ impl Exchange {
             let fresh = arrived.head.policy.is_fresh(now);
             leader.land(if fresh { Landing::Shared(Arc::clone(&arrived)) } else { Landing::Unshareable });
         }
-        let _ = owner.send(Fetched::Shared(Arc::clone(&arrived), first));
-        self.pump(fetch, keeping, &arrived, response.body).await;
+        let told = Arc::clone(&arrived);
+        let mut tell = Some(move || drop(owner.send(Fetched::Shared(told, first))));
+        // without a body there is no last piece to hold back: the head is held back instead
+        if arrived.length != Some(0)
+            && let Some(tell) = tell.take()
+        {
+            tell();
+        }
+        self.pump((fetch, keeping), &arrived, response.body, || tell.into_iter().for_each(|tell| tell()))
+            .await;
     }
 
-    /// Moves the body from the origin to its readers and the store.
-    async fn pump(&self, fetch: Fetch, keeping: Keeping, arrived: &Arrived, mut body: StreamBody) {
+    /// Moves the body from the origin to its readers and the store. `kept` is called when lookups find it.
+    async fn pump(
+        &self,
+        (mut fetch, keeping): (Fetch, Keeping),
+        arrived: &Arrived,
+        mut body: StreamBody,
+        kept: impl FnOnce(),
+    ) {
         let record = Record::Response(Arc::clone(&arrived.head));
         let mut filing = Filing::new(&self.shelf, &arrived.body, arrived.key.clone(), record, arrived.length);
         let mut trailers: Option<HeaderMap> = None;
@@ -249,11 +269,17 @@ impl Exchange {
                 return filing.cut("every client has left".into());
             }
         }
+        let leader = fetch.leader.take();
         let keep = || !self.invalidated(&fetch.ask, arrived.head.requested);
         if keep() {
             self.write_notes(&fetch.ask, &keeping, &arrived.head).await;
         }
-        filing.complete(trailers, keep).await;
+        let kept = || {
+            // from here on lookups find it, or must ask anew
+            drop(leader);
+            kept();
+        };
+        filing.complete(trailers, keep, kept).await;
     }
 
     /// Whether the response's URL was invalidated since it was asked for.

@@ -3,6 +3,9 @@
 //! A small body is gathered in RAM and written in one job when complete. One that outgrows RAM's share is written
 //! in batches, and its readers' older bytes are then read back from disk. When the disk declines, the body is
 //! only passed on, at the pace of its slowest reader.
+//!
+//! A client that has seen the end of a body finds it stored when it asks again: the piece that reaches the known
+//! length, and the end itself, are held back until that is so.
 
 use super::growing::{End, Growing};
 use super::record::Record;
@@ -22,6 +25,8 @@ pub struct Filing {
     record: Record,
     length: Option<u64>,
     place: Place,
+    /// The piece that reaches the known length.
+    last: Option<Bytes>,
 }
 
 enum Place {
@@ -46,28 +51,37 @@ impl Filing {
             Some(reservation) => Place::Gathering(reservation),
             None => Place::Passing,
         };
-        Self { shelf: Arc::clone(shelf), growing: Arc::clone(growing), key, record, length, place }
+        Self {
+            shelf: Arc::clone(shelf),
+            growing: Arc::clone(growing),
+            key,
+            record,
+            length,
+            place,
+            last: None,
+        }
     }
 
     /// Takes what has arrived. Waits for the disk or for readers when they must keep up.
     pub async fn push(&mut self, bytes: Bytes) {
+        let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
             Place::Gathering(reservation) => {
-                let total = self.growing.appended() + bytes.len() as u64;
                 total <= self.shelf.limits().memory_object_max && reservation.grow(bytes.len() as u64)
             }
             _ => true,
         };
-        self.growing.append(bytes);
+        // a slice of the connection's buffer would keep all of that buffer in RAM
+        let bytes = if matches!(self.place, Place::Passing) { bytes } else { Bytes::copy_from_slice(&bytes) };
+        if self.length == Some(total) {
+            self.last = Some(bytes);
+        } else {
+            self.growing.append(bytes);
+        }
         if !fits {
             self.leave_memory().await;
         }
-        match &self.place {
-            Place::Gathering(_) => {}
-            Place::Writing { written, .. } if self.growing.appended() - written < BATCH => {}
-            Place::Writing { .. } => self.write().await,
-            Place::Passing => self.growing.drained_below(WINDOW).await,
-        }
+        self.keep_pace().await;
     }
 
     /// Whether anybody still has a use for the rest: a reader, or a store that has most of it.
@@ -81,26 +95,43 @@ impl Filing {
             && self.growing.appended() <= FINISH_ALONE
     }
 
-    /// Ends a complete body and keeps it, if `keep` still says so. Readers are done before the disk is.
-    pub async fn complete(mut self, trailers: Option<HeaderMap>, keep: impl Fn() -> bool) {
-        self.growing.finish(End::Complete(trailers));
-        if let Place::Writing { .. } = self.place {
-            self.write().await;
-        }
-        let whole = self.length.is_none_or(|length| length == self.growing.appended());
-        let keep = || whole && keep();
-        match self.place {
-            Place::Gathering(reservation) if keep() => {
-                if let Some(whole) = self.growing.whole() {
-                    drop(reservation);
-                    self.shelf.keep(&self.key, self.record, whole).await;
+    /// Ends a complete body and keeps it, if `keep` still says so. `kept` is called when lookups find it, just
+    /// before its readers see the end. A body in RAM goes to the disk after that.
+    pub async fn complete(
+        mut self,
+        trailers: Option<HeaderMap>,
+        keep: impl Fn() -> bool,
+        kept: impl FnOnce(),
+    ) {
+        let last = self.last.take();
+        let arrived = self.growing.appended() + last.as_ref().map_or(0, |last| last.len() as u64);
+        let whole = self.length.is_none_or(|length| length == arrived) && keep();
+        let mut for_disk = None;
+        match std::mem::replace(&mut self.place, Place::Passing) {
+            Place::Gathering(reservation) if whole => {
+                let body = self.growing.gathered(last.as_ref());
+                match self.shelf.keep_in_memory(&self.key, &self.record, body.clone()) {
+                    true => for_disk = Some((body, reservation)),
+                    false => self.shelf.keep_on_disk(&self.key, &self.record, body).await,
                 }
             }
-            Place::Writing { insert, written, .. } if keep() && written == self.growing.appended() => {
-                let committed = self.shelf.pool().run(move || insert.commit(None)).await;
+            Place::Writing { mut insert, written, .. } if whole => {
+                let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last.clone()).collect();
+                let commit = move || {
+                    rest.iter().try_for_each(|bytes| insert.append(bytes))?;
+                    insert.commit(None)
+                };
+                let committed = self.shelf.pool().run(commit).await;
                 self.shelf.settle(committed);
             }
             _ => {}
+        }
+        kept();
+        last.into_iter().for_each(|last| self.growing.append(last));
+        self.growing.finish(End::Complete(trailers));
+        if let Some((body, reservation)) = for_disk {
+            self.shelf.keep_on_disk(&self.key, &self.record, body).await;
+            drop(reservation);
         }
     }
 
@@ -117,8 +148,20 @@ impl Filing {
         if let Some(insert) = self.shelf.begin(&self.key, &self.record, self.length).await {
             self.place = Place::Writing { insert, written: 0, reservation };
         }
-        if let Place::Writing { .. } = self.place {
-            self.write().await;
+    }
+
+    /// Writes a batch when there is one, or waits for readers that nobody else keeps bytes for.
+    async fn keep_pace(&mut self) {
+        let appended = self.growing.appended();
+        match &self.place {
+            Place::Gathering(_) => {}
+            // a batch is as large as the RAM that was reserved for it
+            Place::Writing { written, reservation, .. } => {
+                if appended - written >= reservation.bytes().clamp(BATCH_MIN, BATCH_MAX) {
+                    self.write().await;
+                }
+            }
+            Place::Passing => self.growing.drained_below(WINDOW).await,
         }
     }
 
@@ -144,11 +187,12 @@ impl Filing {
     }
 }
 
-/// Bytes that gather before they are written.
-const BATCH: u64 = 512 * 1024;
+/// Bytes that gather before they are written: as many as are reserved, within these.
+const BATCH_MIN: u64 = 64 * 1024;
+const BATCH_MAX: u64 = 512 * 1024;
 
 /// Window of a body that is only passed on.
-const WINDOW: usize = 256 * 1024;
+const WINDOW: usize = 64 * 1024;
 
 /// A fetch that all clients have left goes on to its end when so much is missing at most, and so much has come at most.
 const FINISH_ALONE: u64 = 64 << 20;

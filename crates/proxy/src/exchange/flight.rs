@@ -69,6 +69,11 @@ impl Flights {
         Part::Lead(Leader { flights: Arc::clone(self), key, flight })
     }
 
+    /// A place among the followers of the fetch under way for `key`, if there is one.
+    pub fn follow(&self, key: Key) -> Option<Follower> {
+        self.shard(key).lock().get(&key).map(|flight| Follower(flight.landing.subscribe()))
+    }
+
     /// Lets nobody more join the fetch for `key`: its response is invalid already.
     pub fn forget(&self, key: Key) {
         self.shard(key).lock().remove(&key);

@@ -131,20 +131,24 @@ impl Growing {
         self.state.lock().appended
     }
 
-    /// The whole body when it is complete and still in the window.
-    pub fn whole(&self) -> Option<Bytes> {
+    /// All that has arrived, and `last` behind it. The window must still hold it all.
+    pub fn gathered(&self, last: Option<&Bytes>) -> Bytes {
         let state = self.state.lock();
-        if state.window_start != 0 || !matches!(state.end, Some(End::Complete(_))) {
-            return None;
+        assert_eq!(state.window_start, 0, "nothing has been dropped from a body that is being gathered");
+        match last {
+            Some(last) if state.window.is_empty() => last.clone(),
+            last => {
+                let length = state.appended as usize + last.map_or(0, Bytes::len);
+                join(state.window.iter().chain(last), length)
+            }
         }
-        Some(join(&state.window, state.appended as usize))
     }
 
     /// The bytes from `offset` to what has arrived, out of the window.
     pub fn since(&self, offset: u64) -> Option<Bytes> {
         let state = self.state.lock();
         let skip = offset.checked_sub(state.window_start)?;
-        let all = join(&state.window, (state.appended - state.window_start) as usize);
+        let all = join(state.window.iter(), (state.appended - state.window_start) as usize);
         (skip <= all.len() as u64).then(|| all.slice(skip as usize..))
     }
 
@@ -257,14 +261,13 @@ impl State {
     }
 }
 
-fn join(window: &VecDeque<Bytes>, length: usize) -> Bytes {
-    if let [only] = window.as_slices().0
-        && window.len() == 1
-    {
+fn join<'a>(chunks: impl Iterator<Item = &'a Bytes>, length: usize) -> Bytes {
+    let mut chunks = chunks.peekable();
+    if let Some(only) = chunks.next_if(|chunk| chunk.len() == length) {
         return only.clone();
     }
     let mut whole = Vec::with_capacity(length);
-    window.iter().for_each(|chunk| whole.extend_from_slice(chunk));
+    chunks.for_each(|chunk| whole.extend_from_slice(chunk));
     whole.into()
 }
 
@@ -300,7 +303,7 @@ mod tests {
         body.finish(End::Complete(None));
         fast.advance(3);
         assert!(matches!(poll(&fast), Poll::Ready(Ok(Next::End(End::Complete(None))))));
-        assert_eq!(body.whole().as_deref(), Some(&b"abcdef"[..]));
+        assert_eq!(body.gathered(Some(&Bytes::from_static(b"gh"))), &b"abcdefgh"[..]);
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Exchange {
         if matches!(&found, Some(Found { record: Record::Vary(stored), .. }) if **stored == *note) {
             return;
         }
-        self.shelf.keep(primary, Record::Vary(Arc::new(note.clone())), bytes::Bytes::new()).await;
+        self.shelf.keep_note(primary, Record::Vary(Arc::new(note.clone()))).await;
     }
 
     async fn write_parts_note(&self, part: &PartKeeping, head: &Arc<Head>) {
@@ -193,7 +193,7 @@ impl Exchange {
             generation: part.generation,
             parts,
         };
-        self.shelf.keep(&part.note_key, Record::Parts(Arc::new(note)), bytes::Bytes::new()).await;
+        self.shelf.keep_note(&part.note_key, Record::Parts(Arc::new(note))).await;
     }
 
     /// The names under which a response can be purged.

@@ -12,6 +12,7 @@ use crate::message::{Outcome, Reply};
 use http::{Method, StatusCode, header};
 use shoal_core::{Key, ObjectKey};
 use shoal_semantics::directives::RequestDirectives;
+use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::validation::{self, Condition};
@@ -117,6 +118,9 @@ impl Exchange {
         if alone {
             return Step::Alone(why);
         }
+        if let Some(reply) = self.range_of_arriving(ask, &why).await {
+            return Step::Done(Box::new(reply));
+        }
         match self.flights.join(flight_key(ask, &why)) {
             Part::Lead(leader) => Step::Done(Box::new(self.lead(ask, why, Some(leader)).await)),
             Part::Follow(follower) => {
@@ -124,6 +128,24 @@ impl Exchange {
                 self.landed(ask, why, landing)
             }
         }
+    }
+
+    /// A range of a whole response that is being fetched, when it has arrived or is about to.
+    async fn range_of_arriving(&self, ask: &Ask, why: &Why) -> Option<Reply> {
+        ask.range().filter(|_| why.stored.is_none())?;
+        let Landing::Shared(arrived) = self.flights.follow(why.key.hash())?.landed().await else {
+            return None;
+        };
+        let Resolved::Parts(ranges) = self.resolve_ranges(ask, &arrived.head, arrived.length?)? else {
+            return None;
+        };
+        let end = ranges.iter().map(|range| range.end).max()?;
+        if end > arrived.body.appended() + ABOUT_TO_ARRIVE || !self.shares(ask, &arrived) {
+            return None;
+        }
+        let verdict = self.arrived_verdict(why, &arrived, Outcome::Collapsed).collapsed();
+        let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, None);
+        self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict)
     }
 
     /// A fetch without followers.
@@ -304,6 +326,9 @@ fn flight_key(ask: &Ask, why: &Why) -> Key {
         _ => why.key.hash(),
     }
 }
+
+/// How far ahead of what has arrived a range may end and still be waited for, in bytes.
+const ABOUT_TO_ARRIVE: u64 = 1 << 20;
 
 /// Looks at the cache for one request, each after something has changed.
 const LOOKS_MAX: usize = 3;

@@ -157,23 +157,28 @@ impl Shelf {
         Some(Found { record, body, in_memory: false })
     }
 
-    /// Puts a complete object into RAM, as far as its budget allows.
-    pub fn keep_in_memory(&self, key: &ObjectKey, record: &Record, body: Bytes) {
+    /// Puts a complete object into RAM. False when it is too large, or its budget does not allow it.
+    pub fn keep_in_memory(&self, key: &ObjectKey, record: &Record, body: Bytes) -> bool {
         if body.len() as u64 > self.limits.memory_object_max {
-            return;
+            return false;
         }
         let weight = body.len() + record.weight() + key.full().len();
         let resident = Resident { key: key.clone(), record: record.clone(), body };
-        self.memory.insert(key.hash(), Arc::new(resident), weight as u64);
+        self.memory.insert(key.hash(), Arc::new(resident), weight as u64)
     }
 
-    /// Keeps a complete object in RAM and on disk. Awaits the disk.
-    pub async fn keep(&self, key: &ObjectKey, record: Record, body: Bytes) {
-        self.keep_in_memory(key, &record, body.clone());
+    /// Writes a complete object to the disk, and waits for that.
+    pub async fn keep_on_disk(&self, key: &ObjectKey, record: &Record, body: Bytes) {
         let Some(store) = self.disk.clone() else { return };
         let (key, metadata) = (key.clone(), record.encode());
         let written = self.pool.run(move || write(&*store, &key, &metadata, &body)).await;
         self.settle(written);
+    }
+
+    /// Keeps a note, an object without a body, in RAM and on disk.
+    pub async fn keep_note(&self, key: &ObjectKey, record: Record) {
+        self.keep_in_memory(key, &record, Bytes::new());
+        self.keep_on_disk(key, &record, Bytes::new()).await;
     }
 
     /// Starts to write a body that is still arriving. `None` when it cannot be kept on disk.
@@ -198,7 +203,7 @@ impl Shelf {
     /// Replaces the metadata of an object in RAM; `body` is its body.
     pub fn refresh_in_memory(&self, key: &ObjectKey, record: &Record, body: &Held) {
         match body {
-            Held::Memory(bytes) => self.keep_in_memory(key, record, bytes.clone()),
+            Held::Memory(bytes) => drop(self.keep_in_memory(key, record, bytes.clone())),
             Held::Disk(_) => drop(self.memory.remove(key.hash())),
         }
     }
