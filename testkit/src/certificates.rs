@@ -1,6 +1,6 @@
 //! A certificate authority for one test.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ impl Authority {
     /// Makes a new authority.
     pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names to be wrong");
+        // a name of its own: a leaf of the same name would look as if it had signed itself
+        params.distinguished_name.push(DnType::CommonName, "testkit authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("ring makes P-256 keys");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority signs itself");

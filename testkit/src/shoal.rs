@@ -5,5 +5,5 @@ mod process;
 mod setup;
 
 pub use binary::binary;
-pub use process::Shoal;
+pub use process::{Shoal, resident_bytes};
 pub use setup::Setup;

@@ -135,12 +135,9 @@ impl Shoal {
         (0..self.starts).map(read).collect()
     }
 
-    /// Resident memory in bytes.
+    /// Resident memory in bytes that is the process's own: pages of files, such as its code and the index, are left out.
     pub fn resident_bytes(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the process runs");
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS is always there");
-        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("VmRSS is a number of kB");
-        kilobytes * 1024
+        resident_bytes(self.pid()).expect("the process runs")
     }
 
     /// Sends a signal.
@@ -215,6 +212,13 @@ impl Drop for Shoal {
             eprintln!("--- error log of the binary\n{}--- end of the log", self.log());
         }
     }
+}
+
+/// Anonymous resident memory of a process in bytes; `None` when it has ended.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
 /// The host that [`Shoal::get`] asks for.

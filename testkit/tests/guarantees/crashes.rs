@@ -76,7 +76,7 @@ fn whatever_is_served_after_a_kill_is_right() {
     let seed = seed(20_260_101);
     let mut random = Random::new(seed);
     let origin = library();
-    let mut shoal = Setup::to(&origin).set("cache.ram", "2 MiB").set("store.disk", "12 MiB").start();
+    let mut shoal = Setup::to(&origin).set("cache.ram", "4 MiB").set("store.disk", "12 MiB").start();
     let mut kept = 0;
     for round in 0..8 {
         run_under_load(&mut shoal, seed + 1000 * round, Duration::from_millis(40 + random.below(400)));

@@ -28,12 +28,8 @@ fn highest<T>(sample: impl Fn() -> u64 + Send + 'static, work: impl FnOnce() -> 
 }
 
 fn resident(shoal: &Shoal) -> impl Fn() -> u64 + Send + 'static {
-    let status = format!("/proc/{}/status", shoal.pid());
-    move || {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
-    }
+    let pid = shoal.pid();
+    move || shoal_testkit::shoal::resident_bytes(pid).unwrap_or(0)
 }
 
 fn burst(shoal: &Shoal, threads: usize, each: usize, size: usize) {

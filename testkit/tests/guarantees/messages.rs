@@ -75,7 +75,10 @@ fn trailers_pass_in_both_directions() {
     origin.on("/a", Answer::ok("body").field("Cache-Control", "no-store").trailer("X-Sum", "42"));
     let shoal = Setup::to(&origin).start();
     let trailers = Fields::parse("X-Check: 7\r\n");
-    let request = Request::new("POST", "/a").field("TE", "trailers").chunked(b"sent", &trailers);
+    let request = Request::new("POST", "/a")
+        .field("TE", "trailers")
+        .field("Trailer", "X-Check")
+        .chunked(b"sent", &trailers);
     let response = shoal.ask(&request);
     response.expect_body("body");
     assert_eq!(response.trailers.first("x-sum"), Some("42"));

@@ -3,7 +3,6 @@
 use shoal_testkit::fields::members;
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Connection, Origin, Request, Response, Setup, Shoal};
-use std::time::Duration;
 
 fn named(name: &str) -> Origin {
     let origin = Origin::start();
@@ -250,22 +249,18 @@ fn an_upstream_that_fails_its_checks_is_left_out_until_it_recovers() {
     assert!(answered("flaky") > 0);
 }
 
+/// Checks may be wrong; and when they are not, the error is the same as without asking.
 #[test]
-fn without_a_healthy_upstream_the_answer_is_an_error_soon() {
-    let origin = named("x");
+fn when_every_upstream_is_out_one_is_asked_nevertheless() {
+    let origin = named("still here");
     origin.on("/health", Answer::new(500));
     let shoal = Setup::to(&origin)
         .without_sites()
         .site(&format!(
-            "hosts = ['*']\nhealth = {{ path = '/health', interval = '50ms', threshold = 1 }}\nupstreams = [{{ url = '{}' }}]",
+            "hosts = ['*']\nhealth = {{ path = '/health', interval = '100ms', threshold = 1 }}\nupstreams = [{{ url = '{}' }}]",
             origin.url()
         ))
         .start();
     wait::until("the upstream is taken out", || shoal.status()["upstreams"][0]["healthy"] == false);
-    let mut connection = shoal.connect();
-    connection.limit(Duration::from_secs(3));
-    let response = connection.ask(&Request::get("/a"), "site.test");
-    assert!(matches!(response.status, 502 | 503), "{}", response.status);
-    assert_eq!(response.proxy().word("error").as_deref(), Some("destination_unavailable"));
-    assert_eq!(origin.count("/a"), 0);
+    ask(&shoal, "site.test", "/a").expect_body("still here");
 }
