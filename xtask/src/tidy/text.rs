@@ -58,7 +58,7 @@ const BANS: &[Ban] = &[
     Ban {
         rule: "lock file source",
         files: is_lock,
-        broken_by: |line| line.contains("://") && !LOCK_SOURCES.iter().any(|source| line.contains(source)),
+        broken_by: |line| names_source(line) && !LOCK_SOURCES.iter().any(|source| line.contains(source)),
         instead: "lock files name the public registry only; make it again without a mirror configured",
     },
 ];
@@ -84,6 +84,11 @@ fn is_written(file: &TextFile) -> bool {
     !is_lock(file) && !file.path.starts_with("LICENSE")
 }
 
+/// Whether a line of a lock file says where a package comes from.
+fn names_source(line: &str) -> bool {
+    line.starts_with("source = ") || line.trim_start().starts_with("\"resolved\": ")
+}
+
 fn has_word(line: &str, word: &str) -> bool {
     !super::source::words(line, word).is_empty()
 }
@@ -101,11 +106,13 @@ fn has_absolute_path(line: &str, folder: &str) -> bool {
     })
 }
 
-/// The IPv4 addresses written in a line. In a comment, four small numbers are a section of an RFC (`5.2.2.3`).
+/// The IPv4 addresses written in a line. In a comment, or beside the word RFC, four small numbers are a
+/// section (`5.2.2.3`).
 fn ipv4_addresses(line: &str) -> impl Iterator<Item = Ipv4Addr> {
     let parts = line.split(|c: char| !(c.is_alphanumeric() || "._-+".contains(c)));
     let in_comment = ["//", "#", "|", "*"].iter().any(|mark| line.trim_start().starts_with(mark));
-    let is_section = move |address: &Ipv4Addr| in_comment && address.octets().iter().all(|octet| *octet < 32);
+    let may_cite = in_comment || line.contains("RFC");
+    let is_section = move |address: &Ipv4Addr| may_cite && address.octets().iter().all(|octet| *octet < 32);
     parts.filter_map(|part| part.trim_matches('.').parse().ok()).filter(move |address| !is_section(address))
 }
 
@@ -135,12 +142,8 @@ const REGISTRIES: &[&str] = &[
     "proxy.golang.org",
 ];
 
-const LOCK_SOURCES: &[&str] = &[
-    "registry+https://github.com/rust-lang/crates.io-index",
-    "https://registry.npmjs.org/",
-    "\"url\": ",
-    "\"funding\": ",
-];
+const LOCK_SOURCES: &[&str] =
+    &["\"registry+https://github.com/rust-lang/crates.io-index\"", "\"https://registry.npmjs.org/"];
 
 #[cfg(test)]
 mod tests {
@@ -192,7 +195,7 @@ mod tests {
         ] {
             assert_eq!(rules("a.md", line), Vec::<&str>::new(), "{line}");
         }
-        let lock = "source = \"registry+https://github.com/rust-lang/crates.io-index\"\n\"resolved\": \"https://registry.npmjs.org/a\"";
+        let lock = "source = \"registry+https://github.com/rust-lang/crates.io-index\"\n  \"resolved\": \"https://registry.npmjs.org/a\",\n  \"deprecated\": \"see https://example.org\"";
         assert_eq!(rules("Cargo.lock", lock), Vec::<&str>::new());
         assert_eq!(rules("LICENSE-MIT", "x "), Vec::<&str>::new());
     }
