@@ -22,10 +22,6 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
-/// Fewer page faults and less fragmentation over weeks than the system's allocator.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     match Arguments::parse().command.perform() {
         Ok(()) => ExitCode::SUCCESS,

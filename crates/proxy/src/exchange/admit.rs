@@ -7,6 +7,7 @@ use super::{Exchange, answers};
 use crate::access::Refusal;
 use crate::admin::{PurgeOutcome, PurgeRequest};
 use crate::message::{Client, Outcome, Reply, ReplyBody, ReplyHead, Request, RequestBody};
+use crate::tunnel;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::directives::RequestDirectives;
@@ -83,7 +84,7 @@ impl Exchange {
         if let Some(answer) = self.max_forwards(&ask) {
             return answer;
         }
-        let upgrades = ask.fields.contains_key(header::UPGRADE);
+        let upgrades = tunnel::upgrade_offer(ask.version, &ask.fields).is_some();
         if ask.is_lookup() && body.is_none() && !upgrades {
             return self.serve(ask).await;
         }
