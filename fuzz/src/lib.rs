@@ -41,4 +41,4 @@ pub const TARGETS: &[Target] = &[
 ];
 
 const QUICK: usize = 2000;
-const SLOW: usize = 40;
+const SLOW: usize = 15;
