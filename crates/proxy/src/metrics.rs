@@ -50,6 +50,7 @@ metrics! {
     requests = "counter" "shoal_requests_total" "" "Requests received.";
     connections = "counter" "shoal_connections_total" "" "Client connections accepted.";
     connections_open = "gauge" "shoal_connections" "" "Client connections open now.";
+    connections_full = "counter" "shoal_connections_full_total" "" "Times that a listener stopped accepting since max_connections was reached.";
     accept_errors = "counter" "shoal_accept_errors_total" "" "Connections that could not be accepted.";
     proxy_protocol_refused = "counter" "shoal_proxy_protocol_refused_total" "" "Connections closed for want of a valid PROXY protocol header.";
     tls_failures = "counter" "shoal_tls_failures_total" "" "TLS handshakes with clients that failed.";

@@ -25,6 +25,12 @@ impl<T: ClientIo> ClientIo for Rewind<T> {
     }
 }
 
+impl<T: ClientIo> ClientIo for Box<T> {
+    fn reset_on_close(&self) {
+        self.as_ref().reset_on_close();
+    }
+}
+
 impl<T: ClientIo> ClientIo for TlsStream<T> {
     fn reset_on_close(&self) {
         self.get_ref().0.reset_on_close();

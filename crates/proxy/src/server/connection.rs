@@ -1,4 +1,7 @@
 //! One accepted connection: PROXY protocol, then TLS, then the protocol that its first bytes or ALPN choose.
+//!
+//! The chosen protocol's future is boxed, so that a connection takes the memory of what it speaks and not of the
+//! largest thing that it might have spoken.
 
 use super::client_io::ClientIo;
 use super::live::Live;
@@ -49,7 +52,9 @@ pub(super) async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>,
         }
     }
     match &entrance.tls {
-        Some(tls) => serve_tls(Rewind::new(early.freeze(), stream), tls, client, &live, shared).await,
+        Some(tls) => {
+            Box::pin(serve_tls(Rewind::new(early.freeze(), stream), tls, client, &live, shared)).await
+        }
         None => serve_plain(stream, early, client, live, shared).await,
     }
 }
@@ -73,11 +78,13 @@ async fn serve_tls<H: Handler>(
     let session = stream.get_ref().1;
     client.server_name = session.server_name().map(str::to_owned);
     let h2 = session.alpn_protocol() == Some(ALPN_H2);
+    // A TLS stream is large, and a task keeps room for every place that it was ever moved through.
+    let stream = Box::new(stream);
     let (client, live) = (Arc::new(client), Arc::clone(live));
     if h2 {
-        http2::serve(stream, shared, live, client).await;
+        Box::pin(http2::serve(stream, shared, live, client)).await;
     } else {
-        http1::serve(Socket::new(stream, live.head_timeout), shared, live, client).await;
+        Box::pin(http1::serve(Socket::new(stream, live.head_timeout), shared, live, client)).await;
     }
 }
 
@@ -93,9 +100,9 @@ async fn serve_plain<H: Handler>(
     socket.input.unsplit(early);
     if begins_as_http2(&mut socket, &shared).await {
         let Socket { io, input, .. } = socket;
-        http2::serve(Rewind::new(input.freeze(), io), shared, live, client).await;
+        Box::pin(http2::serve(Rewind::new(input.freeze(), io), shared, live, client)).await;
     } else {
-        http1::serve(socket, shared, live, client).await;
+        Box::pin(http1::serve(socket, shared, live, client)).await;
     }
 }
 

@@ -7,10 +7,25 @@ use std::net::{SocketAddr, TcpListener};
 /// Binds `address` once for each of `workers`. With port 0 the system chooses one port for all of them.
 pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, Error> {
     let failed = |source| Error::Listen { address, source };
+    refuse_to_share(address).map_err(failed)?;
     let first = bind_one(address).map_err(failed)?;
     let bound = first.local_addr().map_err(failed)?;
     let others = (1..workers).map(|_| bind_one(bound).map_err(failed));
     std::iter::once(Ok(first)).chain(others).collect()
+}
+
+/// `SO_REUSEPORT` would let a second server of the same user take half of the connections in silence. A socket
+/// without it can be bound only when nobody listens.
+fn refuse_to_share(address: SocketAddr) -> std::io::Result<()> {
+    if address.port() == 0 {
+        return Ok(());
+    }
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())
 }
 
 fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -41,6 +56,17 @@ mod tests {
         let listeners = bind(([127, 0, 0, 1], 0).into(), 3).expect("loopback is there");
         let ports: Vec<u16> = listeners.iter().map(|each| each.local_addr().expect("bound").port()).collect();
         assert!(ports[0] != 0 && ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+    }
+
+    #[test]
+    fn a_second_server_does_not_share_the_port() {
+        let first = bind(([127, 0, 0, 1], 0).into(), 2).expect("loopback is there");
+        let address = first[0].local_addr().expect("bound");
+        let error = bind(address, 2).expect_err("the port is taken");
+        let Error::Listen { source, .. } = error else { panic!("{error}") };
+        assert_eq!(source.kind(), std::io::ErrorKind::AddrInUse);
+        drop(first);
+        bind(address, 2).expect("the port is free again");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) struct Socket<T> {
     pub output: Output,
     /// When to give up waiting.
     pub deadline: Deadline,
+    /// The read buffer was made larger than an idle connection should hold.
+    enlarged: bool,
 }
 
 /// What is being written: a head (or interim responses, or a chunk's size line), data, and what follows it. All
@@ -45,15 +47,24 @@ impl<T: ClientIo> Socket<T> {
     /// A connection that must say something within `first`.
     pub fn new(io: T, first: Duration) -> Self {
         let input = BytesMut::with_capacity(INPUT_BYTES);
-        Self { io, input, output: Output::default(), deadline: Deadline::after(first) }
+        Self { io, input, output: Output::default(), deadline: Deadline::after(first), enlarged: false }
     }
 
     /// Reads what has arrived into `input`; `Ok(0)` is the end.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         if self.input.capacity() - self.input.len() < ROOM_MIN {
+            self.enlarged |= room > INPUT_BYTES || self.input.len() >= INPUT_BYTES - ROOM_MIN;
             self.input.reserve(room);
         }
         pin!(self.io.read_buf(&mut self.input)).poll(context)
+    }
+
+    /// Gives back what a large head or body made of the read buffer, before the connection goes idle.
+    pub fn shrink(&mut self) {
+        if self.enlarged && self.input.is_empty() {
+            self.input = BytesMut::with_capacity(INPUT_BYTES);
+            self.enlarged = false;
+        }
     }
 
     /// Ready once the client has closed or reset its side. What it sends meanwhile stays in `input`; when that is

@@ -5,6 +5,7 @@ use super::connection::{self, Arrival};
 use super::running::Control;
 use super::tls::Tls;
 use crate::message::Handler;
+use crate::metrics::Metrics;
 use ipnet::IpNet;
 use std::convert::Infallible;
 use std::io;
@@ -97,7 +98,7 @@ async fn accept_all<H: Handler>(
         let accepted = tokio::select! {
             biased;
             () = drain.draining() => return,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener, &places, &shared.metrics) => accepted,
         };
         match accepted {
             Ok((stream, place)) => {
@@ -141,7 +142,11 @@ impl Entrance {
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
+    metrics: &Metrics,
 ) -> io::Result<(Arrival, OwnedSemaphorePermit)> {
+    if places.available_permits() == 0 {
+        metrics.connections_full.count();
+    }
     // Held for an instant only: a worker that waits for connections must not keep a place from the others.
     drop(places.acquire().await.map_err(io::Error::other)?);
     let (stream, peer) = listener.accept().await?;

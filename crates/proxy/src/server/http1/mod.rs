@@ -221,6 +221,7 @@ impl<T: ClientIo> Connection<T> {
             _ if !rest_read => Next::Linger,
             Next::Keep => {
                 self.socket.deadline.set(now + self.live.keep_alive);
+                self.socket.shrink();
                 Next::Keep
             }
             next => next,

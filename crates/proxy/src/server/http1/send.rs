@@ -67,6 +67,9 @@ impl<T: ClientIo> Connection<T> {
         let status = head::status(&reply_head);
         let framing = head::framing(sending.asked, status, &body);
         sending.keep &= framing != ResponseFraming::UntilClose;
+        // Some clients send the tunnel's first bytes along with CONNECT. When there is no tunnel they must not be
+        // read as a request: whoever chose them may not be whoever asked for the tunnel.
+        sending.keep &= sending.asked.method != Method::CONNECT;
         if matches!(body, ReplyBody::Tunnel(_)) && !sending.may_tunnel(status) {
             tracing::error!(%status, "a tunnel was offered for a request that asked for none");
             return Next::Drop;
@@ -251,8 +254,13 @@ impl<T: ClientIo> Connection<T> {
 }
 
 impl<H: Handler> Sending<'_, H> {
+    /// A client that did not expect the end may have sent more already.
     fn next(&self) -> Next {
-        if self.keep { Next::Keep } else { Next::Close }
+        match (self.keep, self.asked.keep_alive) {
+            (true, _) => Next::Keep,
+            (false, true) => Next::Linger,
+            (false, false) => Next::Close,
+        }
     }
 
     /// Whether the connection may become a tunnel: the client asked for one, and what it sends next belongs to it.

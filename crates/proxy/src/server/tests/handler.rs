@@ -65,6 +65,9 @@ impl Handler for Scripted {
 impl Scripted {
     async fn reply(&self, mut request: Request) -> Reply {
         let path = request.head.uri.path().to_owned();
+        if request.head.method == Method::CONNECT && request.head.uri.host() == Some("refused.test") {
+            return reply(&path, StatusCode::FORBIDDEN, text("refused"));
+        }
         if request.head.method == Method::CONNECT {
             return reply(&path, StatusCode::OK, capitals());
         }

@@ -58,6 +58,16 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
+fn many_pipelined_requests_are_answered() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.send("GET /memory/2 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000));
+    for _ in 0..1000 {
+        assert_eq!(client.response().text(), "mm");
+    }
+}
+
+#[test]
 fn a_head_may_come_byte_by_byte() {
     let server = Server::start();
     let mut client = server.connect();
@@ -243,6 +253,27 @@ fn connect_becomes_a_tunnel() {
     assert!(!head.contains("content-length") && !head.contains("connection:"), "{head}");
     client.send("hello");
     assert_eq!(client.exactly(5), b"HELLO");
+}
+
+#[test]
+fn what_follows_a_refused_connect_is_no_request() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.send("CONNECT refused.test:443 HTTP/1.1\r\nHost: refused.test:443\r\n\r\n");
+    client.send("GET /memory/1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.status(), response.field("connection")), (403, Some("close")));
+    assert_eq!(client.rest(), b"");
+    assert_eq!(server.handler.begun.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn an_upgrade_may_be_ignored() {
+    let server = Server::start();
+    let mut client = server.connect();
+    client.send("GET /memory/2 HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n");
+    assert_eq!(client.response().text(), "mm");
+    assert_eq!(client.get("/memory/1").text(), "m");
 }
 
 #[test]

@@ -310,5 +310,6 @@ async fn rapid_resets_end_the_connection() {
     }
     assert!(refused, "five thousand resets were borne");
     let error = client.connection.await.expect("no panic").expect_err("sent away");
-    assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM));
+    // The reset of the TCP connection may overtake GOAWAY.
+    assert!(error.is_io() || error.reason() == Some(Reason::ENHANCE_YOUR_CALM), "{error}");
 }

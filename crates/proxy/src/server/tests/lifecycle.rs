@@ -47,6 +47,7 @@ fn connections_beyond_the_limit_wait() {
     third.send("GET /memory/3 HTTP/1.1\r\nHost: a\r\n\r\n");
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(server.metrics.connections.value(), 2);
+    assert!(server.metrics.connections_full.value() > 0);
     drop(first);
     assert_eq!(third.response().text(), "mmm");
     assert_eq!(second.get("/memory/1").text(), "m");
