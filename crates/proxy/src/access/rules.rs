@@ -5,6 +5,7 @@ use super::pattern::{HostPattern, PatternError};
 use super::users::{Users, UsersError};
 use http::{HeaderValue, StatusCode};
 use ipnet::IpNet;
+use shoal_semantics::status_fields::ProxyError;
 use shoal_settings::Forward;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -194,11 +195,11 @@ impl Refusal {
     }
 
     /// The error type of `Proxy-Status` (RFC 9209, 2.3).
-    pub fn proxy_status(&self) -> &'static str {
+    pub fn proxy_status(&self) -> ProxyError {
         match self {
-            Self::Private(..) => "destination_ip_prohibited",
-            Self::Own(_) => "proxy_loop_detected",
-            _ => "http_request_denied",
+            Self::Private(..) => ProxyError::DestinationIpProhibited,
+            Self::Own(_) => ProxyError::ProxyLoopDetected,
+            _ => ProxyError::HttpRequestDenied,
         }
     }
 }

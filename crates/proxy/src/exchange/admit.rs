@@ -12,6 +12,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::fields;
+use shoal_semantics::status_fields::ProxyError;
 use shoal_settings::Mode;
 use std::sync::Arc;
 
@@ -120,7 +121,7 @@ impl Exchange {
             fields::via_contains(&head.headers, hop) || fields::cdn_loop_contains(&head.headers, hop);
         been_here.then(|| {
             let status = StatusCode::LOOP_DETECTED;
-            let verdict = Verdict::local("loop").error("proxy_loop_detected");
+            let verdict = Verdict::local("loop").error(ProxyError::ProxyLoopDetected);
             self.early(head, client, status, answers::explain(status), verdict)
         })
     }
@@ -178,7 +179,7 @@ impl Exchange {
     /// The server's own answer to what is not a request.
     pub fn refusal(&self, status: StatusCode, reason: &str, client: &Client) -> Reply {
         let page = answers::page(status, reason, &Method::GET);
-        let verdict = Verdict::local("request").error("http_request_error");
+        let verdict = Verdict::local("request").error(ProxyError::HttpRequestError);
         let mut reply = self.finish_early(client, status, page, verdict);
         reply.record.method = "NONE".to_owned();
         reply.record.url = "error:invalid-request".to_owned();

@@ -18,6 +18,7 @@ use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body_util::BodyExt;
 use shoal_core::{ObjectKey, Timestamp};
+use shoal_semantics::status_fields::ProxyError;
 use shoal_semantics::validation;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -125,7 +126,7 @@ pub struct Failure {
     /// The status for the client.
     pub status: StatusCode,
     /// The error type of RFC 9209.
-    pub proxy_error: &'static str,
+    pub proxy_error: ProxyError,
     /// Whether a rule of ours refused, rather than the origin failing.
     pub denied: bool,
     /// When to try again, in seconds.

@@ -7,7 +7,9 @@ use crate::message::{Client, Outcome, Record};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 use shoal_core::Timestamp;
-use shoal_semantics::status_fields::{CacheStatus, ForwardReason, Forwarded, Handling, PROXY_STATUS};
+use shoal_semantics::status_fields::{
+    CacheStatus, ForwardReason, Forwarded, Handling, ProxyError, ProxyStatus,
+};
 
 /// What is told of one request.
 #[derive(Clone, Debug)]
@@ -19,7 +21,7 @@ pub struct Verdict {
     collapsed: bool,
     ttl_seconds: Option<i64>,
     detail: Option<&'static str>,
-    proxy_error: Option<&'static str>,
+    proxy_error: Option<ProxyError>,
     upstream: Option<String>,
 }
 
@@ -96,7 +98,7 @@ impl Verdict {
     }
 
     /// An answer of our own for a reason that RFC 9209 has an error type for.
-    pub fn error(self, proxy_error: &'static str) -> Self {
+    pub fn error(self, proxy_error: ProxyError) -> Self {
         Self { proxy_error: Some(proxy_error), ..self }
     }
 
@@ -121,18 +123,22 @@ impl Verdict {
 
     /// The Proxy-Status member of this node.
     pub fn proxy_status(&self, live: &Live) -> HeaderValue {
-        let text = match (self.proxy_error, self.forward_status) {
-            (Some(error), _) => format!("{}; error={error}", live.name),
-            (None, Some(status)) => format!("{}; received-status={}", live.name, status.as_u16()),
-            (None, None) => return live.own_proxy_status.clone(),
-        };
-        HeaderValue::from_str(&text).unwrap_or_else(|_| live.own_proxy_status.clone())
+        if self.proxy_error.is_none() && self.forward_status.is_none() {
+            return live.own_proxy_status.clone();
+        }
+        let text = self.proxy_member(live).to_string();
+        HeaderValue::try_from(text).unwrap_or_else(|_| live.own_proxy_status.clone())
+    }
+
+    fn proxy_member<'a>(&self, live: &'a Live) -> ProxyStatus<'a> {
+        let received_status = self.forward_status.filter(|_| self.proxy_error.is_none());
+        ProxyStatus { proxy: &live.name, error: self.proxy_error, received_status, ..ProxyStatus::default() }
     }
 
     /// Appends both fields, after the members of those that are nearer to the origin.
     pub fn add_to(&self, fields: &mut HeaderMap, live: &Live) {
         self.cache_member(live).append_to(fields);
-        fields.append(PROXY_STATUS, self.proxy_status(live));
+        self.proxy_member(live).append_to(fields);
     }
 
     /// The access log's record of an answer given before the request was understood.

@@ -4,6 +4,7 @@ use crate::access::Refusal;
 use crate::metrics::{Counter, Metrics};
 use crate::upstream::exchanged::Origin;
 use http::StatusCode;
+use shoal_semantics::status_fields::ProxyError;
 use std::fmt;
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ impl UpstreamError {
     }
 
     /// The error type of `Proxy-Status` (RFC 9209, 2.3).
-    pub fn proxy_status(&self) -> &'static str {
+    pub fn proxy_status(&self) -> ProxyError {
         self.cause.proxy_status()
     }
 }
@@ -110,29 +111,29 @@ impl Cause {
     }
 
     /// The error type of `Proxy-Status` (RFC 9209, 2.3).
-    pub fn proxy_status(&self) -> &'static str {
+    pub fn proxy_status(&self) -> ProxyError {
         match self {
             Self::Refused(refusal) => refusal.proxy_status(),
-            Self::RequestInvalid | Self::RequestBody => "http_request_error",
-            Self::DnsError => "dns_error",
-            Self::DnsTimeout => "dns_timeout",
-            Self::ConnectionRefused => "connection_refused",
-            Self::Unreachable => "destination_ip_unroutable",
-            Self::ConnectTimeout => "connection_timeout",
-            Self::ConnectionLimit => "connection_limit_reached",
-            Self::TlsCertificate => "tls_certificate_error",
-            Self::TlsAlert => "tls_alert_received",
-            Self::TlsProtocol => "tls_protocol_error",
-            Self::TrustRoots => "proxy_configuration_error",
-            Self::Internal => "proxy_internal_error",
-            Self::Terminated => "connection_terminated",
-            Self::Incomplete => "http_response_incomplete",
-            Self::WriteTimeout => "connection_write_timeout",
-            Self::ResponseTimeout => "http_response_timeout",
-            Self::Malformed => "http_protocol_error",
-            Self::HeadTooLarge => "http_response_header_section_size",
-            Self::TransferCoding => "http_response_transfer_coding",
-            Self::UpgradeFailed => "http_upgrade_failed",
+            Self::RequestInvalid | Self::RequestBody => ProxyError::HttpRequestError,
+            Self::DnsError => ProxyError::DnsError,
+            Self::DnsTimeout => ProxyError::DnsTimeout,
+            Self::ConnectionRefused => ProxyError::ConnectionRefused,
+            Self::Unreachable => ProxyError::DestinationIpUnroutable,
+            Self::ConnectTimeout => ProxyError::ConnectionTimeout,
+            Self::ConnectionLimit => ProxyError::ConnectionLimitReached,
+            Self::TlsCertificate => ProxyError::TlsCertificateError,
+            Self::TlsAlert => ProxyError::TlsAlertReceived,
+            Self::TlsProtocol => ProxyError::TlsProtocolError,
+            Self::TrustRoots => ProxyError::ProxyConfigurationError,
+            Self::Internal => ProxyError::ProxyInternalError,
+            Self::Terminated => ProxyError::ConnectionTerminated,
+            Self::Incomplete => ProxyError::HttpResponseIncomplete,
+            Self::WriteTimeout => ProxyError::ConnectionWriteTimeout,
+            Self::ResponseTimeout => ProxyError::HttpResponseTimeout,
+            Self::Malformed => ProxyError::HttpProtocolError,
+            Self::HeadTooLarge => ProxyError::HttpResponseHeaderSectionSize,
+            Self::TransferCoding => ProxyError::HttpResponseTransferCoding,
+            Self::UpgradeFailed => ProxyError::HttpUpgradeFailed,
         }
     }
 
@@ -190,7 +191,7 @@ impl Cause {
 
 impl fmt::Display for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.next_hop, self.proxy_status(), self.detail)
+        write!(f, "{}: {}: {}", self.next_hop, self.proxy_status().as_str(), self.detail)
     }
 }
 

@@ -160,7 +160,7 @@ async fn connections_made_under_other_rules_are_not_used() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     let rules = Arc::new(ForwardRules::new(&Forward::default(), &[]).expect("sound rules"));
     let error = Asker { rules, ..asker }.get("/").await.map(drop).expect_err("refused");
-    assert_eq!(error.proxy_status(), "destination_ip_prohibited");
+    assert_eq!(error.proxy_status().as_str(), "destination_ip_prohibited");
 }
 
 #[tokio::test]

@@ -126,7 +126,7 @@ async fn certificates_are_judged() {
         let address = origin(acceptor(name, known, &[]), |_| async {}).await;
         let error = trusting(address).get("/").await.map(drop).expect_err("refused");
         assert_eq!((&error.cause, error.status().as_u16()), (&cause, 502), "{error}");
-        assert_eq!(error.proxy_status(), "tls_certificate_error");
+        assert_eq!(error.proxy_status().as_str(), "tls_certificate_error");
     }
 }
 

@@ -104,7 +104,7 @@ async fn connect_tunnels_where_the_rules_allow() {
     ] {
         let refused = crate::tunnel::connect(&asker.upstreams, &rules, host, port).await;
         let error = refused.map(drop).expect_err("refused");
-        assert_eq!((error.status().as_u16(), error.proxy_status()), (403, proxy_status), "{error}");
+        assert_eq!((error.status().as_u16(), error.proxy_status().as_str()), (403, proxy_status), "{error}");
     }
     assert_eq!(origin.connections(), 1);
 }
