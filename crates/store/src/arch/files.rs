@@ -127,10 +127,10 @@ impl Store for FileStore {
 
     fn remove(&self, key: Key) -> Result<bool, Error> {
         let mut removed = false;
-        loop {
+        for _ in 0..REMOVE_ROUNDS {
             let numbers = self.core.index.retire_key(key);
             if numbers.is_empty() {
-                return Ok(removed);
+                break;
             }
             removed = true;
             for number in numbers {
@@ -138,6 +138,7 @@ impl Store for FileStore {
                 let _ = self.core.dispose(number);
             }
         }
+        Ok(removed)
     }
 
     fn usage(&self) -> Usage {
@@ -521,17 +522,21 @@ impl Drop for FileInsert {
         if self.committed {
             return;
         }
-        // The number is freed when the last reader lets go of the body.
-        if self.writing.has_file() {
-            let _ = self.core().dispose(self.writing.number());
+        // The number is freed when the last reader lets go of the body. Before an audit has seen it, there may be
+        // a file of this number that the index does not know.
+        let number = self.writing.number();
+        if self.writing.has_file() || !self.core().index.is_measured(number) {
+            let _ = self.core().dispose(number);
         } else {
-            self.core().pins.doom(self.writing.number(), None);
+            self.core().pins.doom(number, None);
         }
     }
 }
 
 /// Times that an open looks again when the object is replaced under its hands.
 const OPEN_TRIES: usize = 3;
+/// Rounds of a removal: each takes several objects of the key, of which only a power loss leaves more than one.
+const REMOVE_ROUNDS: usize = 16;
 /// Locks that keep updates of heads and their readers apart, shared by numbers.
 pub(super) const HEAD_LOCKS: usize = 64;
 /// Space reserved at most before the first byte is there.

@@ -82,15 +82,17 @@ impl Core {
             self.index.begin_audit();
             return Step::Worked(0);
         }
-        // The limit has been lowered since the last session.
-        if self.index.totals().blocks > self.index.limit_blocks() {
-            let mut passed = 0;
-            let given_up = (0..TRIM_FILES).take_while(|_| self.give_up_one(&mut passed).is_ok()).count();
-            if given_up > 0 {
-                return Step::Worked(given_up);
-            }
+        match self.trim() {
+            0 => Step::Idle,
+            given_up => Step::Worked(given_up),
         }
-        Step::Idle
+    }
+
+    /// Comes down to a limit that has been lowered since the last session, a few objects at a time.
+    fn trim(&self) -> usize {
+        let mut passed = 0;
+        let is_over = || self.index.totals().blocks > self.index.limit_blocks();
+        (0..TRIM_FILES).take_while(|_| is_over() && self.give_up_one(&mut passed).is_ok()).count()
     }
 }
 

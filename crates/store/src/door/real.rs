@@ -23,6 +23,7 @@ impl Real {
     fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let mode = Mode::RUSR | Mode::WUSR;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let path = if path.is_empty() { "." } else { path };
         match rustix::fs::openat2(&self.root, path, flags, mode_for(flags, mode), ResolveFlags::BENEATH) {
             // A kernel or a sandbox without openat2: the last name is still not followed.
             Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&self.root, path, flags, mode),

@@ -28,6 +28,7 @@ fn behaves(door: &dyn FileSystem) {
     names.sort();
     assert_eq!(names, ["b", "c", "d"]);
     assert_eq!(door.list("00", 2).unwrap().len(), 2);
+    assert_eq!(door.list("", 9).unwrap(), ["00"]);
     assert!(door.list("01", 2).is_err());
     assert!(door.space().unwrap().block_bytes > 0);
     door.sync().unwrap();

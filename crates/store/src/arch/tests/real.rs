@@ -1,1 +1,143 @@
-//! x
+//! On the real file system: the folder, the lock, the mapped index, the space that is really taken.
+
+use super::world::metadata_of;
+use super::*;
+use crate::{OpenOptions, Store};
+use shoal_core::Timestamp;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn options(directory: &Path, disk_bytes: u64) -> OpenOptions {
+    OpenOptions {
+        directory: directory.into(),
+        disk_bytes,
+        max_objects: 0,
+        object_max_bytes: 1 << 30,
+        architecture: "squid".into(),
+        now: Timestamp::from_seconds(1_000_000),
+    }
+}
+
+fn open(directory: &Path, disk_bytes: u64) -> Result<Arc<dyn Store>, String> {
+    crate::open(&options(directory, disk_bytes)).map_err(|error| error.to_string())
+}
+
+/// What `du` says.
+fn bytes_on_disk(path: &Path) -> u64 {
+    let own = fs::symlink_metadata(path).map_or(0, |metadata| metadata.blocks() * 512);
+    let inside = fs::read_dir(path).into_iter().flatten().flatten();
+    own + inside.map(|entry| bytes_on_disk(&entry.path())).sum::<u64>()
+}
+
+#[test]
+fn a_store_on_disk_is_warm_after_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), 50 << 20).unwrap();
+    for n in 0..200 {
+        put(&*store, n, n, 20_000).unwrap();
+    }
+    store.update_metadata(&key(7), b"updated").unwrap();
+    store.close().unwrap();
+    let usage = store.usage();
+    drop(store);
+    let store = open(folder.path(), 50 << 20).unwrap();
+    assert_eq!(store.usage(), usage);
+    for n in (0..200).filter(|n| *n != 7) {
+        assert!(matches(&*store, n, n, 20_000), "{n}");
+    }
+    assert_eq!(&store.open(&key(7)).unwrap().unwrap().metadata[..], b"updated");
+    assert_eq!(store.name(), "squid");
+}
+
+#[test]
+fn the_space_really_taken_is_under_the_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let limit = 12 << 20;
+    let store = open(folder.path(), limit).unwrap();
+    for n in 0..600 {
+        put(&*store, n, 1, (n as usize * 997) % 120_000).unwrap();
+        if n % 50 == 0 {
+            let taken = bytes_on_disk(folder.path());
+            assert!(taken <= limit, "{taken} after {n}");
+        }
+    }
+    assert!(store.usage().evictions > 100);
+    let taken = bytes_on_disk(folder.path());
+    assert!(taken <= limit && taken > limit * 6 / 10, "{taken}");
+}
+
+#[test]
+fn two_processes_cannot_have_one_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), 50 << 20).unwrap();
+    let refused = open(folder.path(), 50 << 20).err().expect("refused");
+    assert!(refused.contains("in use by another process"), "{refused}");
+    drop(store);
+    open(folder.path(), 50 << 20).unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_one_is_refused_with_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, b"not a folder").unwrap();
+    let refused = open(&path, 50 << 20).err().expect("refused");
+    assert!(refused.contains("give the store a directory"), "{refused}");
+    fs::create_dir(folder.path().join("taken")).unwrap();
+    fs::create_dir(folder.path().join("taken/index")).unwrap();
+    assert!(open(&folder.path().join("taken"), 50 << 20).is_err());
+}
+
+#[test]
+fn a_damaged_index_file_is_set_aside_and_rebuilt_in_the_background() {
+    let folder = tempfile::tempdir().unwrap();
+    for damage in ["random", "empty", "short"] {
+        let store = open(folder.path(), 50 << 20).unwrap();
+        (0..50).for_each(|n| put(&*store, n, n, 3_000).unwrap());
+        drop(store);
+        let index = folder.path().join("index");
+        let mut bytes = fs::read(&index).unwrap();
+        match damage {
+            "random" => (0..bytes.len()).for_each(|at| bytes[at] = (at * 131 % 251) as u8),
+            "empty" => bytes.clear(),
+            _ => bytes.truncate(bytes.len() / 2),
+        }
+        fs::write(&index, &bytes).unwrap();
+        let store = open(folder.path(), 50 << 20).unwrap();
+        assert!(folder.path().join("index.damaged").exists());
+        let is_back = |n: &u64| matches(&*store, *n, *n, 3_000);
+        let mut waited = 0;
+        while (0..50).filter(is_back).count() < 50 {
+            assert!(waited < 500, "{damage}: rebuilt in the end");
+            waited += 1;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn the_index_file_has_one_size_and_about_36_bytes_an_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), 1 << 30).unwrap();
+    let objects = store.usage().objects_max;
+    assert_eq!(objects, (1 << 30) / 13_000);
+    let length = || fs::metadata(folder.path().join("index")).unwrap().len();
+    let before = length();
+    assert!(before < objects * 38, "{before} bytes for {objects}");
+    (0..300).for_each(|n| put(&*store, n, 1, 10).unwrap());
+    assert_eq!(length(), before);
+}
+
+#[test]
+fn a_removed_folder_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), 20 << 20).unwrap();
+    put(&*store, 1, 1, 10).unwrap();
+    fs::remove_dir_all(folder.path().join("00")).unwrap();
+    assert!(store.open(&key(1)).unwrap().is_none());
+    (2..20).for_each(|n| put(&*store, n, 1, 10).unwrap());
+    assert_eq!(store.open(&key(5)).unwrap().unwrap().metadata, metadata_of(5, 1, 10));
+}

@@ -9,6 +9,7 @@ use crate::index::MemoryHome;
 use crate::{Error, Store};
 use shoal_core::{ObjectKey, Timestamp};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is left when a store ends.
 #[derive(Clone)]
@@ -59,7 +60,9 @@ impl World {
         let files = Arc::new(self.files.after_power_loss(|limit| random.below(limit)));
         let words = self.home.words().map(|words| words.after_power_loss(|limit| random.below(limit)));
         let home = MemoryHome::with(words);
-        Self { files, home, boot: self.boot + 1, ..self.clone() }
+        let now = self.settings.now.plus(Duration::from_secs(60));
+        let settings = Settings { now, ..self.settings };
+        Self { files, home, boot: self.boot + 1, settings }
     }
 
     /// Bytes that the store may use for objects.
@@ -131,4 +134,12 @@ pub(super) fn fetch(store: &dyn Store, n: u64) -> Option<(Vec<u8>, Vec<u8>)> {
 /// Whether the store serves exactly this version.
 pub(super) fn matches(store: &dyn Store, n: u64, version: u64, length: usize) -> bool {
     fetch(store, n) == Some((metadata_of(n, version, length), body_of(n, version, length)))
+}
+
+/// What is charged is what the files take, to the block, and each file is an object.
+pub(super) fn check_books(world: &World, store: &FileStore) {
+    let lengths = world.files.files().into_iter().map(|path| world.files.length(&path).unwrap());
+    let blocks: u64 = lengths.map(|length| store.core.blocks(length)).sum();
+    assert_eq!(store.core.index.totals().blocks, blocks);
+    assert_eq!(store.usage().objects, world.files.files().len() as u64);
 }
