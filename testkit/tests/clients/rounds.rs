@@ -51,11 +51,11 @@ fn table(rows: &[Row]) -> String {
         "| client | task | requests, first | second | kB, first | second | bytes saved |\n|---|---|---:|---:|---:|---:|---:|\n",
     );
     for Row { client, task, measured: [first, second] } in rows {
-        let saved = 100.0 - 100.0 * second.bytes as f64 / first.bytes.max(1) as f64;
+        let saved = 100 * first.bytes.saturating_sub(second.bytes) / first.bytes.max(1);
         let kilobytes = |work: &Work| work.bytes.div_ceil(1000);
         let _ = writeln!(
             table,
-            "| {client} | {task} | {} | {} | {} | {} | {saved:.0}% |",
+            "| {client} | {task} | {} | {} | {} | {} | {saved}% |",
             first.requests,
             second.requests,
             kilobytes(first),

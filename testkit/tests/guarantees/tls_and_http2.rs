@@ -196,6 +196,8 @@ fn malformed_http_2_requests_are_not_forwarded() {
         assert!(refused, "{name}: {}", response.status);
     }
     assert_eq!(origin.total(), 0, "{:?}", origin.received());
+    let sound = Request::get("/a").field("te", "trailers").field("host", "site.test");
+    H2Connection::open(shoal.address("reverse")).ask(&sound, "site.test").expect_body("forwarded");
 }
 
 #[test]
