@@ -15,6 +15,8 @@ pub(crate) fn open(directory: &Path) -> io::Result<Option<Mapped>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
+    // What a process left that was killed while it made another.
+    let _ = fs::remove_file(directory.join(UNFINISHED));
     // Whether the size is right is for the header to say; an empty file cannot even be mapped.
     let words = usize::try_from(file.metadata()?.len() / 8).map_err(|_| io::ErrorKind::InvalidData)?;
     if words == 0 {

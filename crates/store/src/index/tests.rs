@@ -1,1 +1,201 @@
+//! The index by itself: against a map, under collisions, across sessions.
 
+use super::*;
+use crate::arch::Squid;
+use shoal_policy::Clock;
+use std::collections::HashSet;
+
+const OBJECTS: u32 = 50;
+const LIMIT: u64 = 400;
+
+fn home() -> Plain {
+    home_for(OBJECTS)
+}
+
+fn home_for(objects: u32) -> Plain {
+    let geometry = Geometry::new(objects, 4096, Squid::for_objects(objects).parameters());
+    let words = Plain::new(geometry.words());
+    Index::format(&words, &geometry);
+    words
+}
+
+fn open(words: &Plain, boot: u64) -> (Index, Condition) {
+    let naming = Arc::new(Squid::for_objects(OBJECTS));
+    Index::open(Box::new(words.clone()), naming, &Clock, boot, LIMIT).expect("an index")
+}
+
+fn key(n: u64) -> Key {
+    Key::of(&n.to_le_bytes())
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % limit
+    }
+}
+
+fn charge(index: &Index, number: u32, blocks: u32) -> Charge {
+    match index.charge(number, blocks) {
+        Charge::AtCeiling => {
+            index.raise_ceiling(u64::from(blocks)).unwrap();
+            index.charge(number, blocks)
+        }
+        charge => charge,
+    }
+}
+
+/// Claims, charges and commits; gives up what the hand says when there is no room.
+fn insert(index: &Index, key: Key, blocks: u32, mut given_up: impl FnMut(u32)) -> Option<u32> {
+    let mut make_room = || loop {
+        match index.sweep(|_| false) {
+            Swept::Victim(number) => {
+                given_up(number);
+                index.free(number, None);
+                return true;
+            }
+            Swept::Reclaimed => return true,
+            Swept::Passed(0) => return false,
+            Swept::Passed(_) => {}
+        }
+    };
+    let number = loop {
+        match index.claim() {
+            Claim::Number(number) => break number,
+            Claim::Exhausted if make_room() => {}
+            _ => return None,
+        }
+    };
+    while charge(index, number, blocks) == Charge::Full {
+        if !make_room() {
+            index.free(number, None);
+            return None;
+        }
+    }
+    for older in index.commit(number, key, blocks, None).expect("chains are short") {
+        given_up(older);
+        index.free(older, None);
+    }
+    Some(number)
+}
+
+/// The slow, obvious version: what each key has, and under which number.
+#[test]
+fn agrees_with_a_map_over_many_sessions() {
+    for seed in 0..20 {
+        let words = home();
+        let mut random = Random(seed);
+        let mut map: HashMap<u64, (u32, u32)> = HashMap::new();
+        for session in 0..10 {
+            let (index, condition) = open(&words, 1);
+            assert_eq!(condition, Condition::Sound);
+            for _ in 0..100 {
+                let n = random.below(80);
+                match random.below(5) {
+                    0 => {
+                        let retired = index.retire_key(key(n));
+                        assert_eq!(retired.first().copied(), map.remove(&n).map(|(number, _)| number));
+                        retired.into_iter().for_each(|number| index.free(number, None));
+                    }
+                    1 => drop(index.hit(key(n), |_| {})),
+                    _ => {
+                        let blocks = 1 + random.below(30) as u32;
+                        let mut gone = HashSet::new();
+                        let number = insert(&index, key(n), blocks, |number| {
+                            gone.insert(number);
+                        });
+                        map.retain(|_, (number, _)| !gone.contains(number));
+                        map.insert(n, (number.expect("room can be made"), blocks));
+                    }
+                }
+                let blocks = map.values().map(|(_, blocks)| u64::from(*blocks)).sum();
+                assert_eq!(index.totals(), Totals { objects: map.len() as u64, blocks }, "seed {seed}");
+                assert!(blocks <= LIMIT);
+            }
+            for n in 0..80 {
+                let found = index.peek(key(n), |_| {}).map(|found| (found.number, found.blocks));
+                assert_eq!(found, map.get(&n).copied(), "seed {seed}, session {session}, key {n}");
+                assert_eq!(index.may_contain(key(n)), map.contains_key(&n));
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_made_to_collide_are_refused_and_harm_nobody_else() {
+    let words = home_for(500);
+    let naming = Arc::new(Squid::for_objects(500));
+    let (index, _) = Index::open(Box::new(words), naming, &Clock, 1, LIMIT).unwrap();
+    let colliding = |n: u8| Key::from_bytes([n, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
+    let outcomes: Vec<bool> = (0..100)
+        .map(|n| {
+            let Claim::Number(number) = index.claim() else { panic!("there are numbers") };
+            let committed = index.commit(number, colliding(n), 0, None).is_ok();
+            if !committed {
+                index.free(number, None);
+            }
+            committed
+        })
+        .collect();
+    let taken = outcomes.iter().take_while(|committed| **committed).count();
+    assert_eq!(taken, chain::CHAIN_MAX - 1);
+    assert!(outcomes[taken..].iter().all(|committed| !committed));
+    assert!((0..taken as u8).all(|n| index.may_contain(colliding(n))));
+    assert!(!index.is_damaged());
+    insert(&index, key(1), 1, |_| {}).unwrap();
+    (0..taken as u8).rev().for_each(|n| assert_eq!(index.retire_key(colliding(n)).len(), 1));
+    assert!(index.may_contain(key(1)));
+}
+
+#[test]
+fn the_numbers_and_slots_for_transitions_are_bounded() {
+    let words = home();
+    let (index, _) = open(&words, 1);
+    let claimed = std::iter::repeat_with(|| index.claim()).take_while(|claim| *claim != Claim::Crowded);
+    let numbers: Vec<Claim> = claimed.take(1000).collect();
+    let unique: HashSet<String> = numbers.iter().map(|claim| format!("{claim:?}")).collect();
+    assert_eq!(unique.len(), numbers.len(), "no number twice");
+    assert_eq!(numbers.len(), 48, "three quarters of the 64 slots");
+    let (again, _) = open(&words.after_kill(), 1);
+    assert_eq!(again.left_busy().len(), 48, "the next session knows what to clean up");
+}
+
+#[test]
+fn the_ceiling_is_on_disk_before_charges_rise_to_it() {
+    let words = home();
+    let (index, _) = open(&words, 1);
+    insert(&index, key(1), 200, |_| {}).unwrap();
+    // Only what was synced is left, as if power were lost before any write-back.
+    let lost = words.after_power_loss(|_| 0);
+    let (after, condition) = open(&lost, 2);
+    assert_eq!(condition, Condition::Suspect);
+    assert!(after.totals().blocks >= 200, "{:?}", after.totals());
+}
+
+#[test]
+fn an_index_used_in_another_boot_without_being_closed_is_suspect() {
+    let words = home();
+    let (index, _) = open(&words, 1);
+    insert(&index, key(1), 1, |_| {}).unwrap();
+    assert_eq!(open(&words.after_kill(), 1).1, Condition::Sound);
+    assert_eq!(open(&words.after_kill(), 2).1, Condition::Suspect);
+    index.close().unwrap();
+    assert_eq!(open(&words.after_kill(), 2).1, Condition::Sound);
+    insert(&index, key(2), 1, |_| {}).unwrap();
+    assert_eq!(open(&words.after_kill(), 2).1, Condition::Suspect);
+}
+
+#[test]
+fn a_commit_instead_of_an_object_that_is_gone_is_refused() {
+    let words = home();
+    let (index, _) = open(&words, 1);
+    insert(&index, key(1), 1, |_| {}).unwrap();
+    let old = index.peek(key(1), |_| {}).unwrap();
+    let Claim::Number(number) = index.claim() else { panic!("there are numbers") };
+    insert(&index, key(1), 2, |_| {}).unwrap();
+    assert_eq!(index.commit(number, key(1), 0, Some(old)), Err(Refusal::Superseded));
+    assert_eq!(index.peek(key(1), |_| {}).unwrap().blocks, 2);
+    assert!(!index.is_current(old));
+}

@@ -16,8 +16,10 @@ enum Operation {
     GiveUp(u64),
 }
 
-/// What a key may be found to be: metadata and body of each version that is right.
-type Right = Vec<Option<(Vec<u8>, Vec<u8>)>>;
+/// Metadata and body.
+type Object = (Vec<u8>, Vec<u8>);
+/// What a key may be found to be: each version that is right, or a miss.
+type Right = Vec<Option<Object>>;
 
 /// A short life with everything in it.
 fn life() -> Vec<Operation> {
@@ -175,7 +177,7 @@ fn after_a_power_loss_nothing_wrong_is_served_and_the_repair_ends() {
     let mut survived = 0;
     for seed in 0..150 {
         let world = World::new(3 << 20, 200);
-        let mut versions: HashMap<u64, Vec<(Vec<u8>, Vec<u8>)>> = HashMap::new();
+        let mut versions: HashMap<u64, Vec<Object>> = HashMap::new();
         let mut random = Random(seed);
         let store = world.open();
         for version in 0..random.below(150) {

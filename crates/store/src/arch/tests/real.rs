@@ -5,8 +5,10 @@ use super::*;
 use crate::{OpenOptions, Store};
 use shoal_core::Timestamp;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,6 +69,54 @@ fn the_space_really_taken_is_under_the_limit() {
     assert!(store.usage().evictions > 100);
     let taken = bytes_on_disk(folder.path());
     assert!(taken <= limit && taken > limit * 6 / 10, "{taken}");
+}
+
+#[test]
+fn a_process_killed_at_any_time_leaves_all_that_it_had_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut committed = Vec::new();
+    for round in 0..6_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "arch::tests::real::store_until_killed", "--ignored", "--nocapture"])
+            .env("SHOAL_TEST_STORE", folder.path())
+            .env("SHOAL_TEST_ROUND", round.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let numbers = lines.by_ref().filter_map(|line| line.strip_prefix("stored ")?.parse::<u64>().ok());
+        committed.extend(numbers.take(20 + 37 * round as usize));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        committed.extend(lines.filter_map(|line| line.strip_prefix("stored ")?.parse::<u64>().ok()));
+        let store = open(folder.path(), 500 << 20).unwrap();
+        for n in &committed {
+            assert!(matches(&*store, *n, 1, length_of(*n)), "{n} after round {round}");
+        }
+        assert!(
+            store.usage().objects <= committed.len() as u64 + round + 1,
+            "at most one unreported a round"
+        );
+        assert_eq!(store.usage().corrupt, 0);
+    }
+    assert!(committed.len() > 6 * 20);
+}
+
+fn length_of(n: u64) -> usize {
+    (n as usize * 7_919) % 150_000
+}
+
+/// The process that is killed above; nothing by itself.
+#[test]
+#[ignore = "runs as the child of another test"]
+fn store_until_killed() {
+    let Some(folder) = std::env::var_os("SHOAL_TEST_STORE") else { return };
+    let round: u64 = std::env::var("SHOAL_TEST_ROUND").unwrap().parse().unwrap();
+    let store = open(Path::new(&folder), 500 << 20).unwrap();
+    for n in (round * 1_000_000..).take(5_000) {
+        put(&*store, n, 1, length_of(n)).unwrap();
+        println!("\nstored {n}");
+    }
 }
 
 #[test]

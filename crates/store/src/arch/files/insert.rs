@@ -1,0 +1,212 @@
+//! Writing an object: its number, its reserved space, its commit.
+
+use super::{Core, Pin};
+use crate::door::File;
+use crate::index::{Found, Refusal};
+use crate::object::{KEY_MAX, METADATA_MAX, Room, Writing};
+use crate::{Declined, Error, Insert, StoredBody};
+use shoal_core::ObjectKey;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+impl Core {
+    /// Starts an insert.
+    pub(super) fn insert(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<FileInsert, Error> {
+        let is_too_large = key.full().len() > KEY_MAX as usize
+            || metadata.len() > METADATA_MAX as usize
+            || body_bytes.is_some_and(|bytes| bytes > self.limits.object_max_bytes);
+        if is_too_large {
+            return Err(Error::Declined(Declined::TooLarge));
+        }
+        self.check_service()?;
+        let number = self.claim()?;
+        self.pins.pin(number);
+        let found = Found { number, generation: 0, blocks: 0 };
+        let place =
+            Place { pin: Pin { core: Arc::clone(self), found }, reserved: AtomicU64::new(0), body_bytes };
+        let sequence = self.index.next_sequence(self.opened_at);
+        let writing = Writing::new(key.clone(), sequence, number, metadata.len() as u32, place);
+        let insert = FileInsert {
+            writing: Arc::new(writing),
+            metadata: metadata.to_vec(),
+            committed: false,
+            instead_of: None,
+        };
+        // What is known beforehand is reserved beforehand, the beginning at least.
+        let known = (key.full().len() + metadata.len()) as u64 + body_bytes.unwrap_or(0);
+        if self.blocks(known) > self.index.limit_blocks() {
+            return Err(Error::Declined(Declined::TooLarge));
+        }
+        insert.writing.room().reserve(known.min(RESERVE_FIRST))?;
+        Ok(insert)
+    }
+}
+
+/// The place of an object that is being written.
+pub(super) struct Place {
+    pin: Pin,
+    /// Bytes that the file may have under the present charge.
+    reserved: AtomicU64,
+    /// The body's length, when it was known beforehand.
+    body_bytes: Option<u64>,
+}
+
+impl Room for Place {
+    fn reserve(&self, file_bytes: u64) -> Result<(), Error> {
+        let reserved = self.reserved.load(Relaxed);
+        if file_bytes <= reserved && reserved > 0 {
+            return Ok(());
+        }
+        // In steps that grow with the file, so that a long body asks rarely; of a known length no more than that.
+        let step = if reserved == 0 { 0 } else { (reserved / 4).clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX) };
+        let most = self.body_bytes.map_or(u64::MAX, |bytes| bytes + HEAD_ROOM + bytes / 4096);
+        let wanted = (file_bytes + step).min(most).max(file_bytes);
+        let core = &self.pin.core;
+        core.charge(self.pin.found.number, core.blocks(wanted))?;
+        self.reserved.store(wanted, Relaxed);
+        Ok(())
+    }
+
+    fn create(&self) -> Result<Box<dyn File>, Error> {
+        let core = &self.pin.core;
+        let path = core.naming.path(self.pin.found.number);
+        let mut created = core.files.create(&path);
+        if matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+            // A file that the index does not know, left by a power loss. Its name is needed.
+            core.index.report_damage();
+            created = core.files.unlink(&path).and_then(|()| core.files.create(&path));
+        }
+        if matches!(&created, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+            // Somebody has removed a folder.
+            created = core.naming.make_folders(&*core.files).and_then(|()| core.files.create(&path));
+        }
+        created.map_err(|source| core.write_failed("create an object file", source))
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        self.pin.core.write_failed("write an object", error)
+    }
+}
+
+/// An object being written.
+pub(super) struct FileInsert {
+    writing: Arc<Writing<Place>>,
+    metadata: Vec<u8>,
+    committed: bool,
+    /// The commit counts only if it replaces this object.
+    pub(super) instead_of: Option<Found>,
+}
+
+impl FileInsert {
+    fn core(&self) -> &Arc<Core> {
+        &self.writing.room().pin.core
+    }
+
+    pub(super) fn copy_from(&mut self, body: &dyn StoredBody) -> Result<(), Error> {
+        let mut offset = 0;
+        while offset < body.length() {
+            let bytes = body.read(offset, COPY_BYTES)?;
+            if bytes.is_empty() {
+                return Err(Error::Corrupt { part: "body" });
+            }
+            offset += bytes.len() as u64;
+            self.append(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Completes and commits. False when the object that was to be replaced was no longer there.
+    pub(super) fn finish(mut self, metadata: Option<&[u8]>) -> Result<bool, Error> {
+        if let Some(metadata) = metadata {
+            if metadata.len() > METADATA_MAX as usize {
+                return Err(Error::Declined(Declined::TooLarge));
+            }
+            self.metadata = metadata.to_vec();
+        }
+        let length = self.writing.length();
+        if self.writing.room().body_bytes.is_some_and(|expected| expected != length) {
+            return Err(Error::Corrupt { part: "length of the body, which is not what was announced" });
+        }
+        if !self.writing.fits(self.metadata.len() as u32) {
+            return self.finish_in_another_file();
+        }
+        let core = Arc::clone(self.core());
+        let header = self.writing.complete(&self.metadata)?;
+        core.write_went_well();
+        let blocks = core.blocks(header.file_bytes()) as u32;
+        let number = self.writing.number();
+        match core.index.commit(number, self.writing.key().hash(), blocks, self.instead_of) {
+            Ok(older) => {
+                self.committed = true;
+                for number in older {
+                    // Out of sight already; trouble with the file has been logged.
+                    let _ = core.dispose(number);
+                }
+                Ok(true)
+            }
+            Err(Refusal::Superseded) => Ok(false),
+            Err(Refusal::Crowded) => Err(Error::Declined(Declined::NoSpace)),
+        }
+    }
+
+    /// The final metadata is too long for the room that was left for it before the body was written.
+    fn finish_in_another_file(mut self) -> Result<bool, Error> {
+        let core = Arc::clone(self.core());
+        let metadata = std::mem::take(&mut self.metadata);
+        let mut another = core.insert(self.writing.key(), &metadata, Some(self.writing.length()))?;
+        another.instead_of = self.instead_of;
+        another.copy_from(&*self.writing)?;
+        another.finish(None)
+    }
+}
+
+impl Insert for FileInsert {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let length = self.writing.length() + bytes.len() as u64;
+        let most = self.writing.room().body_bytes.unwrap_or(self.core().limits.object_max_bytes);
+        if length > most {
+            return Err(Error::Declined(Declined::TooLarge));
+        }
+        self.writing.append(bytes)
+    }
+
+    fn body(&self) -> Arc<dyn StoredBody> {
+        Arc::clone(&self.writing) as Arc<dyn StoredBody>
+    }
+
+    fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
+        // Superseded cannot be here: a client's insert replaces whatever is there.
+        self.finish(metadata).map(|_| ())
+    }
+}
+
+impl Drop for FileInsert {
+    fn drop(&mut self) {
+        if self.committed {
+            return;
+        }
+        // The number is freed when the last reader lets go of the body. Before an audit has seen it, there may be
+        // a file of this number that the index does not know.
+        let number = self.writing.number();
+        if self.writing.has_file() || !self.core().index.is_measured(number) {
+            let _ = self.core().dispose(number);
+        } else {
+            self.core().pins.doom(number, None);
+        }
+    }
+}
+
+/// Space reserved at most before the first byte is there.
+const RESERVE_FIRST: u64 = 1 << 20;
+const RESERVE_STEP_MIN: u64 = 256 * 1024;
+const RESERVE_STEP_MAX: u64 = 16 << 20;
+/// More than a head without metadata needs.
+const HEAD_ROOM: u64 = 4096;
+/// Bytes copied at once when an object is rewritten.
+const COPY_BYTES: usize = 256 * 1024;

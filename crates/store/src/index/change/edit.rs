@@ -1,0 +1,274 @@
+//! A change under way: entries, chains, the list of free numbers, and the totals, as one transaction.
+
+use super::Refusal;
+use crate::index::chain::{CHAIN_MAX, Chain, Link, read_entry};
+use crate::index::journal::Transaction;
+use crate::index::layout::{
+    CHARGED_AT, Entry, FREE_AT, FREE_LIST_AT, FRESH_AT, HAND_AT, OBJECTS_AT, SEALED_MAX, State, seal, unseal,
+};
+use crate::index::{Index, Live};
+use shoal_core::Key;
+
+/// A change under way: a transaction, with the names of things.
+pub(in crate::index) struct Change<'a> {
+    index: &'a Index,
+    live: &'a mut Live,
+    transaction: Transaction<'a>,
+}
+
+impl<'a> Change<'a> {
+    pub(in crate::index) fn new(index: &'a Index, live: &'a mut Live) -> Self {
+        Self { index, live, transaction: Transaction::new(&*index.words) }
+    }
+
+    pub(in crate::index) fn commit(self) {
+        self.transaction.commit();
+    }
+
+    /// A sealed number of the header.
+    pub(in crate::index) fn get(&self, at: usize) -> u64 {
+        unseal(at, self.transaction.load(at)).unwrap_or(0)
+    }
+
+    pub(in crate::index) fn set(&mut self, at: usize, value: u64) {
+        self.transaction.store(at, seal(at, value.min(SEALED_MAX)));
+    }
+
+    pub(in crate::index) fn entry(&self, number: u32) -> Option<Entry> {
+        read_entry(&self.index.geometry, &|at| self.transaction.load(at), number)
+    }
+
+    /// Changes an entry and the totals with it.
+    pub(in crate::index) fn put(&mut self, number: u32, entry: Entry) {
+        let before = self.entry(number);
+        let at = self.index.geometry.entry(number);
+        for (n, word) in entry.encode(number).into_iter().enumerate() {
+            if self.transaction.load(at + n) != word {
+                self.transaction.store(at + n, word);
+            }
+        }
+        let (blocks_before, objects_before) = before.map_or((0, 0), |entry| weigh(&entry));
+        let (blocks, objects) = weigh(&entry);
+        let adjust = |total: u64, before: u64, after: u64| (total + after).saturating_sub(before);
+        if blocks != blocks_before {
+            self.set(CHARGED_AT, adjust(self.get(CHARGED_AT), blocks_before, blocks));
+        }
+        if objects != objects_before {
+            self.set(OBJECTS_AT, adjust(self.get(OBJECTS_AT), objects_before, objects));
+        }
+        if let Some(audit) = &mut self.live.audit
+            && audit.is_past(self.index.naming.folder_of(number))
+        {
+            audit.blocks = adjust(audit.blocks, blocks_before, blocks);
+            audit.objects = adjust(audit.objects, objects_before, objects);
+        }
+    }
+
+    /// Whether an audit, if one is under way, has seen this number.
+    pub(in crate::index) fn audit_is_past(&self, number: u32) -> bool {
+        let folder = self.index.naming.folder_of(number);
+        self.live.audit.as_ref().is_none_or(|audit| audit.is_past(folder))
+    }
+
+    /// Marks a number busy and remembers it in a slot, if one is left.
+    pub(in crate::index) fn make_busy(&mut self, number: u32) {
+        let before = self.entry(number);
+        let generation = before.map_or(0, |entry| entry.generation).wrapping_add(1);
+        let free = |entry: &Entry| entry.state == State::Free;
+        let entry = match before.filter(|entry| !free(entry)) {
+            Some(entry) => Entry { state: State::Busy, next: None, ..entry },
+            None => Entry { generation, ..blank(State::Busy) },
+        };
+        self.put(number, entry);
+        let slot = self.live.free_slots.pop();
+        if let Some(slot) = slot {
+            self.set(self.index.geometry.slot(slot), u64::from(number) + 1);
+        }
+        self.live.busy.insert(number, slot);
+    }
+
+    fn end_busy(&mut self, number: u32) {
+        if let Some(Some(slot)) = self.live.busy.remove(&number) {
+            self.set(self.index.geometry.slot(slot), 0);
+            self.live.free_slots.push(slot);
+        }
+    }
+
+    pub(in crate::index) fn free(&mut self, number: u32, entry: &Entry) {
+        self.end_busy(number);
+        self.list(number, entry);
+    }
+
+    /// Makes the number free and puts it at the head of the list.
+    pub(in crate::index) fn list(&mut self, number: u32, entry: &Entry) {
+        let mut low = [0; 16];
+        low[..8].copy_from_slice(&self.list_mark().to_le_bytes());
+        let next = u32::try_from(self.get(FREE_AT)).ok().and_then(|head| head.checked_sub(1));
+        let free =
+            Entry { key: Key::from_bytes(low), next, generation: entry.generation, ..blank(State::Free) };
+        self.put(number, free);
+        self.set(FREE_AT, u64::from(number) + 1);
+    }
+
+    /// Whether a free entry stands in the list that is valid now.
+    pub(in crate::index) fn is_listed(&self, entry: &Entry) -> bool {
+        entry.key.low() == self.list_mark()
+    }
+
+    /// What entries of the valid list carry: never zero, which is what unused entries carry.
+    fn list_mark(&self) -> u64 {
+        self.get(FREE_LIST_AT) + 1
+    }
+
+    pub(super) fn pop_free(&mut self) -> Option<u32> {
+        let number = u32::try_from(self.get(FREE_AT).checked_sub(1)?).ok()?;
+        match self.entry(number).filter(|entry| entry.state == State::Free && self.is_listed(entry)) {
+            Some(entry) => {
+                self.set(FREE_AT, entry.next.map_or(0, |next| u64::from(next) + 1));
+                Some(number)
+            }
+            None => {
+                // What is on the list is lost until the hand comes by.
+                self.index.report_damage();
+                self.set(FREE_LIST_AT, (self.get(FREE_LIST_AT) + 1) & SEALED_MAX);
+                self.set(FREE_AT, 0);
+                None
+            }
+        }
+    }
+
+    pub(super) fn pop_fresh(&mut self) -> Option<u32> {
+        let fresh = self.get(FRESH_AT) as u32;
+        let end = fresh.saturating_add(FRESH_TRIES).min(self.index.geometry.max_objects);
+        // After a power loss the header may be older than the entries.
+        let is_free = |number: &u32| self.entry(*number).is_some_and(|entry| entry.state == State::Free);
+        let number = (fresh..end).find(is_free);
+        let next = number.map_or(end, |number| number + 1);
+        if next > fresh {
+            self.set(FRESH_AT, u64::from(next));
+        }
+        number
+    }
+
+    /// Takes the objects of `key` out of their chain and marks them busy.
+    pub(super) fn unlink_key(&mut self, key: Key) -> Vec<u32> {
+        let bucket = self.index.geometry.bucket_of(key);
+        let mut numbers = Vec::new();
+        while numbers.len() < TWINS_MAX
+            && let Some(link) = self.find_link(bucket, |link| link.entry.key == key)
+        {
+            self.unlink(&link);
+            self.make_busy(link.number);
+            numbers.push(link.number);
+        }
+        numbers
+    }
+
+    /// Takes a stored number out of its chain and marks it busy.
+    pub(super) fn unlink_number(&mut self, number: u32, entry: &Entry) {
+        let bucket = self.index.geometry.bucket_of(entry.key);
+        match self.find_link(bucket, |link| link.number == number) {
+            Some(link) => self.unlink(&link),
+            // It hangs on no chain, or behind a broken link.
+            None => drop(self.index.report_damage()),
+        }
+        self.make_busy(number);
+    }
+
+    /// Whether the chain of `key` can take one more. Asked before anything is changed.
+    pub(super) fn check_room(&self, key: Key) -> Result<(), Refusal> {
+        let (length, _) = self.measure(self.index.geometry.bucket_of(key));
+        if length < CHAIN_MAX - 1 { Ok(()) } else { Err(Refusal::Crowded) }
+    }
+
+    /// Puts a busy number at the head of its chain, as the object of `key`.
+    pub(super) fn link(&mut self, number: u32, key: Key, blocks: u32) {
+        let bucket = self.index.geometry.bucket_of(key);
+        self.cut_broken(bucket);
+        self.end_busy(number);
+        let generation = self.entry(number).map_or(0, |entry| entry.generation);
+        let policy_bits = self.index.policy.admitted(self.hand_is_near(number));
+        let next = self.head(bucket);
+        self.put(number, Entry { key, next, generation, policy_bits, blocks, state: State::Stored });
+        self.set_link(None, bucket, Some(number));
+        if u64::from(number) >= self.get(FRESH_AT) {
+            self.set(FRESH_AT, u64::from(number) + 1);
+        }
+    }
+
+    /// Ends a chain before its broken link: the number behind it may come into this chain again, in another place.
+    fn cut_broken(&mut self, bucket: u32) {
+        if let (_, Some(after)) = self.measure(bucket) {
+            self.set_link(after, bucket, None);
+        }
+    }
+
+    /// Puts a stored number that hangs on no chain back on its own.
+    pub(in crate::index) fn relink(&mut self, number: u32) {
+        let Some(entry) = self.entry(number) else { return };
+        let bucket = self.index.geometry.bucket_of(entry.key);
+        self.cut_broken(bucket);
+        let (length, _) = self.measure(bucket);
+        if length < CHAIN_MAX - 1 {
+            let next = self.head(bucket);
+            self.put(number, Entry { next, ..entry });
+            self.set_link(None, bucket, Some(number));
+        }
+    }
+
+    /// The first entry of a chain that `wanted` accepts.
+    pub(in crate::index) fn find_link(&self, bucket: u32, wanted: impl Fn(&Link) -> bool) -> Option<Link> {
+        let load = |at| self.transaction.load(at);
+        Chain::new(&self.index.geometry, &load, bucket).find(wanted)
+    }
+
+    /// A chain's length, and where a broken link ends it.
+    fn measure(&self, bucket: u32) -> (usize, Option<Option<u32>>) {
+        let load = |at| self.transaction.load(at);
+        let mut chain = Chain::new(&self.index.geometry, &load, bucket);
+        chain.by_ref().for_each(drop);
+        (chain.steps(), chain.broken_after())
+    }
+
+    fn unlink(&mut self, link: &Link) {
+        let bucket = self.index.geometry.bucket_of(link.entry.key);
+        self.set_link(link.after, bucket, link.entry.next);
+    }
+
+    fn head(&self, bucket: u32) -> Option<u32> {
+        let (at, shift) = self.index.geometry.bucket(bucket);
+        ((self.transaction.load(at) >> shift) as u32).checked_sub(1)
+    }
+
+    /// Sets the link that stands in entry `after`, or in the bucket.
+    fn set_link(&mut self, after: Option<u32>, bucket: u32, next: Option<u32>) {
+        let Some(after) = after else {
+            let (at, shift) = self.index.geometry.bucket(bucket);
+            let others = self.transaction.load(at) & !(u64::from(u32::MAX) << shift);
+            return self.transaction.store(at, others | u64::from(next.map_or(0, |next| next + 1)) << shift);
+        };
+        if let Some(entry) = self.entry(after) {
+            self.put(after, Entry { next, ..entry });
+        }
+    }
+
+    fn hand_is_near(&self, number: u32) -> bool {
+        let round = self.get(FRESH_AT).max(1);
+        let distance = (u64::from(number) + round).saturating_sub(self.get(HAND_AT).min(round)) % round;
+        distance < round / 2 && self.get(HAND_AT) > 0
+    }
+}
+
+/// What an entry counts for: blocks and objects.
+pub(in crate::index) fn weigh(entry: &Entry) -> (u64, u64) {
+    (u64::from(entry.blocks), u64::from(entry.state == State::Stored))
+}
+
+fn blank(state: State) -> Entry {
+    Entry { key: Key::from_bytes([0; 16]), next: None, generation: 0, policy_bits: 0, blocks: 0, state }
+}
+
+/// Objects of one key that one transaction takes; each stores up to five words of the journal's 32.
+const TWINS_MAX: usize = 4;
+/// Entries beyond the mark of fresh numbers that a claim looks at.
+const FRESH_TRIES: u32 = 64;

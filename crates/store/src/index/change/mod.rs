@@ -1,0 +1,265 @@
+//! What changes the index: numbers claimed, charged, committed, retired, freed.
+
+mod edit;
+
+pub(super) use edit::{Change, weigh};
+
+use super::layout::{CEILING_AT, CHARGED_AT, Entry, FRESH_AT, HAND_AT, SEALED_MAX, State, with_policy_bits};
+use super::words::PAGE_WORDS;
+use super::{Found, Index, Live};
+use shoal_core::Key;
+use shoal_policy::Passing;
+use std::io;
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// This number is the caller's, to be committed or freed.
+    Number(u32),
+    /// All numbers are in use; giving up an object helps.
+    Exhausted,
+    /// Too many objects are in transition.
+    Crowded,
+}
+
+/// What became of a charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charge {
+    /// The space is the caller's.
+    Done,
+    /// The limit stands in the way; giving up objects helps.
+    Full,
+    /// The ceiling must be raised first.
+    AtCeiling,
+}
+
+/// Why a commit did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The object that was to be replaced is no longer there.
+    Superseded,
+    /// Too many keys in one bucket.
+    Crowded,
+}
+
+/// What the hand met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Swept {
+    /// This number is busy now; its file is to be removed, then the number freed.
+    Victim(u32),
+    /// A number that had been lost is free again.
+    Reclaimed,
+    /// So many entries passed and none given up.
+    Passed(u32),
+}
+
+impl Index {
+    /// Takes a number that has no file.
+    pub(crate) fn claim(&self) -> Claim {
+        let mut live = self.live.write();
+        // The rest of the slots is kept for removals, which make room.
+        if live.free_slots.len() as u32 <= self.geometry.slots / 4 {
+            return Claim::Crowded;
+        }
+        let mut change = self.change(&mut live);
+        let claimed = change.pop_free().or_else(|| change.pop_fresh());
+        if let Some(number) = claimed {
+            change.make_busy(number);
+        }
+        change.commit();
+        claimed.map_or(Claim::Exhausted, Claim::Number)
+    }
+
+    /// Charges `blocks` in all for a busy number.
+    pub(crate) fn charge(&self, number: u32, blocks: u32) -> Charge {
+        let mut live = self.live.write();
+        let Some(entry) = self.entry(number).filter(|entry| entry.state == State::Busy) else {
+            return Charge::Full;
+        };
+        let after = (self.sealed(CHARGED_AT) + u64::from(blocks)).saturating_sub(u64::from(entry.blocks));
+        if blocks > entry.blocks && after > live.limit {
+            return Charge::Full;
+        }
+        if after > live.durable_ceiling {
+            return Charge::AtCeiling;
+        }
+        let mut change = self.change(&mut live);
+        change.put(number, Entry { blocks, ..entry });
+        change.commit();
+        Charge::Done
+    }
+
+    /// Promises on disk that charges may rise by `blocks`, and some more so that this is rarely needed.
+    pub(crate) fn raise_ceiling(&self, blocks: u64) -> io::Result<()> {
+        let _raising = self.raising.lock();
+        let ceiling = {
+            let mut live = self.live.write();
+            let needed = self.sealed(CHARGED_AT) + blocks;
+            if needed <= live.durable_ceiling {
+                return Ok(());
+            }
+            let step = (live.limit / CEILING_STEPS).max(CEILING_STEP_MIN);
+            let ceiling = (needed + step).min(live.limit.max(needed)).min(SEALED_MAX);
+            let mut change = self.change(&mut live);
+            change.set(CEILING_AT, ceiling);
+            change.commit();
+            ceiling
+        };
+        self.words.sync(0, PAGE_WORDS)?;
+        self.live.write().durable_ceiling = ceiling;
+        Ok(())
+    }
+
+    /// Makes a busy number the object of `key`, in one step with taking the older object's place. Returns the
+    /// numbers that had it (more than one only after a power loss), which are busy now. With `instead_of`, only if that is the object which `key` has.
+    pub(crate) fn commit(
+        &self,
+        number: u32,
+        key: Key,
+        blocks: u32,
+        instead_of: Option<Found>,
+    ) -> Result<Vec<u32>, Refusal> {
+        let mut live = self.live.write();
+        if let Some(expected) = instead_of {
+            let is_there =
+                |found: Found| (found.number, found.generation) == (expected.number, expected.generation);
+            if !self.find(key).is_some_and(is_there) {
+                return Err(Refusal::Superseded);
+            }
+        }
+        let mut change = self.change(&mut live);
+        change.check_room(key)?;
+        let older = change.unlink_key(key);
+        change.link(number, key, blocks);
+        change.commit();
+        Ok(older)
+    }
+
+    /// Like [`Index::commit`], for a file that was there before: its space is in the total already.
+    pub(crate) fn adopt(&self, number: u32, key: Key, blocks: u32) -> Result<Vec<u32>, Refusal> {
+        let mut live = self.live.write();
+        let mut change = self.change(&mut live);
+        let charged = change.get(CHARGED_AT);
+        change.check_room(key)?;
+        let older = change.unlink_key(key);
+        change.link(number, key, blocks);
+        change.set(CHARGED_AT, charged);
+        change.commit();
+        Ok(older)
+    }
+
+    /// Takes the object of `key` out of sight: its numbers (more than one only after a power loss) are busy now.
+    pub(crate) fn retire_key(&self, key: Key) -> Vec<u32> {
+        let mut live = self.live.write();
+        let mut change = self.change(&mut live);
+        let retired = change.unlink_key(key);
+        change.commit();
+        retired
+    }
+
+    /// Takes a stored object out of sight if it still is the same: the number is busy now.
+    pub(crate) fn retire(&self, number: u32, generation: u8) -> bool {
+        let mut live = self.live.write();
+        let stored = |entry: &Entry| entry.state == State::Stored && entry.generation == generation;
+        let Some(entry) = self.entry(number).filter(stored) else { return false };
+        let mut change = self.change(&mut live);
+        change.unlink_number(number, &entry);
+        change.commit();
+        true
+    }
+
+    /// Frees a busy number whose file is gone. `measured` is the space that the file took, where the entry's word
+    /// for it cannot be relied on (see [`Index::is_measured`]).
+    pub(crate) fn free(&self, number: u32, measured: Option<u64>) {
+        let mut live = self.live.write();
+        let Some(entry) = self.entry(number).filter(|entry| entry.state == State::Busy) else { return };
+        let mut change = self.change(&mut live);
+        change.free(number, &entry);
+        if let Some(blocks) = measured {
+            let charged = change.get(CHARGED_AT) + u64::from(entry.blocks);
+            change.set(CHARGED_AT, charged.saturating_sub(blocks).min(SEALED_MAX));
+        }
+        change.commit();
+    }
+
+    /// Moves the hand until it meets an object to give up, over a bounded number of entries. `in_use` are passed
+    /// over.
+    pub(crate) fn sweep(&self, in_use: impl Fn(u32) -> bool) -> Swept {
+        let mut live = self.live.write();
+        let fresh = self.sealed(FRESH_AT) as u32;
+        let mut hand = self.sealed(HAND_AT) as u32;
+        for passed in 0..SWEEP_MAX.min(fresh) {
+            let number = if hand < fresh { hand } else { 0 };
+            hand = number + 1;
+            let swept = match self.entry(number) {
+                None => {
+                    self.report_damage();
+                    None
+                }
+                Some(entry) if entry.state == State::Stored => self.pass(&mut live, number, &entry, &in_use),
+                Some(entry) if entry.state == State::Free => self.reclaim_lost(&mut live, number, &entry),
+                Some(_) => None,
+            };
+            if passed + 1 == SWEEP_MAX.min(fresh) || swept.is_some() {
+                self.store_sealed(HAND_AT, u64::from(hand));
+            }
+            if let Some(swept) = swept {
+                return swept;
+            }
+        }
+        Swept::Passed(SWEEP_MAX.min(fresh))
+    }
+
+    /// Entries in use or used once: what a full round of the hand passes.
+    pub(crate) fn round(&self) -> u64 {
+        self.sealed(FRESH_AT)
+    }
+
+    /// Most rounds that an object survives which nobody asks for.
+    pub(crate) fn rounds_max(&self) -> u64 {
+        u64::from(self.policy.rounds_max())
+    }
+
+    fn pass(
+        &self,
+        live: &mut Live,
+        number: u32,
+        entry: &Entry,
+        in_use: &impl Fn(u32) -> bool,
+    ) -> Option<Swept> {
+        if in_use(number) {
+            return None;
+        }
+        match self.policy.passed(entry.policy_bits) {
+            Passing::Keep(bits) => {
+                let at = self.geometry.entry(number) + 2;
+                self.words.store(at, with_policy_bits(self.words.load(at), bits));
+                None
+            }
+            Passing::Evict => {
+                let mut change = self.change(live);
+                change.unlink_number(number, entry);
+                change.commit();
+                Some(Swept::Victim(number))
+            }
+        }
+    }
+
+    /// Puts a free number that is on no list, for instance since a power loss, back on it.
+    pub(super) fn reclaim_lost(&self, live: &mut Live, number: u32, entry: &Entry) -> Option<Swept> {
+        let mut change = self.change(live);
+        let is_lost = !change.is_listed(entry) && change.audit_is_past(number);
+        if is_lost {
+            change.list(number, entry);
+        }
+        change.commit();
+        is_lost.then_some(Swept::Reclaimed)
+    }
+}
+
+/// Entries that the hand passes under one hold of the lock.
+const SWEEP_MAX: u32 = 512;
+/// The ceiling rises in steps of this part of the limit.
+const CEILING_STEPS: u64 = 64;
+/// Blocks by which the ceiling rises at least.
+const CEILING_STEP_MIN: u64 = 1024;
