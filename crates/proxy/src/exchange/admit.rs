@@ -30,7 +30,7 @@ impl Exchange {
             Mode::Reverse => None,
         };
         if head.method == Method::CONNECT {
-            return self.connect(&head, &client, mode).await;
+            return Box::pin(self.connect(&head, &client, mode)).await;
         }
         if let Some(reply) = self.loop_detected(&head, &client) {
             return reply;
@@ -48,7 +48,7 @@ impl Exchange {
             }
         };
         if head.method.as_str() == "PURGE" {
-            return self.purge_request(&head, &client, target).await;
+            return Box::pin(self.purge_request(&head, &client, target)).await;
         }
         let site = match mode {
             Mode::Forward => None,
@@ -89,7 +89,7 @@ impl Exchange {
         if ask.is_lookup() && body.is_none() && !upgrades {
             return self.serve(ask).await;
         }
-        self.pass(&ask, body).await
+        Box::pin(self.pass(&ask, body)).await
     }
 
     /// Whether this client may use the forward proxy.

@@ -6,7 +6,7 @@
 //! never grows, and survives a restart: it is a file of [`SLOTS`] little-endian times in milliseconds.
 
 use parking_lot::Mutex;
-use shoal_core::{Key, Timestamp};
+use shoal_core::Timestamp;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -66,23 +66,13 @@ impl Epochs {
     /// writing it down fails.
     pub fn purge(&self, name: Name<'_>, now: Timestamp) -> std::io::Result<()> {
         let slot = name.slot();
-        self.mark(slot, now);
+        self.slots[usize::from(slot.0)].fetch_max(now.millis(), Ordering::AcqRel);
         let Some(file) = &self.file else { return Ok(()) };
         let mut file = file.lock();
         let latest = self.slots[usize::from(slot.0)].load(Ordering::Acquire);
         file.seek(SeekFrom::Start(u64::from(slot.0) * WORD as u64))?;
         file.write_all(&latest.to_le_bytes())?;
         file.sync_data()
-    }
-
-    /// Purges a slot in this process only.
-    pub fn mark(&self, slot: Slot, now: Timestamp) {
-        self.slots[usize::from(slot.0)].fetch_max(now.millis(), Ordering::AcqRel);
-    }
-
-    /// The slot of a key, in a table that is about keys.
-    pub fn slot_of(key: Key) -> Slot {
-        Slot((key.low() % SLOTS as u64) as u16)
     }
 
     /// Whether an object with these names, asked for at `requested`, has been purged since.

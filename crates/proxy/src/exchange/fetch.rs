@@ -8,7 +8,7 @@ use super::ask::Ask;
 use super::filing::Filing;
 use super::flight::{Landing, Leader};
 use super::growing::{Attached, Growing};
-use super::invalidate::invalidation_slot;
+use super::invalidations::Validity;
 use super::keeping::Keeping;
 use super::lookup::StoredResponse;
 use super::record::{Head, Record};
@@ -36,6 +36,8 @@ pub struct Fetch {
     pub range: Option<HeaderValue>,
     /// The validator that goes with it as If-Range.
     pub if_range: Option<HeaderValue>,
+    /// Whether what it brings is still valid.
+    pub validity: Validity,
     /// Whether the client's own conditions go along. They do where the response is not expected to be storable,
     /// and a 304 is then for the client.
     pub conditional: bool,
@@ -65,6 +67,8 @@ pub struct Arrived {
     pub length: Option<u64>,
     /// The nominated fields of its Vary and the values that selected it; `None` without Vary.
     pub selecting: Option<Selecting>,
+    /// Whether the URL was not invalidated since it was asked for.
+    pub validity: Validity,
     /// Who was asked, for the log.
     pub upstream: String,
 }
@@ -135,13 +139,6 @@ pub struct Failure {
     pub upstream: String,
 }
 
-impl Fetch {
-    /// A fetch of the whole for `ask`, led by nobody, validating `stored` if given.
-    pub fn new(ask: &Arc<Ask>, stored: Option<(ObjectKey, StoredResponse)>) -> Self {
-        Self { ask: Arc::clone(ask), leader: None, stored, range: None, if_range: None, conditional: false }
-    }
-}
-
 impl Failure {
     /// What the client and the log are told of an error.
     pub fn of(error: &UpstreamError) -> Self {
@@ -156,6 +153,19 @@ impl Failure {
 }
 
 impl Exchange {
+    /// A fetch of the whole for `ask`, led by nobody, validating `stored` if given. It is valid from now on.
+    pub fn plan_fetch(&self, ask: &Arc<Ask>, stored: Option<(ObjectKey, StoredResponse)>) -> Fetch {
+        Fetch {
+            ask: Arc::clone(ask),
+            leader: None,
+            stored,
+            range: None,
+            if_range: None,
+            validity: self.invalidations.begin(&ask.primary),
+            conditional: false,
+        }
+    }
+
     /// Starts a fetch as a task; its owner is told through the channel.
     pub fn spawn_fetch(self: &Arc<Self>, fetch: Fetch) -> oneshot::Receiver<Fetched> {
         let (owner, told) = oneshot::channel();
@@ -192,10 +202,10 @@ impl Exchange {
         (key, refreshed): (ObjectKey, StoredResponse),
     ) {
         let head = Arc::clone(&refreshed.head);
-        let keep = !self.invalidated(&fetch.ask, head.requested);
+        let keep = fetch.validity.holds();
         if keep {
             let record = Record::Response(Arc::clone(&head));
-            self.shelf.refresh_in_memory(&key, &record, &refreshed.body);
+            self.shelf.refresh_in_memory(&key, &record, &refreshed.body, &fetch.validity);
             if matches!(refreshed.body, Held::Disk(_)) {
                 self.shelf.refresh_on_disk(&key, &record).await;
             }
@@ -213,7 +223,7 @@ impl Exchange {
     /// A full or partial response: keep it, share it, or pass it to its owner.
     async fn receive(
         self: Arc<Self>,
-        fetch: Fetch,
+        mut fetch: Fetch,
         owner: oneshot::Sender<Fetched>,
         response: UpstreamResponse,
     ) {
@@ -230,10 +240,12 @@ impl Exchange {
             }
         };
         self.passes.forget(fetch.ask.primary.hash());
-        let arrived = Arc::new(self.arrived(&keeping, &fetch.ask, Received::of(&response)));
+        let arrived = Arc::new(self.arrived(&keeping, &fetch, Received::of(&response)));
         // attached before anything can be dropped from the window: the owner reads from the first byte
         let first = arrived.body.attach(0);
-        if let Some(leader) = &fetch.leader {
+        if let Some(leader) = &mut fetch.leader {
+            // the origin may have sent the whole for a range: then others can have theirs from it
+            leader.serve_also(arrived.key.hash());
             let fresh = arrived.head.policy.is_fresh(now);
             leader.land(if fresh { Landing::Shared(Arc::clone(&arrived)) } else { Landing::Unshareable });
         }
@@ -258,7 +270,13 @@ impl Exchange {
         kept: impl FnOnce(),
     ) {
         let record = Record::Response(Arc::clone(&arrived.head));
-        let mut filing = Filing::new(&self.shelf, &arrived.body, arrived.key.clone(), record, arrived.length);
+        let mut filing = Filing::new(
+            &self.shelf,
+            &arrived.body,
+            arrived.key.clone(),
+            record,
+            (arrived.length, fetch.validity.clone()),
+        );
         let mut trailers: Option<HeaderMap> = None;
         while let Some(frame) = body.frame().await {
             match frame.map(http_body::Frame::into_data) {
@@ -271,21 +289,15 @@ impl Exchange {
             }
         }
         let leader = fetch.leader.take();
-        let keep = || !self.invalidated(&fetch.ask, arrived.head.requested);
-        if keep() {
-            self.write_notes(&fetch.ask, &keeping, &arrived.head).await;
+        if fetch.validity.holds() {
+            self.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;
         }
         let kept = || {
             // from here on lookups find it, or must ask anew
             drop(leader);
             kept();
         };
-        filing.complete(trailers, keep, kept).await;
-    }
-
-    /// Whether the response's URL was invalidated since it was asked for.
-    pub fn invalidated(&self, ask: &Ask, requested: Timestamp) -> bool {
-        self.invalidations.purged(&[invalidation_slot(&ask.primary)], requested)
+        filing.complete(trailers, kept).await;
     }
 }
 

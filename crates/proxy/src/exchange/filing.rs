@@ -8,8 +8,9 @@
 //! length, and the end itself, are held back until that is so.
 
 use super::growing::{End, Growing};
+use super::invalidations::Validity;
 use super::record::Record;
-use super::shelf::Shelf;
+use super::shelf::{Shelf, commit_valid};
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
@@ -24,6 +25,7 @@ pub struct Filing {
     key: ObjectKey,
     record: Record,
     length: Option<u64>,
+    validity: Validity,
     place: Place,
     /// The piece that reaches the known length.
     last: Option<Bytes>,
@@ -39,13 +41,14 @@ enum Place {
 }
 
 impl Filing {
-    /// Begins to file a body under `key`. `length` is its length when known beforehand.
+    /// Begins to file a body under `key`. `length` is its length when known beforehand;
+    /// it is kept only while it is valid.
     pub fn new(
         shelf: &Arc<Shelf>,
         growing: &Arc<Growing>,
         key: ObjectKey,
         record: Record,
-        length: Option<u64>,
+        (length, validity): (Option<u64>, Validity),
     ) -> Self {
         let place = match shelf.ledger().try_reserve(0) {
             Some(reservation) => Place::Gathering(reservation),
@@ -57,6 +60,7 @@ impl Filing {
             key,
             record,
             length,
+            validity,
             place,
             last: None,
         }
@@ -95,31 +99,28 @@ impl Filing {
             && self.growing.appended() <= FINISH_ALONE
     }
 
-    /// Ends a complete body and keeps it, if `keep` still says so. `kept` is called when lookups find it, just
-    /// before its readers see the end. A body in RAM goes to the disk after that.
-    pub async fn complete(
-        mut self,
-        trailers: Option<HeaderMap>,
-        keep: impl Fn() -> bool,
-        kept: impl FnOnce(),
-    ) {
+    /// Ends a complete body and keeps it while it is valid. `kept` is called when lookups find it, just before its
+    /// readers see the end. A body in RAM goes to the disk after that.
+    pub async fn complete(mut self, trailers: Option<HeaderMap>, kept: impl FnOnce()) {
         let last = self.last.take();
         let arrived = self.growing.appended() + last.as_ref().map_or(0, |last| last.len() as u64);
-        let whole = self.length.is_none_or(|length| length == arrived) && keep();
+        let whole = self.length.is_none_or(|length| length == arrived) && self.validity.holds();
         let mut for_disk = None;
         match std::mem::replace(&mut self.place, Place::Passing) {
             Place::Gathering(reservation) if whole => {
                 let body = self.growing.gathered(last.as_ref());
-                match self.shelf.keep_in_memory(&self.key, &self.record, body.clone()) {
+                match self.shelf.keep_in_memory(&self.key, &self.record, body.clone(), &self.validity) {
                     true => for_disk = Some((body, reservation)),
-                    false => self.shelf.keep_on_disk(&self.key, &self.record, body).await,
+                    false => self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await,
                 }
             }
             Place::Writing { mut insert, written, .. } if whole => {
                 let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last.clone()).collect();
+                let store = self.shelf.disk().cloned();
+                let (key, validity) = (self.key.hash(), self.validity.clone());
                 let commit = move || {
                     rest.iter().try_for_each(|bytes| insert.append(bytes))?;
-                    insert.commit(None)
+                    store.map_or(Ok(()), |store| commit_valid(&*store, insert, key, &validity))
                 };
                 let committed = self.shelf.pool().run(commit).await;
                 self.shelf.settle(committed);
@@ -130,7 +131,7 @@ impl Filing {
         last.into_iter().for_each(|last| self.growing.append(last));
         self.growing.finish(End::Complete(trailers));
         if let Some((body, reservation)) = for_disk {
-            self.shelf.keep_on_disk(&self.key, &self.record, body).await;
+            self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await;
             drop(reservation);
         }
     }

@@ -45,7 +45,7 @@ pub enum Part {
 /// The right and duty to make a fetch. Dropping it takes the flight from the table.
 pub struct Leader {
     flights: Arc<Flights>,
-    key: Key,
+    keys: Vec<Key>,
     flight: Arc<Flight>,
 }
 
@@ -66,7 +66,7 @@ impl Flights {
         }
         let flight = Arc::new(Flight { landing: watch::Sender::new(None) });
         shard.insert(key, Arc::clone(&flight));
-        Part::Lead(Leader { flights: Arc::clone(self), key, flight })
+        Part::Lead(Leader { flights: Arc::clone(self), keys: vec![key], flight })
     }
 
     /// A place among the followers of the fetch under way for `key`, if there is one.
@@ -99,14 +99,25 @@ impl Leader {
             first
         });
     }
+
+    /// Lets requests for `key` follow this fetch too, unless there is one for it.
+    pub fn serve_also(&mut self, key: Key) {
+        let mut shard = self.flights.shard(key).lock();
+        if !shard.contains_key(&key) {
+            shard.insert(key, Arc::clone(&self.flight));
+            self.keys.push(key);
+        }
+    }
 }
 
 impl Drop for Leader {
     fn drop(&mut self) {
         self.land(Landing::Unshareable);
-        let mut shard = self.flights.shard(self.key).lock();
-        if shard.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
-            shard.remove(&self.key);
+        for key in &self.keys {
+            let mut shard = self.flights.shard(*key).lock();
+            if shard.get(key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
+                shard.remove(key);
+            }
         }
     }
 }
@@ -151,6 +162,18 @@ mod tests {
         leader.land(Landing::Unshareable);
         assert!(matches!(early.landed().await, Landing::Refreshed));
         assert!(matches!(late.landed().await, Landing::Refreshed), "the first landing counts");
+        drop(leader);
+        assert_eq!(flights.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_fetch_may_serve_further_keys() {
+        let flights = Flights::new();
+        let mut leader = lead(&flights, Key::of(b"a part"));
+        leader.serve_also(Key::of(b"the whole"));
+        let follower = follow(&flights, Key::of(b"the whole"));
+        leader.land(Landing::Refreshed);
+        assert!(matches!(follower.landed().await, Landing::Refreshed));
         drop(leader);
         assert_eq!(flights.count(), 0);
     }

@@ -5,6 +5,7 @@ use super::ask::Ask;
 use super::epochs::{Name, Slot};
 use super::fetch::{Arrived, Fetch, Received, Selecting};
 use super::growing::Growing;
+use super::invalidations::Validity;
 use super::record::{Head, PartRange, PartsNote, Record, VaryNote};
 use super::shelf::Found;
 use super::target::{part_key, variant_key};
@@ -71,7 +72,7 @@ impl Exchange {
     ) -> (ObjectKey, Option<Selecting>, Option<VaryNote>) {
         // `Vary: *` was refused before
         let Vary::Fields(names) = vary::nominated(response) else { return (ask.primary.clone(), None, None) };
-        let note = match self.find(&ask.primary).await {
+        let note = match self.find(&ask.primary, &ask.primary).await {
             Some(Found { record: Record::Vary(note), .. }) => with_list(&note, &names),
             _ => VaryNote { generation: self.generation(), lists: vec![names.clone()] },
         };
@@ -93,7 +94,7 @@ impl Exchange {
             return Err("content-range");
         };
         let (note_key, selecting, vary_note) = self.place(ask, response.fields).await;
-        let generation = match self.find(&note_key).await {
+        let generation = match self.find(&note_key, &ask.primary).await {
             Some(Found { record: Record::Parts(note), .. })
                 if same_whole(&note, response, complete_length) =>
             {
@@ -118,7 +119,8 @@ impl Exchange {
     }
 
     /// The response as its readers get it.
-    pub fn arrived(&self, keeping: &Keeping, ask: &Ask, response: Received<'_>) -> Arrived {
+    pub fn arrived(&self, keeping: &Keeping, fetch: &Fetch, response: Received<'_>) -> Arrived {
+        let ask = &fetch.ask;
         let slots = self.slots(ask, response.fields);
         let stored = self.stored_fields(ask, response);
         Arrived {
@@ -133,6 +135,7 @@ impl Exchange {
             // a part is as long as its Content-Range says, however it is framed
             length: response.length.or(keeping.part.as_ref().map(|part| part.range.end - part.range.start)),
             selecting: keeping.selecting.clone(),
+            validity: fetch.validity.clone(),
             upstream: response.peer.to_string(),
         }
     }
@@ -152,25 +155,25 @@ impl Exchange {
     }
 
     /// Writes the notes that lead to what is being kept.
-    pub async fn write_notes(&self, ask: &Ask, keeping: &Keeping, head: &Arc<Head>) {
+    pub async fn write_notes(&self, ask: &Ask, keeping: &Keeping, head: &Arc<Head>, validity: &Validity) {
         if let Some(note) = &keeping.vary_note {
-            self.write_vary_note(&ask.primary, note).await;
+            self.write_vary_note(&ask.primary, note, validity).await;
         }
         if let Some(part) = &keeping.part {
-            self.write_parts_note(part, head).await;
+            self.write_parts_note(ask, part, head, validity).await;
         }
     }
 
-    async fn write_vary_note(&self, primary: &ObjectKey, note: &VaryNote) {
-        let found = self.find(primary).await;
+    async fn write_vary_note(&self, primary: &ObjectKey, note: &VaryNote, validity: &Validity) {
+        let found = self.find(primary, primary).await;
         if matches!(&found, Some(Found { record: Record::Vary(stored), .. }) if **stored == *note) {
             return;
         }
-        self.shelf.keep_note(primary, Record::Vary(Arc::new(note.clone()))).await;
+        self.shelf.keep_note(primary, Record::Vary(Arc::new(note.clone())), validity).await;
     }
 
-    async fn write_parts_note(&self, part: &PartKeeping, head: &Arc<Head>) {
-        let mut parts = match self.find(&part.note_key).await {
+    async fn write_parts_note(&self, ask: &Ask, part: &PartKeeping, head: &Arc<Head>, validity: &Validity) {
+        let mut parts = match self.find(&part.note_key, &ask.primary).await {
             Some(Found { record: Record::Parts(note), .. }) if note.generation == part.generation => {
                 note.parts.clone()
             }
@@ -193,7 +196,7 @@ impl Exchange {
             generation: part.generation,
             parts,
         };
-        self.shelf.keep_note(&part.note_key, Record::Parts(Arc::new(note))).await;
+        self.shelf.keep_note(&part.note_key, Record::Parts(Arc::new(note)), validity).await;
     }
 
     /// The names under which a response can be purged.

@@ -48,7 +48,7 @@ pub struct StoredResponse {
 impl Exchange {
     /// Looks for the response that `ask` selects. What was purged is not found.
     pub async fn lookup(&self, ask: &Ask) -> Lookup {
-        match self.find(&ask.primary).await {
+        match self.find(&ask.primary, &ask.primary).await {
             Some(Found { record: Record::Vary(note), .. }) => self.lookup_variant(ask, &note).await,
             found => settle(ask.primary.clone(), found, false),
         }
@@ -63,7 +63,7 @@ impl Exchange {
         let keys: Vec<ObjectKey> = keys.collect();
         let mut best: Option<Lookup> = None;
         for key in &keys {
-            let found = self.find(key).await;
+            let found = self.find(key, &ask.primary).await;
             let lookup = settle(key.clone(), found, true);
             if recency(&lookup) > best.as_ref().and_then(recency) {
                 best = Some(lookup);
@@ -73,9 +73,9 @@ impl Exchange {
         best.unwrap_or(Lookup::Absent { key: first, variants: true })
     }
 
-    /// Finds a record that has not been purged.
-    pub async fn find(&self, key: &ObjectKey) -> Option<Found> {
-        let found = self.shelf.find(key).await?;
+    /// Finds a record of the URL `primary` that has not been purged.
+    pub async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<Found> {
+        let found = self.shelf.find(key, || self.invalidations.begin(primary)).await?;
         let purged = match &found.record {
             Record::Response(head) => self.epochs.purged(&head.slots, head.requested),
             Record::Parts(note) => self.epochs.purged(&note.head.slots, note.head.requested),

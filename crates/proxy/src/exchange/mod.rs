@@ -21,6 +21,7 @@ mod filing;
 mod flight;
 mod growing;
 mod invalidate;
+mod invalidations;
 mod keeping;
 mod live;
 mod lookup;
@@ -43,6 +44,7 @@ use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
 use flight::Flights;
 use http::StatusCode;
+use invalidations::Invalidations;
 use passes::Passes;
 use shelf::Shelf;
 use shoal_core::Timestamp;
@@ -56,7 +58,7 @@ pub struct Exchange {
     flights: Arc<Flights>,
     passes: Passes,
     epochs: Epochs,
-    invalidations: Epochs,
+    invalidations: Arc<Invalidations>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
     log: ArcSwap<AccessLog>,
@@ -87,7 +89,7 @@ impl Exchange {
             flights: Flights::new(),
             passes: Passes::default(),
             epochs: parts.epochs,
-            invalidations: Epochs::volatile(),
+            invalidations: Invalidations::new(),
             upstreams: parts.upstreams,
             metrics: parts.metrics,
             log: ArcSwap::from_pointee(parts.log),

@@ -40,7 +40,7 @@ impl Exchange {
             let why = Why { forwarded: ForwardReason::Stale, key, stored: None };
             return self.forward(ask, why).await;
         }
-        let coverage = self.coverage(&key, &note, self.wanted(ask, &note)).await;
+        let coverage = self.coverage(ask, (&key, &note), self.wanted(ask, &note)).await;
         match coverage.gaps.as_slice() {
             [] => self.done(self.deliver_pieces(ask, &note, coverage.pieces, None)),
             [gap] if let Some(validator) = strong_validator(&note.head.stored.fields) => {
@@ -68,7 +68,12 @@ impl Exchange {
     }
 
     /// Finds the stored pieces of a stretch, in order and without overlap, and the gaps between them.
-    async fn coverage(&self, key: &ObjectKey, note: &PartsNote, wanted: PartRange) -> Coverage {
+    async fn coverage(
+        &self,
+        ask: &Ask,
+        (key, note): (&ObjectKey, &PartsNote),
+        wanted: PartRange,
+    ) -> Coverage {
         let mut parts = note.parts.clone();
         parts.sort_by_key(|part| (part.start, std::cmp::Reverse(part.end)));
         let (mut pieces, mut gaps, mut at) = (Vec::new(), Vec::new(), wanted.start);
@@ -77,7 +82,7 @@ impl Exchange {
                 continue;
             }
             let object = part_key(key, note.generation, part.start, part.end);
-            let Some(found) = self.find(&object).await else { continue };
+            let Some(found) = self.find(&object, &ask.primary).await else { continue };
             if found.body.length() != part.end - part.start {
                 continue;
             }
@@ -117,7 +122,7 @@ impl Exchange {
                     leader: Some(leader),
                     range: range.ok(),
                     if_range: Some(validator),
-                    ..Fetch::new(ask, None)
+                    ..self.plan_fetch(ask, None)
                 };
                 match self.spawn_fetch(fetch).await {
                     Ok(Fetched::Shared(arrived, _first)) => arrived,

@@ -47,6 +47,7 @@ impl Exchange {
 
     /// A HEAD that nothing stored answers. Its response may freshen what is stored (RFC 9111, section 4.3.5).
     pub async fn pass_head(self: &Arc<Self>, ask: &Ask, why: Why) -> Reply {
+        let validity = self.invalidations.begin(&ask.primary);
         let request = self.request_for(ask, self.forwardable(ask));
         let response = match self.upstreams.fetch(request).await {
             Ok(response) => response,
@@ -61,7 +62,9 @@ impl Exchange {
                 HeadUpdate::Leave => None,
             };
             if let Some(head) = head {
-                self.shelf.refresh(&why.key, &Record::Response(Arc::new(head)), &stored.body).await;
+                self.shelf
+                    .refresh(&why.key, &Record::Response(Arc::new(head)), &stored.body, &validity)
+                    .await;
             }
         }
         let verdict =

@@ -74,7 +74,7 @@ impl Head {
         origin: (Timestamp, Box<[Slot]>),
     ) -> Self {
         let (requested, slots) = origin;
-        let lines = lines(&fields);
+        let (fields, lines) = compact(&fields);
         Self { stored: Arc::new(StoredHead { status, fields, lines }), policy, requested, slots }
     }
 
@@ -152,16 +152,27 @@ impl Record {
     }
 }
 
-/// Fields as HTTP/1 lines.
-fn lines(fields: &HeaderMap) -> Bytes {
-    let mut lines = Vec::with_capacity(fields.len() * 40);
+/// Fields as HTTP/1 lines, and the same fields with values that are slices of those lines: nothing keeps the
+/// connection's buffer that they came in.
+fn compact(fields: &HeaderMap) -> (HeaderMap, Bytes) {
+    let length = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    let mut lines = Vec::with_capacity(length);
+    let mut ends = Vec::with_capacity(fields.len());
     for (name, value) in fields {
         lines.extend_from_slice(name.as_str().as_bytes());
         lines.extend_from_slice(b": ");
         lines.extend_from_slice(value.as_bytes());
+        ends.push(lines.len());
         lines.extend_from_slice(b"\r\n");
     }
-    lines.into()
+    let lines = Bytes::from(lines);
+    let mut compact = HeaderMap::with_capacity(fields.len());
+    for ((name, value), end) in fields.iter().zip(ends) {
+        let slice = lines.slice(end - value.len()..end);
+        let value = HeaderValue::from_maybe_shared(slice).expect("the bytes were a field value before");
+        compact.append(name, value);
+    }
+    (compact, lines)
 }
 
 fn encode_head(head: &Head, out: &mut Vec<u8>) {

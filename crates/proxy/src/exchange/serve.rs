@@ -45,20 +45,20 @@ impl Exchange {
             match self.look(&ask).await {
                 Step::Done(reply) => return *reply,
                 Step::Again => {}
-                Step::Alone(why) => return self.fetch_alone(&ask, why).await,
+                Step::Alone(why) => return Box::pin(self.fetch_alone(&ask, why)).await,
             }
         }
         let why = Why { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
-        self.fetch_alone(&ask, why).await
+        Box::pin(self.fetch_alone(&ask, why)).await
     }
 
     async fn look(self: &Arc<Self>, ask: &Arc<Ask>) -> Step {
         match self.lookup(ask).await {
             Lookup::Response { key, stored } => self.consider(ask, key, stored).await,
-            Lookup::Parts { key, note } => self.consider_parts(ask, key, note).await,
+            Lookup::Parts { key, note } => Box::pin(self.consider_parts(ask, key, note)).await,
             Lookup::Absent { key, variants } => {
                 let forwarded = if variants { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
-                self.forward(ask, Why { forwarded, key, stored: None }).await
+                Box::pin(self.forward(ask, Why { forwarded, key, stored: None })).await
             }
         }
     }
@@ -66,7 +66,7 @@ impl Exchange {
     /// A stored response was selected: may it be reused (RFC 9111, section 4)?
     async fn consider(self: &Arc<Self>, ask: &Arc<Ask>, key: ObjectKey, stored: StoredResponse) -> Step {
         if ask.has_origin_conditions() && self.condition(ask, &stored) == Condition::Forward {
-            return Step::Done(Box::new(self.pass(ask, None).await));
+            return Step::Done(Box::new(Box::pin(self.pass(ask, None)).await));
         }
         match reuse::decide(&stored.head.policy, &ask.directives, self.now()) {
             Reuse::Fresh | Reuse::StaleAllowed => {}
@@ -76,7 +76,7 @@ impl Exchange {
             }
             Reuse::Validate => {
                 let why = Why { forwarded: self.why_validate(ask, &stored), key, stored: Some(stored) };
-                return self.forward(ask, why).await;
+                return Box::pin(self.forward(ask, why)).await;
             }
         }
         let outcome = if stored.in_memory { Outcome::MemoryHit } else { Outcome::Hit };
@@ -99,7 +99,7 @@ impl Exchange {
     fn revalidate_in_background(self: &Arc<Self>, ask: &Arc<Ask>, key: &ObjectKey, stored: &StoredResponse) {
         if let Part::Lead(leader) = self.flights.join(key.hash()) {
             let stored = Some((key.clone(), stored.clone()));
-            drop(self.spawn_fetch(Fetch { leader: Some(leader), ..Fetch::new(ask, stored) }));
+            drop(self.spawn_fetch(Fetch { leader: Some(leader), ..self.plan_fetch(ask, stored) }));
         }
     }
 
@@ -158,7 +158,7 @@ impl Exchange {
 
     async fn lead(self: &Arc<Self>, ask: &Arc<Ask>, why: Why, leader: Option<Leader>) -> Reply {
         let stored = why.stored.clone().map(|stored| (why.key.clone(), stored));
-        let mut fetch = Fetch { leader, ..Fetch::new(ask, stored) };
+        let mut fetch = Fetch { leader, ..self.plan_fetch(ask, stored) };
         if why.stored.is_none() && ask.range().is_some() {
             fetch.range = ask.fields.get(header::RANGE).cloned();
             fetch.if_range = ask.fields.get(header::IF_RANGE).cloned();
@@ -279,7 +279,7 @@ impl Exchange {
             shoal_semantics::vary::secondary_key(&selecting.names, &ask.fields) == selecting.values
         });
         selects
-            && !self.invalidated(ask, arrived.head.requested)
+            && arrived.validity.holds()
             && matches!(reuse::decide(&arrived.head.policy, &ask.directives, self.now()), Reuse::Fresh)
     }
 

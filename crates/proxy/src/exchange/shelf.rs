@@ -4,6 +4,7 @@
 //! read in one job and move to RAM. A disk that fails, is busy or declines costs hits, never answers.
 
 use super::body::Segment;
+use super::invalidations::Validity;
 use super::record::Record;
 use crate::io_pool::{Busy, IoPool};
 use crate::metrics::Metrics;
@@ -131,13 +132,14 @@ impl Shelf {
         self.memory.get(key.hash()).filter(|resident| resident.key == *key)
     }
 
-    /// The object, wherever it is.
-    pub async fn find(&self, key: &ObjectKey) -> Option<Found> {
+    /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is read.
+    pub async fn find(&self, key: &ObjectKey, begin: impl FnOnce() -> Validity + Send) -> Option<Found> {
         if let Some(resident) = self.resident(key) {
             let body = Held::Memory(resident.body.clone());
             return Some(Found { record: resident.record.clone(), body, in_memory: true });
         }
         let disk = self.disk.as_ref().filter(|disk| disk.may_contain(key.hash()))?;
+        let validity = begin();
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
         let opened = self.pool.run(move || open(&*store, &wanted, small)).await;
         let (record, body) = match opened {
@@ -152,33 +154,43 @@ impl Shelf {
             }
         };
         if let Held::Memory(bytes) = &body {
-            self.keep_in_memory(key, &record, bytes.clone());
+            self.keep_in_memory(key, &record, bytes.clone(), &validity);
         }
         Some(Found { record, body, in_memory: false })
     }
 
-    /// Puts a complete object into RAM. False when it is too large, or its budget does not allow it.
-    pub fn keep_in_memory(&self, key: &ObjectKey, record: &Record, body: Bytes) -> bool {
+    /// Puts a complete object into RAM. False when it is too large, its budget does not allow it, or it is not valid.
+    pub fn keep_in_memory(&self, key: &ObjectKey, record: &Record, body: Bytes, validity: &Validity) -> bool {
         if body.len() as u64 > self.limits.memory_object_max {
             return false;
         }
         let weight = body.len() + record.weight() + key.full().len();
         let resident = Resident { key: key.clone(), record: record.clone(), body };
-        self.memory.insert(key.hash(), Arc::new(resident), weight as u64)
+        let kept = self.memory.insert(key.hash(), Arc::new(resident), weight as u64);
+        if !validity.holds() {
+            self.memory.remove(key.hash());
+            return false;
+        }
+        kept
     }
 
-    /// Writes a complete object to the disk, and waits for that.
-    pub async fn keep_on_disk(&self, key: &ObjectKey, record: &Record, body: Bytes) {
+    /// Writes a complete object to the disk unless it is not valid, and waits for that.
+    pub async fn keep_on_disk(&self, key: &ObjectKey, record: &Record, body: Bytes, validity: &Validity) {
         let Some(store) = self.disk.clone() else { return };
-        let (key, metadata) = (key.clone(), record.encode());
-        let written = self.pool.run(move || write(&*store, &key, &metadata, &body)).await;
+        let (key, metadata, validity) = (key.clone(), record.encode(), validity.clone());
+        let write = move || {
+            let mut insert = store.insert(&key, &metadata, Some(body.len() as u64))?;
+            insert.append(&body)?;
+            commit_valid(&*store, insert, key.hash(), &validity)
+        };
+        let written = self.pool.run(write).await;
         self.settle(written);
     }
 
     /// Keeps a note, an object without a body, in RAM and on disk.
-    pub async fn keep_note(&self, key: &ObjectKey, record: Record) {
-        self.keep_in_memory(key, &record, Bytes::new());
-        self.keep_on_disk(key, &record, Bytes::new()).await;
+    pub async fn keep_note(&self, key: &ObjectKey, record: Record, validity: &Validity) {
+        self.keep_in_memory(key, &record, Bytes::new(), validity);
+        self.keep_on_disk(key, &record, Bytes::new(), validity).await;
     }
 
     /// Starts to write a body that is still arriving. `None` when it cannot be kept on disk.
@@ -195,15 +207,15 @@ impl Shelf {
     }
 
     /// Replaces the metadata of a stored object, in RAM and on disk; `body` is its body.
-    pub async fn refresh(&self, key: &ObjectKey, record: &Record, body: &Held) {
-        self.refresh_in_memory(key, record, body);
+    pub async fn refresh(&self, key: &ObjectKey, record: &Record, body: &Held, validity: &Validity) {
+        self.refresh_in_memory(key, record, body, validity);
         self.refresh_on_disk(key, record).await;
     }
 
     /// Replaces the metadata of an object in RAM; `body` is its body.
-    pub fn refresh_in_memory(&self, key: &ObjectKey, record: &Record, body: &Held) {
+    pub fn refresh_in_memory(&self, key: &ObjectKey, record: &Record, body: &Held, validity: &Validity) {
         match body {
-            Held::Memory(bytes) => drop(self.keep_in_memory(key, record, bytes.clone())),
+            Held::Memory(bytes) => drop(self.keep_in_memory(key, record, bytes.clone(), validity)),
             Held::Disk(_) => drop(self.memory.remove(key.hash())),
         }
     }
@@ -282,8 +294,19 @@ fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
     Ok(whole.into())
 }
 
-fn write(store: &dyn Store, key: &ObjectKey, metadata: &[u8], body: &[u8]) -> Result<(), Error> {
-    let mut insert = store.insert(key, metadata, Some(body.len() as u64))?;
-    insert.append(body)?;
-    insert.commit(None)
+/// Completes an insert unless it is not valid, and takes it back when it ceased to be meanwhile.
+pub fn commit_valid(
+    store: &dyn Store,
+    insert: Box<dyn Insert>,
+    key: Key,
+    validity: &Validity,
+) -> Result<(), Error> {
+    if !validity.holds() {
+        return Ok(());
+    }
+    insert.commit(None)?;
+    if !validity.holds() {
+        store.remove(key)?;
+    }
+    Ok(())
 }

@@ -74,7 +74,12 @@ fn authority_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, Ref
     Ok(uri)
 }
 
+/// RFC 9112 section 3.2: recipients of an invalid request-line "SHOULD respond with either a 400 (Bad Request) error
+/// or a 301 (Moved Permanently) redirect", and a URI is ASCII (RFC 3986 section 2).
 fn uri(target: Bytes) -> Result<Uri, Refusal> {
+    if !target.is_ascii() {
+        return Err(INVALID);
+    }
     Uri::from_maybe_shared(target).map_err(|_| INVALID)
 }
 
