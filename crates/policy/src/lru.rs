@@ -8,7 +8,7 @@
 //! much and requests, not bytes, are to be saved. Every operation is O(1); a hit moves the object, so it writes.
 
 use crate::queue::{Nodes, Place, Queue};
-use crate::{Replacement, Slot, Victim};
+use crate::{Handle, Replacement, Victim};
 use shoal_core::Key;
 
 /// Least recently used. See the file's head.
@@ -36,29 +36,29 @@ impl Replacement for Lru {
         "lru"
     }
 
-    fn insert(&mut self, key: Key, weight: u64) -> Slot {
-        let slot = self.nodes.add(key, weight);
-        self.queue.push_front(&mut self.nodes, slot);
-        slot
+    fn insert(&mut self, key: Key, weight: u64) -> Handle {
+        let handle = self.nodes.add(key, weight);
+        self.queue.push_front(&mut self.nodes, handle);
+        handle
     }
 
-    fn hit(&mut self, slot: Slot) {
-        if self.nodes.queued(slot).is_some() {
-            self.queue.remove(&mut self.nodes, slot);
-            self.queue.push_front(&mut self.nodes, slot);
+    fn hit(&mut self, handle: Handle) {
+        if self.nodes.queued(handle).is_some() {
+            self.queue.remove(&mut self.nodes, handle);
+            self.queue.push_front(&mut self.nodes, handle);
         }
     }
 
-    fn remove(&mut self, slot: Slot) {
-        if self.nodes.queued(slot).is_some() {
-            self.queue.remove(&mut self.nodes, slot);
-            self.nodes.release(slot);
+    fn remove(&mut self, handle: Handle) {
+        if self.nodes.queued(handle).is_some() {
+            self.queue.remove(&mut self.nodes, handle);
+            self.nodes.release(handle);
         }
     }
 
     fn evict(&mut self) -> Option<Victim> {
-        let slot = self.queue.pop_back(&mut self.nodes)?;
-        Some(self.nodes.release(slot))
+        let handle = self.queue.pop_back(&mut self.nodes)?;
+        Some(self.nodes.release(handle))
     }
 
     fn weight(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! Queues that share one array of nodes, linked by position: no allocation per object and no pointers.
 
-use crate::{Slot, Victim};
+use crate::{Handle, Victim};
 use shoal_core::Key;
 
 /// The nodes of all queues of one policy.
@@ -41,32 +41,32 @@ pub(crate) struct Queue {
 }
 
 impl Nodes {
-    pub(crate) fn add(&mut self, key: Key, weight: u64) -> Slot {
+    pub(crate) fn add(&mut self, key: Key, weight: u64) -> Handle {
         let node = Node { key, weight, frequency: 0, place: Place::Nowhere, previous: NONE, next: NONE };
         if let Some(position) = self.free.pop() {
             self.nodes[position as usize] = node;
-            return Slot(position);
+            return Handle(position);
         }
         let position = u32::try_from(self.nodes.len()).expect("fewer than 2^32 objects fit in memory");
         self.nodes.push(node);
-        Slot(position)
+        Handle(position)
     }
 
     /// Gives the node back for reuse; it must stand in no queue.
-    pub(crate) fn release(&mut self, slot: Slot) -> Victim {
-        let node = &self.nodes[slot.0 as usize];
+    pub(crate) fn release(&mut self, handle: Handle) -> Victim {
+        let node = &self.nodes[handle.0 as usize];
         debug_assert_eq!(node.place, Place::Nowhere);
-        self.free.push(slot.0);
+        self.free.push(handle.0);
         Victim { key: node.key, weight: node.weight }
     }
 
-    /// The node of a slot that is in some queue.
-    pub(crate) fn queued(&mut self, slot: Slot) -> Option<&mut Node> {
-        self.nodes.get_mut(slot.0 as usize).filter(|node| node.place != Place::Nowhere)
+    /// The node of a handle that is in some queue.
+    pub(crate) fn queued(&mut self, handle: Handle) -> Option<&mut Node> {
+        self.nodes.get_mut(handle.0 as usize).filter(|node| node.place != Place::Nowhere)
     }
 
-    pub(crate) fn at(&mut self, slot: Slot) -> &mut Node {
-        &mut self.nodes[slot.0 as usize]
+    pub(crate) fn at(&mut self, handle: Handle) -> &mut Node {
+        &mut self.nodes[handle.0 as usize]
     }
 }
 
@@ -83,30 +83,30 @@ impl Queue {
         self.len
     }
 
-    pub(crate) fn push_front(&mut self, nodes: &mut Nodes, slot: Slot) {
+    pub(crate) fn push_front(&mut self, nodes: &mut Nodes, handle: Handle) {
         let front = self.front;
-        let node = nodes.at(slot);
+        let node = nodes.at(handle);
         debug_assert_eq!(node.place, Place::Nowhere);
         (node.place, node.previous, node.next) = (self.place, NONE, front);
         self.weight += node.weight;
         self.len += 1;
         match front {
-            NONE => self.back = slot.0,
-            _ => nodes.at(Slot(front)).previous = slot.0,
+            NONE => self.back = handle.0,
+            _ => nodes.at(Handle(front)).previous = handle.0,
         }
-        self.front = slot.0;
+        self.front = handle.0;
     }
 
-    pub(crate) fn pop_back(&mut self, nodes: &mut Nodes) -> Option<Slot> {
-        let slot = Slot(self.back);
+    pub(crate) fn pop_back(&mut self, nodes: &mut Nodes) -> Option<Handle> {
+        let handle = Handle(self.back);
         (self.back != NONE).then(|| {
-            self.remove(nodes, slot);
-            slot
+            self.remove(nodes, handle);
+            handle
         })
     }
 
-    pub(crate) fn remove(&mut self, nodes: &mut Nodes, slot: Slot) {
-        let node = nodes.at(slot);
+    pub(crate) fn remove(&mut self, nodes: &mut Nodes, handle: Handle) {
+        let node = nodes.at(handle);
         debug_assert_eq!(node.place, self.place);
         let (previous, next) = (node.previous, node.next);
         node.place = Place::Nowhere;
@@ -114,11 +114,11 @@ impl Queue {
         self.len -= 1;
         match previous {
             NONE => self.front = next,
-            _ => nodes.at(Slot(previous)).next = next,
+            _ => nodes.at(Handle(previous)).next = next,
         }
         match next {
             NONE => self.back = previous,
-            _ => nodes.at(Slot(next)).previous = previous,
+            _ => nodes.at(Handle(next)).previous = previous,
         }
     }
 }

@@ -20,7 +20,7 @@
 //! main queue holds objects (the paper's size), and at least [`GHOST_MIN`].
 
 use crate::queue::{Nodes, Place, Queue};
-use crate::{Replacement, Slot, Victim};
+use crate::{Handle, Replacement, Victim};
 use shoal_core::Key;
 use std::collections::{HashMap, VecDeque};
 
@@ -45,14 +45,14 @@ impl S3Fifo {
     }
 
     fn evict_from_small(&mut self) -> Option<Victim> {
-        while let Some(slot) = self.small.pop_back(&mut self.nodes) {
-            let node = self.nodes.at(slot);
+        while let Some(handle) = self.small.pop_back(&mut self.nodes) {
+            let node = self.nodes.at(handle);
             if node.frequency > 1 {
                 node.frequency = 0;
-                self.main.push_front(&mut self.nodes, slot);
+                self.main.push_front(&mut self.nodes, handle);
                 continue;
             }
-            let victim = self.nodes.release(slot);
+            let victim = self.nodes.release(handle);
             self.ghost.remember(victim.key, self.main.len().max(GHOST_MIN));
             return Some(victim);
         }
@@ -60,14 +60,14 @@ impl S3Fifo {
     }
 
     fn evict_from_main(&mut self) -> Option<Victim> {
-        while let Some(slot) = self.main.pop_back(&mut self.nodes) {
-            let node = self.nodes.at(slot);
+        while let Some(handle) = self.main.pop_back(&mut self.nodes) {
+            let node = self.nodes.at(handle);
             if node.frequency > 0 {
                 node.frequency -= 1;
-                self.main.push_front(&mut self.nodes, slot);
+                self.main.push_front(&mut self.nodes, handle);
                 continue;
             }
-            return Some(self.nodes.release(slot));
+            return Some(self.nodes.release(handle));
         }
         None
     }
@@ -84,24 +84,24 @@ impl Replacement for S3Fifo {
         "s3_fifo"
     }
 
-    fn insert(&mut self, key: Key, weight: u64) -> Slot {
-        let slot = self.nodes.add(key, weight);
+    fn insert(&mut self, key: Key, weight: u64) -> Handle {
+        let handle = self.nodes.add(key, weight);
         let queue = if self.ghost.forget(key) { &mut self.main } else { &mut self.small };
-        queue.push_front(&mut self.nodes, slot);
-        slot
+        queue.push_front(&mut self.nodes, handle);
+        handle
     }
 
-    fn hit(&mut self, slot: Slot) {
-        if let Some(node) = self.nodes.queued(slot) {
+    fn hit(&mut self, handle: Handle) {
+        if let Some(node) = self.nodes.queued(handle) {
             node.frequency = (node.frequency + 1).min(FREQUENCY_MAX);
         }
     }
 
-    fn remove(&mut self, slot: Slot) {
-        let Some(place) = self.nodes.queued(slot).map(|node| node.place) else { return };
+    fn remove(&mut self, handle: Handle) {
+        let Some(place) = self.nodes.queued(handle).map(|node| node.place) else { return };
         let queue = if place == Place::Small { &mut self.small } else { &mut self.main };
-        queue.remove(&mut self.nodes, slot);
-        self.nodes.release(slot);
+        queue.remove(&mut self.nodes, handle);
+        self.nodes.release(handle);
     }
 
     fn evict(&mut self) -> Option<Victim> {

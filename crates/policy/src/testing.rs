@@ -1,6 +1,6 @@
 //! Random operations against a slow, obvious version of the same policy. The seed replays a failure.
 
-use crate::{Replacement, Slot, Victim};
+use crate::{Handle, Replacement, Victim};
 use shoal_core::Key;
 
 /// A policy written for clarity alone; it finds objects by key.
@@ -28,13 +28,13 @@ impl Random {
 /// Drives both through 2000 operations on at most 60 keys and compares every victim and weight.
 pub(crate) fn agrees_with_model(mut policy: impl Replacement, mut model: impl Model, seed: u64) {
     let mut random = Random(seed);
-    let mut present: Vec<(Key, Slot)> = Vec::new();
+    let mut present: Vec<(Key, Handle)> = Vec::new();
     for step in 0..2000 {
         match random.below(10) {
             0..4 => {
                 let key = Key::of(&random.below(60).to_le_bytes());
-                if let Some((_, slot)) = present.iter().find(|(k, _)| *k == key) {
-                    policy.hit(*slot);
+                if let Some((_, handle)) = present.iter().find(|(k, _)| *k == key) {
+                    policy.hit(*handle);
                     model.hit(key);
                 } else {
                     let weight = 1 + random.below(9);
@@ -43,13 +43,13 @@ pub(crate) fn agrees_with_model(mut policy: impl Replacement, mut model: impl Mo
                 }
             }
             4..7 if !present.is_empty() => {
-                let (key, slot) = present[random.below(present.len() as u64) as usize];
-                policy.hit(slot);
+                let (key, handle) = present[random.below(present.len() as u64) as usize];
+                policy.hit(handle);
                 model.hit(key);
             }
             7 if !present.is_empty() => {
-                let (key, slot) = present.swap_remove(random.below(present.len() as u64) as usize);
-                policy.remove(slot);
+                let (key, handle) = present.swap_remove(random.below(present.len() as u64) as usize);
+                policy.remove(handle);
                 model.remove(key);
             }
             _ => {

@@ -81,21 +81,21 @@ fn one_hit_wonders_leave_before_what_is_asked_for_again() {
 /// Hits of a cache of 1000 objects: half of the requests go to 900 objects, half to objects never asked again.
 fn hits(mut policy: impl Replacement) -> usize {
     let mut random = Random(7);
-    let mut slots = HashMap::new();
+    let mut handles = HashMap::new();
     let mut hits = 0;
     for request in 0..100_000_u64 {
         let name = if random.below(2) == 0 { random.below(900) } else { 1_000_000 + request };
         let key = Key::of(&name.to_le_bytes());
-        if let Some(slot) = slots.get(&key) {
-            policy.hit(*slot);
+        if let Some(handle) = handles.get(&key) {
+            policy.hit(*handle);
             hits += 1;
             continue;
         }
         if policy.weight() >= 1000 {
             let victim = policy.evict().expect("1000 objects are in");
-            slots.remove(&victim.key);
+            handles.remove(&victim.key);
         }
-        slots.insert(key, policy.insert(key, 1));
+        handles.insert(key, policy.insert(key, 1));
     }
     hits
 }

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use shoal_core::{Key, Timestamp};
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use tracing::{info, warn};
@@ -39,7 +40,7 @@ pub struct Parts {
     /// Tells this run of the machine from others: an index last written in another one may have lost pages.
     pub boot: u64,
     /// Held while the store or any of its bodies is.
-    pub lock: Option<File>,
+    pub lock: Option<OwnedFd>,
 }
 
 /// Opens or creates the store in a folder of the real file system. See [`crate::open`].
@@ -59,7 +60,7 @@ pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
         files: Arc::new(files),
         index: Box::new(FileHome(directory.clone())),
         boot: boot(options.now),
-        lock: Some(lock),
+        lock: Some(lock.into()),
     };
     open_store(&options.architecture, &settings, parts)
 }

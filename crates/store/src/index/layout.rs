@@ -3,7 +3,7 @@
 //! ```text
 //! word 0        512           512+S         ...+B          ...+4·N
 //! ┌─────────────┬─────────────┬─────────────┬──────────────────────┐
-//! │ header      │ slots       │ buckets     │ entries              │
+//! │ header      │ berths      │ buckets     │ entries              │
 //! │ and journal │ S words     │ B/2 words   │ N entries of 4 words │
 //! └─────────────┴─────────────┴─────────────┴──────────────────────┘
 //! ```
@@ -20,7 +20,7 @@ pub struct Geometry {
     /// Entries, which are file numbers too.
     pub max_objects: u32,
     /// Objects that may be in transition at once.
-    pub slots: u32,
+    pub berths: u32,
     /// Unit of space accounting, in bytes.
     pub block_bytes: u32,
     /// What the naming needs to know, such as numbers of folders.
@@ -30,8 +30,8 @@ pub struct Geometry {
 impl Geometry {
     /// For so many objects.
     pub fn new(max_objects: u32, block_bytes: u32, naming: [u32; 2]) -> Self {
-        let slots = (max_objects / 8).clamp(64, SLOTS_MAX);
-        Self { max_objects: max_objects.clamp(1, OBJECTS_MAX), slots, block_bytes, naming }
+        let berths = (max_objects / 8).clamp(64, BERTHS_MAX);
+        Self { max_objects: max_objects.clamp(1, OBJECTS_MAX), berths, block_bytes, naming }
     }
 
     /// Size of the whole index, in words.
@@ -39,18 +39,18 @@ impl Geometry {
         self.entry(self.max_objects).next_multiple_of(PAGE_WORDS)
     }
 
-    pub(super) fn slot(&self, slot: u32) -> usize {
-        SLOTS_AT + slot as usize
+    pub(super) fn berth(&self, berth: u32) -> usize {
+        BERTHS_AT + berth as usize
     }
 
     /// The word that holds a bucket, and how far it is shifted in it.
     pub(super) fn bucket(&self, bucket: u32) -> (usize, u32) {
-        (self.slot(self.slots) + bucket as usize / 2, bucket % 2 * 32)
+        (self.berth(self.berths) + bucket as usize / 2, bucket % 2 * 32)
     }
 
     pub(super) fn entry(&self, number: u32) -> usize {
         let buckets = (self.max_objects as usize).div_ceil(2);
-        let entries_at = (self.slot(self.slots) + buckets).next_multiple_of(PAGE_WORDS);
+        let entries_at = (self.berth(self.berths) + buckets).next_multiple_of(PAGE_WORDS);
         entries_at + number as usize * ENTRY_WORDS
     }
 
@@ -77,7 +77,7 @@ impl Geometry {
         let low = |at: usize| words.load(at) as u32;
         let high = |at: usize| (words.load(at) >> 32) as u32;
         let geometry =
-            Self { max_objects: low(2), slots: high(2), block_bytes: low(3), naming: [low(4), high(4)] };
+            Self { max_objects: low(2), berths: high(2), block_bytes: low(3), naming: [low(4), high(4)] };
         let fixed = geometry.fixed();
         match (0..fixed.len()).find(|at| words.load(*at) != fixed[*at]) {
             Some(0) => return Err("not an index"),
@@ -89,7 +89,7 @@ impl Geometry {
             return Err("damaged in its header");
         }
         let is_plausible = (1..=OBJECTS_MAX).contains(&geometry.max_objects)
-            && (1..=SLOTS_MAX).contains(&geometry.slots)
+            && (1..=BERTHS_MAX).contains(&geometry.berths)
             && geometry.block_bytes > 0;
         if !is_plausible || words.count() != geometry.words() {
             return Err("of the wrong size");
@@ -101,7 +101,7 @@ impl Geometry {
         [
             MAGIC,
             u64::from(VERSION) | (ENTRY_WORDS as u64) << 32,
-            u64::from(self.max_objects) | u64::from(self.slots) << 32,
+            u64::from(self.max_objects) | u64::from(self.berths) << 32,
             u64::from(self.block_bytes),
             u64::from(self.naming[0]) | u64::from(self.naming[1]) << 32,
         ]
@@ -230,7 +230,7 @@ const VERSION: u32 = 1;
 pub(super) const ENTRY_WORDS: usize = 4;
 /// More objects than this would need wider links.
 const OBJECTS_MAX: u32 = u32::MAX - 1;
-const SLOTS_MAX: u32 = 4096;
+const BERTHS_MAX: u32 = 4096;
 /// Largest number of words that are hashed together: a full journal and its count.
 const HASHED_WORDS_MAX: usize = 2 * JOURNAL_PAIRS + 1;
 pub(super) const SEALED_MAX: u64 = (1 << 40) - 1;
@@ -259,15 +259,15 @@ pub(super) const SEQUENCE_AT: usize = 17;
 /// The journal: a word that makes it valid, then pairs of position and value.
 pub(super) const JOURNAL_AT: usize = 64;
 pub(super) const JOURNAL_PAIRS: usize = 32;
-/// The slots follow the header's page.
-const SLOTS_AT: usize = PAGE_WORDS;
+/// The berths follow the header's page.
+const BERTHS_AT: usize = PAGE_WORDS;
 
 /// Flag of the condition: closed in order.
 pub(super) const CLEAN: u64 = 1;
 /// Flag of the condition: entries may be wrong; a repair is due.
 pub(super) const SUSPECT: u64 = 2;
 
-const _: () = assert!(JOURNAL_AT + 1 + 2 * JOURNAL_PAIRS <= SLOTS_AT);
+const _: () = assert!(JOURNAL_AT + 1 + 2 * JOURNAL_PAIRS <= BERTHS_AT);
 const _: () = assert!(ENTRY_WORDS * 8 <= 32);
 
 #[cfg(test)]

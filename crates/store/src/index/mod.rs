@@ -5,13 +5,13 @@
 //! and unused entries take no memory. 36 bytes an object: an entry of 32, and a bucket of 4.
 //!
 //! - A lookup walks one chain in memory: no device call, and nothing is read in at start.
-//! - An entry is *free*, *busy* (its file is being written or removed) or *stored*. Busy numbers stand in a slot,
+//! - An entry is *free*, *busy* (its file is being written or removed) or *stored*. Busy numbers stand in a berth,
 //!   so that after a crash they are found at once, their files removed and their space given back.
-//! - Every change of several words is a transaction of the [`journal`]: after `kill -9` at any instant the index
+//! - Every change of several words is a transaction of the `journal`: after `kill -9` at any instant the index
 //!   is as before the change or as after it, charges included.
 //! - After a power loss pages may be of different age. Entries carry checks, chains are walked with suspicion, and
 //!   what the index says is compared with the object's own header, so that the harm is misses. The index then is
-//!   *suspect* until an audit (see [`audit`]) has been through all folders.
+//!   *suspect* until an audit (see `audit`) has been through all folders.
 //! - The limit on space holds meanwhile: the *ceiling* is on disk before charges rise to it, and counts as charged
 //!   until the audit knows better.
 //! - The replacement policy's bits stand in the entries, the hand in the header.
@@ -76,8 +76,8 @@ struct Live {
     durable_ceiling: u64,
     /// Whether the index on disk is marked as closed in order.
     clean: bool,
-    free_slots: Vec<u32>,
-    /// Numbers in transition, with the slot that remembers them. Without one they are found by the audit only.
+    free_berths: Vec<u32>,
+    /// Numbers in transition, with the berth that remembers them. Without one they are found by the audit only.
     busy: HashMap<u32, Option<u32>>,
     audit: Option<Audit>,
 }
@@ -131,7 +131,7 @@ impl Index {
             limit: limit_blocks.min(SEALED_MAX),
             durable_ceiling: 0,
             clean: false,
-            free_slots: Vec::new(),
+            free_berths: Vec::new(),
             busy: HashMap::new(),
             audit: None,
         };
@@ -221,7 +221,7 @@ impl Index {
         let mut live = self.live.write();
         self.words.sync(0, self.words.count())?;
         if !live.clean {
-            // Numbers in transition stay in their slots, which the next opening looks at in any case.
+            // Numbers in transition stay in their berths, which the next opening looks at in any case.
             let is_suspect = self.sealed(CONDITION_AT) & SUSPECT != 0 || self.damage.load(Relaxed);
             self.store_sealed(CONDITION_AT, CLEAN | if is_suspect { SUSPECT } else { 0 });
             self.words.sync(0, PAGE_WORDS)?;
@@ -249,7 +249,7 @@ impl Index {
         }
         // What a killed process promised last may not have reached the disk.
         live.durable_ceiling = if live.clean { self.sealed(CEILING_AT) } else { 0 };
-        self.take_up_slots(&mut live, trusted);
+        self.take_up_berths(&mut live, trusted);
         if trusted && flags & SUSPECT == 0 { Condition::Sound } else { Condition::Suspect }
     }
 
@@ -272,21 +272,21 @@ impl Index {
         self.mark_in_use(live, SUSPECT);
     }
 
-    fn take_up_slots(&self, live: &mut Live, trusted: bool) {
-        for slot in 0..self.geometry.slots {
-            let at = self.geometry.slot(slot);
+    fn take_up_berths(&self, live: &mut Live, trusted: bool) {
+        for berth in 0..self.geometry.berths {
+            let at = self.geometry.berth(berth);
             let word = self.words.load(at);
             let number = unseal(at, word).and_then(|value| u32::try_from(value.checked_sub(1)?).ok());
             let is_busy = |number: &u32| self.entry(*number).is_some_and(|entry| entry.state == State::Busy);
             match number.filter(is_busy).filter(|_| trusted) {
                 Some(number) => {
-                    live.busy.insert(number, Some(slot));
+                    live.busy.insert(number, Some(berth));
                 }
                 None => {
                     if word != 0 {
                         self.words.store(at, 0);
                     }
-                    live.free_slots.push(slot);
+                    live.free_berths.push(berth);
                 }
             }
         }

@@ -150,16 +150,40 @@ fn keys_made_to_collide_are_refused_and_harm_nobody_else() {
 }
 
 #[test]
-fn the_numbers_and_slots_for_transitions_are_bounded() {
+fn the_numbers_and_berths_for_transitions_are_bounded() {
     let words = home();
     let (index, _) = open(&words, 1);
     let claimed = std::iter::repeat_with(|| index.claim()).take_while(|claim| *claim != Claim::Crowded);
     let numbers: Vec<Claim> = claimed.take(1000).collect();
     let unique: HashSet<String> = numbers.iter().map(|claim| format!("{claim:?}")).collect();
     assert_eq!(unique.len(), numbers.len(), "no number twice");
-    assert_eq!(numbers.len(), 48, "three quarters of the 64 slots");
+    assert_eq!(numbers.len(), 48, "three quarters of the 64 berths");
     let (again, _) = open(&words.after_kill(), 1);
     assert_eq!(again.left_busy().len(), 48, "the next session knows what to clean up");
+}
+
+#[test]
+fn removals_beyond_the_berths_are_found_by_the_hand_in_the_next_session() {
+    let words = home_for(500);
+    let reopen = |words: &Plain| {
+        let naming = Arc::new(Squid::for_objects(500));
+        Index::open(Box::new(words.clone()), naming, &Clock, 1, LIMIT).unwrap().0
+    };
+    let index = reopen(&words);
+    (0..200).for_each(|n| assert!(insert(&index, key(n), 1, |_| {}).is_some()));
+    let removed: HashSet<u32> = (0..100).flat_map(|n| index.retire_key(key(n))).collect();
+    let index = reopen(&words.after_kill());
+    let berthed: HashSet<u32> = index.left_busy().into_iter().collect();
+    assert_eq!((berthed.len(), removed.len()), (64, 100));
+    berthed.iter().for_each(|number| index.free(*number, None));
+    let mut swept = HashSet::new();
+    while swept.len() < 36 {
+        let Swept::Victim(number) = index.sweep(|_| false) else { panic!("36 are left") };
+        index.free(number, None);
+        swept.insert(number);
+    }
+    assert_eq!(swept, &removed - &berthed);
+    assert_eq!(index.totals(), Totals { objects: 100, blocks: 100 });
 }
 
 #[test]

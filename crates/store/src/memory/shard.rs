@@ -1,7 +1,7 @@
 //! One shard of the RAM tier: a map, its replacement policy, and what lingers.
 
 use shoal_core::Key;
-use shoal_policy::{Replacement, Slot};
+use shoal_policy::{Handle, Replacement};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) struct Shard<V> {
 struct Object<V> {
     value: Arc<V>,
     bytes: u64,
-    slot: Slot,
+    handle: Handle,
 }
 
 /// Values that nobody holds any more, to be dropped outside the lock, and the bytes they were charged.
@@ -37,20 +37,20 @@ impl<V> Shard<V> {
 
     pub(super) fn hit(&mut self, key: Key) -> Option<Arc<V>> {
         let object = self.objects.get(&key)?;
-        self.policy.hit(object.slot);
+        self.policy.hit(object.handle);
         Some(Arc::clone(&object.value))
     }
 
     pub(super) fn insert(&mut self, key: Key, value: Arc<V>, bytes: u64) {
         self.remove(key);
-        let slot = self.policy.insert(key, bytes);
-        self.objects.insert(key, Object { value, bytes, slot });
+        let handle = self.policy.insert(key, bytes);
+        self.objects.insert(key, Object { value, bytes, handle });
     }
 
     /// Takes the object out of sight. Its bytes stay charged until `release_lingering` finds it let go.
     pub(super) fn remove(&mut self, key: Key) -> bool {
         let Some(object) = self.objects.remove(&key) else { return false };
-        self.policy.remove(object.slot);
+        self.policy.remove(object.handle);
         self.lingering.push((object.value, object.bytes));
         true
     }
@@ -64,7 +64,7 @@ impl<V> Shard<V> {
             if Arc::strong_count(&object.value) == 1 {
                 return self.objects.remove(&key).map(|object| (object.value, object.bytes));
             }
-            object.slot = self.policy.insert(key, object.bytes);
+            object.handle = self.policy.insert(key, object.bytes);
         }
         None
     }

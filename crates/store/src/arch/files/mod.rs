@@ -11,8 +11,8 @@ use crate::object::{Head, Header, METADATA_MAX, Misfit, OpenBody, Source, read_h
 use crate::{Declined, Error, Insert, Store, Stored, StoredBody, Usage};
 use parking_lot::RwLock;
 use shoal_core::{Key, ObjectKey, Timestamp};
-use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use tracing::warn;
@@ -37,7 +37,7 @@ pub(super) struct Core {
     /// Keeps readers of a head from seeing half of an update in place.
     pub(super) head_locks: [RwLock<()>; HEAD_LOCKS],
     /// Keeps other processes out.
-    pub(super) _lock: Option<fs::File>,
+    pub(super) _lock: Option<OwnedFd>,
 }
 
 /// Configured limits.

@@ -126,7 +126,7 @@ fn a_corrupt_object_is_a_miss_is_counted_and_is_dropped() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn an_index_with_random_damage_costs_misses_only(

@@ -101,10 +101,14 @@ pub(super) fn key(n: u64) -> ObjectKey {
 /// Bytes that tell an object's name, version and place.
 pub(super) fn body_of(n: u64, version: u64, length: usize) -> Vec<u8> {
     let mut random = Random(n << 32 | version);
-    let mut body: Vec<u8> = std::iter::repeat_with(|| random.below(u64::MAX).to_le_bytes())
-        .take(length / 8 + 1)
-        .flatten()
-        .collect();
+    // A page that no other object has, each copy of it numbered.
+    let mut page: Vec<u8> =
+        std::iter::repeat_with(|| random.below(u64::MAX).to_le_bytes()).take(512).flatten().collect();
+    let mut body = Vec::with_capacity(length + page.len());
+    for copy in 0..length.div_ceil(page.len()) as u64 {
+        page[..8].copy_from_slice(&copy.to_le_bytes());
+        body.extend_from_slice(&page);
+    }
     body.truncate(length);
     body
 }

@@ -70,7 +70,7 @@ impl<'a> Change<'a> {
         self.live.audit.as_ref().is_none_or(|audit| audit.is_past(folder))
     }
 
-    /// Marks a number busy and remembers it in a slot, if one is left.
+    /// Marks a number busy and remembers it in a berth, if one is left.
     pub(in crate::index) fn make_busy(&mut self, number: u32) {
         let before = self.entry(number);
         let generation = before.map_or(0, |entry| entry.generation).wrapping_add(1);
@@ -80,17 +80,17 @@ impl<'a> Change<'a> {
             None => Entry { generation, ..blank(State::Busy) },
         };
         self.put(number, entry);
-        let slot = self.live.free_slots.pop();
-        if let Some(slot) = slot {
-            self.set(self.index.geometry.slot(slot), u64::from(number) + 1);
+        let berth = self.live.free_berths.pop();
+        if let Some(berth) = berth {
+            self.set(self.index.geometry.berth(berth), u64::from(number) + 1);
         }
-        self.live.busy.insert(number, slot);
+        self.live.busy.insert(number, berth);
     }
 
     fn end_busy(&mut self, number: u32) {
-        if let Some(Some(slot)) = self.live.busy.remove(&number) {
-            self.set(self.index.geometry.slot(slot), 0);
-            self.live.free_slots.push(slot);
+        if let Some(Some(berth)) = self.live.busy.remove(&number) {
+            self.set(self.index.geometry.berth(berth), 0);
+            self.live.free_berths.push(berth);
         }
     }
 

@@ -57,8 +57,8 @@ impl Index {
     /// Takes a number that has no file.
     pub(crate) fn claim(&self) -> Claim {
         let mut live = self.live.write();
-        // The rest of the slots is kept for removals, which make room.
-        if live.free_slots.len() as u32 <= self.geometry.slots / 4 {
+        // The rest of the berths is kept for removals, which make room.
+        if live.free_berths.len() as u32 <= self.geometry.berths / 4 {
             return Claim::Crowded;
         }
         let mut change = self.change(&mut live);
@@ -198,6 +198,11 @@ impl Index {
                 }
                 Some(entry) if entry.state == State::Stored => self.pass(&mut live, number, &entry, &in_use),
                 Some(entry) if entry.state == State::Free => self.reclaim_lost(&mut live, number, &entry),
+                // A removal of an earlier session, for which no berth was left.
+                Some(_) if !live.busy.contains_key(&number) => {
+                    live.busy.insert(number, None);
+                    Some(Swept::Victim(number))
+                }
                 Some(_) => None,
             };
             if passed + 1 == SWEEP_MAX.min(fresh) || swept.is_some() {
