@@ -3,28 +3,36 @@
 //! A server that must be told its port beforehand gets an address of its own out of 127.0.0.0/8: ports
 //! freed there are not handed to outgoing connections (those leave from 127.0.0.1) nor to other tests.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// A loopback address that this process has not given out, other than 127.0.0.x. Where the system has only
+/// A loopback address that this process has not given out lately, other than 127.0.0.x. Where the system has only
 /// 127.0.0.1, that one.
 pub fn fresh_ip() -> IpAddr {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let count = GIVEN.fetch_add(1, Ordering::Relaxed);
-    // 14 bits of the process id, 8 of the count: two test processes at once rarely share an address
-    let index = ((std::process::id() & 0x3fff) << 8) | (count & 0xff);
-    let [_, high, middle, low] = index.to_be_bytes();
-    let ip = IpAddr::V4(Ipv4Addr::new(127, high + 1, middle, low.max(1)));
+    // 14 bits of the process id: two test processes at once rarely share an address
+    let [_, _, high, middle] = (std::process::id() & 0x3fff).to_be_bytes();
+    let ip = IpAddr::V4(Ipv4Addr::new(127, high + 1, middle, 1 + (count % 254) as u8));
     match TcpListener::bind((ip, 0)) {
         Ok(_) => ip,
         Err(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
     }
 }
 
-/// A port of `ip` that is free now.
+/// A port of `ip` that is free now and that this process has not given out before.
 pub fn free_port(ip: IpAddr) -> SocketAddr {
-    let listener = TcpListener::bind((ip, 0)).expect("a loopback address takes listeners");
-    listener.local_addr().expect("a bound socket has an address")
+    static GIVEN: Mutex<Option<HashSet<SocketAddr>>> = Mutex::new(None);
+    loop {
+        let listener = TcpListener::bind((ip, 0)).expect("a loopback address takes listeners");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if given.get_or_insert_default().insert(address) {
+            return address;
+        }
+    }
 }
 
 /// An address where nothing listens: connections to it are refused.
