@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn conditions_and_ranges_are_answered() {
         let resource = Resource::new("0123456789").etag("\"a\"");
-        let cases: [(&[(&str, &str)], u16, &str); 7] = [
+        type Pairs = &'static [(&'static str, &'static str)];
+        let cases: [(Pairs, u16, &str); 7] = [
             (&[], 200, "0123456789"),
             (&[("if-none-match", "\"b\", W/\"a\"")], 304, ""),
             (&[("range", "bytes=2-4")], 206, "234"),

@@ -4,7 +4,7 @@ use shoal_testkit::disk::{SmallDisk, files, flip, occupied, overwrite, scribble}
 use shoal_testkit::seeded::{Random, body, seed};
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Origin, Setup, Shoal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const OBJECTS: usize = 24;
 
@@ -46,19 +46,19 @@ fn hits(shoal: &Shoal) -> usize {
     (0..OBJECTS).filter(hit).count()
 }
 
-fn is_index(path: &PathBuf) -> bool {
+fn is_index(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "index")
 }
 
 /// Whether the file holds an object: it is named by its number.
-fn is_object(path: &PathBuf) -> bool {
+fn is_object(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn object_files(shoal: &Shoal) -> Vec<PathBuf> {
     let found = files(&shoal.store());
-    let objects: Vec<_> = found.into_iter().filter(is_object).collect();
+    let objects: Vec<_> = found.into_iter().filter(|path| is_object(path)).collect();
     // objects of other architectures than one file each would need another way to be harmed
     assert!(objects.len() >= OBJECTS, "{objects:?}");
     objects
@@ -153,7 +153,7 @@ fn a_corrupt_table_of_purges_costs_hits_and_nothing_else() {
 fn the_index_is_made_anew_from_the_objects_when_it_is_lost() {
     let origin = library();
     let mut shoal = filled(&origin);
-    for index in files(&shoal.store()).into_iter().filter(is_index) {
+    for index in files(&shoal.store()).into_iter().filter(|path| is_index(path)) {
         std::fs::remove_file(index).expect("removable");
     }
     shoal.restart();
