@@ -92,7 +92,10 @@ mod tests {
     #[test]
     fn a_second_number_allows_stale_responses() {
         let read = read("max-age=600+60").expect("directives");
-        assert_eq!((read.max_age, read.stale_while_revalidate, read.stale_if_error), (Some(600), Some(60), Some(60)));
+        assert_eq!(
+            (read.max_age, read.stale_while_revalidate, read.stale_if_error),
+            (Some(600), Some(60), Some(60))
+        );
     }
 
     proptest! {

@@ -4,8 +4,8 @@
 //! absent. The first of the configured fields with a valid, non-empty value takes the place of Cache-Control
 //! *and* Expires.
 
-use crate::{Rules, surrogate};
 use crate::directives::{Argument, CacheControl};
+use crate::{Rules, surrogate};
 use http::HeaderMap;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 

@@ -1,3 +1,5 @@
+//! Reuse by age, by what the request wants, and by what the response forbids.
+
 use super::*;
 use crate::storage::{Exchanged, Storage, assess};
 use http::header::{CACHE_CONTROL, ETAG};

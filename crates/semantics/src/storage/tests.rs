@@ -1,3 +1,5 @@
+//! Which responses are stored, with which lifetime and age, and that their policy reads back.
+
 use super::*;
 use crate::date;
 use http::HeaderValue;

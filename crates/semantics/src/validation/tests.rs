@@ -1,3 +1,5 @@
+//! Conditions both ways, and what a 304 or a HEAD changes in the stored response.
+
 use super::*;
 use crate::storage::{Exchanged, Policy, Storage, assess};
 use crate::{Rules, date};

@@ -1,3 +1,5 @@
+//! Which requests select one variant.
+
 use super::*;
 use http::HeaderValue;
 use proptest::prelude::*;
