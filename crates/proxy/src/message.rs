@@ -5,7 +5,7 @@
 //! cheapest way it has.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use shoal_core::Timestamp;
 use std::fmt;
@@ -123,10 +123,10 @@ pub struct Record {
     pub client: Option<SocketAddr>,
     /// Authenticated user.
     pub user: Option<String>,
-    /// Method.
-    pub method: String,
+    /// Method; `None` when the request could not be made out.
+    pub method: Option<Method>,
     /// Target as the client meant it: an absolute URL, or authority for CONNECT.
-    pub url: String,
+    pub url: Arc<str>,
     /// 1.0, 1.1 or 2.
     pub version: &'static str,
     /// Final status.
@@ -142,13 +142,13 @@ pub struct Record {
     /// How the origin was reached, and where: `None` when it was not.
     pub upstream: Option<String>,
     /// Referer and User-Agent for the combined format.
-    pub referer: Option<String>,
+    pub referer: Option<HeaderValue>,
     /// User agent.
-    pub user_agent: Option<String>,
+    pub user_agent: Option<HeaderValue>,
     /// Content type of the reply.
-    pub content_type: Option<String>,
+    pub content_type: Option<HeaderValue>,
     /// The Cache-Status value of the reply.
-    pub cache_status: String,
+    pub cache_status: Bytes,
 }
 
 /// What the cache did with a request, in Squid's words in the log.

@@ -2,8 +2,10 @@
 
 use super::{date, escape};
 use crate::message::{Outcome, Record};
+use http::HeaderValue;
 use serde::Serialize;
 use shoal_settings::LogFormat;
+use std::borrow::Cow;
 use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -30,7 +32,7 @@ fn squid(record: &Record, line: &mut Vec<u8>) {
     let (code, aborted) = (result_code(record.outcome), if record.aborted { "_ABORTED" } else { "" });
     let bytes = record.head_bytes.saturating_add(record.body_bytes);
     write(line, format_args!(" {code}{aborted}/{:03} {bytes} ", record.status));
-    escape::blank_parted(line, &record.method);
+    escape::blank_parted(line, method(record));
     line.push(b' ');
     escape::blank_parted(line, &record.url);
     line.push(b' ');
@@ -38,7 +40,7 @@ fn squid(record: &Record, line: &mut Vec<u8>) {
     line.push(b' ');
     hierarchy(record, line);
     line.push(b' ');
-    escape::blank_parted(line, media_type(record));
+    escape::blank_parted(line, media_type(&text(&record.content_type)));
 }
 
 /// The code of Squid's log that log analysers know.
@@ -86,16 +88,16 @@ fn combined(record: &Record, line: &mut Vec<u8>) {
     line.extend_from_slice(b" - ");
     escape::blank_parted(line, record.user.as_deref().unwrap_or_default());
     write(line, format_args!(" [{}] \"", date::ncsa(record.time)));
-    escape::inside_quotes(line, &record.method);
+    escape::inside_quotes(line, method(record));
     line.push(b' ');
     escape::inside_quotes(line, &record.url);
     let version = if record.version.is_empty() { "-" } else { record.version };
     write(line, format_args!(" HTTP/{version}\" {} {} ", record.status, record.body_bytes));
-    escape::quoted(line, record.referer.as_deref().unwrap_or_default());
+    escape::quoted(line, &text(&record.referer));
     line.push(b' ');
-    escape::quoted(line, record.user_agent.as_deref().unwrap_or_default());
+    escape::quoted(line, &text(&record.user_agent));
     line.push(b' ');
-    escape::quoted(line, &record.cache_status);
+    escape::quoted(line, &String::from_utf8_lossy(&record.cache_status));
 }
 
 /// A line of the JSON format. Absent fields are left out.
@@ -129,16 +131,19 @@ struct JsonLine<'a> {
 }
 
 fn json(record: &Record, line: &mut Vec<u8>) {
-    fn text(text: &Option<String>) -> Option<&str> {
-        text.as_deref().map(escape::clipped)
+    fn some(text: &str) -> Option<&str> {
+        Some(escape::clipped(text)).filter(|text| !text.is_empty())
     }
+    let (referer, user_agent) = (text(&record.referer), text(&record.user_agent));
+    let content_type = text(&record.content_type);
+    let cache_status = String::from_utf8_lossy(&record.cache_status);
     let values = JsonLine {
         time: date::rfc3339(record.time),
         duration_us: record.duration_us,
         client: record.client.map(|client| client.ip().to_canonical()),
         client_port: record.client.map(|client| client.port()),
-        user: text(&record.user),
-        method: escape::clipped(&record.method),
+        user: record.user.as_deref().and_then(some),
+        method: escape::clipped(method(record)),
         url: escape::clipped(&record.url),
         version: record.version,
         status: record.status,
@@ -146,11 +151,11 @@ fn json(record: &Record, line: &mut Vec<u8>) {
         body_bytes: record.body_bytes,
         aborted: record.aborted,
         outcome: outcome_name(record.outcome),
-        upstream: text(&record.upstream),
-        referer: text(&record.referer),
-        user_agent: text(&record.user_agent),
-        content_type: text(&record.content_type),
-        cache_status: escape::clipped(&record.cache_status),
+        upstream: record.upstream.as_deref().and_then(some),
+        referer: some(&referer),
+        user_agent: some(&user_agent),
+        content_type: some(&content_type),
+        cache_status: escape::clipped(&cache_status),
     };
     serde_json::to_writer(line, &values).expect("strings and numbers, written to memory");
 }
@@ -182,9 +187,18 @@ fn client(record: &Record, line: &mut Vec<u8>) {
 }
 
 /// The content type without its parameters.
-fn media_type(record: &Record) -> &str {
-    let value = record.content_type.as_deref().unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim()
+fn media_type(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// The method, or what stands for one that could not be made out.
+fn method(record: &Record) -> &str {
+    record.method.as_ref().map_or("NONE", |method| method.as_str())
+}
+
+/// A field's value as text; what is not UTF-8 is replaced.
+fn text(value: &Option<HeaderValue>) -> Cow<'_, str> {
+    value.as_ref().map_or(Cow::Borrowed(""), |value| String::from_utf8_lossy(value.as_bytes()))
 }
 
 fn write(line: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::message::Outcome;
+use http::{HeaderValue, Method};
 use proptest::prelude::*;
 use shoal_core::Timestamp;
 use std::path::Path;
@@ -12,7 +13,7 @@ fn record() -> Record {
         duration_us: 1_234_567,
         client: Some(([192, 0, 2, 7], 40_000).into()),
         user: Some("al ice".into()),
-        method: "GET".into(),
+        method: Some(Method::GET),
         url: "http://example.org/a b".into(),
         version: "1.1",
         status: 200,
@@ -22,8 +23,8 @@ fn record() -> Record {
         outcome: Outcome::MemoryHit,
         upstream: None,
         referer: None,
-        user_agent: Some("curl/8 \"x\"".into()),
-        content_type: Some("text/html; charset=utf-8".into()),
+        user_agent: Some(HeaderValue::from_static("curl/8 \"x\"")),
+        content_type: Some(HeaderValue::from_static("text/html; charset=utf-8")),
         cache_status: "shoal; hit".into(),
     }
 }
@@ -42,7 +43,7 @@ fn squid_lines() {
         duration_us: 12_000,
         client: Some("[::ffff:10.0.0.1]:80".parse().expect("an address")),
         user: None,
-        method: "CONNECT".into(),
+        method: Some(Method::CONNECT),
         url: "example.org:443".into(),
         aborted: true,
         outcome: Outcome::Tunnel,
@@ -91,12 +92,18 @@ proptest! {
     /// Whatever a client sends, a record is one line with the fields in their places.
     #[test]
     fn no_client_can_forge_a_line_or_a_field(
-        texts in prop::collection::vec(any::<String>(), 7),
+        texts in prop::collection::vec(any::<String>(), 3),
+        method in "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,20}",
+        values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 3),
     ) {
-        let [user, method, url, referer, agent, kind, upstream] = texts.try_into().expect("seven");
+        let [user, url, upstream] = texts.try_into().expect("three");
+        // what the transports let through as a field's value
+        let mut values = values.iter().map(|bytes| HeaderValue::from_bytes(bytes).ok());
         let record = Record {
-            user: Some(user), method, url, referer: Some(referer), user_agent: Some(agent),
-            content_type: Some(kind), upstream: Some(upstream), ..record()
+            user: Some(user), url: url.into(), upstream: Some(upstream),
+            method: Some(Method::from_bytes(method.as_bytes()).expect("a token")),
+            referer: values.next().flatten(), user_agent: values.next().flatten(),
+            content_type: values.next().flatten(), ..record()
         };
         let squid = line(LogFormat::Squid, &record);
         prop_assert_eq!(squid.matches('\n').count(), 1);

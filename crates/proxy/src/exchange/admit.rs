@@ -52,7 +52,7 @@ impl Exchange {
         }
         let site = match mode {
             Mode::Forward => None,
-            Mode::Reverse => match live.routes.find(&target.host, &target.path) {
+            Mode::Reverse => match live.routes.find(target.host(), target.path()) {
                 Some(route) => Some(Arc::clone(route)),
                 None => {
                     return self.early(
@@ -75,6 +75,7 @@ impl Exchange {
             client,
             site,
             user,
+            live,
             interim,
             requested: self.now(),
         });
@@ -151,7 +152,7 @@ impl Exchange {
                 Verdict::local("purge").outcome(Outcome::Denied),
             );
         }
-        match self.purge(PurgeRequest::Url(target.url)).await {
+        match self.purge(PurgeRequest::Url(target.url.to_string())).await {
             PurgeOutcome::Purged { responses: Some(0) } => {
                 self.early(head, client, StatusCode::NOT_FOUND, NOTHING_STORED, Verdict::local("purge"))
             }
@@ -170,8 +171,8 @@ impl Exchange {
     ) -> Reply {
         let (fields, body) = answers::page(status, why, &head.method);
         let mut reply = self.finish_early(client, status, (fields, body), verdict);
-        reply.record.method = head.method.as_str().to_owned();
-        reply.record.url = head.uri.to_string();
+        reply.record.method = Some(head.method.clone());
+        reply.record.url = head.uri.to_string().into();
         reply.record.version = verdict::version(head.version);
         reply
     }
@@ -181,8 +182,7 @@ impl Exchange {
         let page = answers::page(status, reason, &Method::GET);
         let verdict = Verdict::local("request").error(ProxyError::HttpRequestError);
         let mut reply = self.finish_early(client, status, page, verdict);
-        reply.record.method = "NONE".to_owned();
-        reply.record.url = "error:invalid-request".to_owned();
+        reply.record.url = "error:invalid-request".into();
         reply
     }
 

@@ -1,5 +1,6 @@
 //! What is asked: a request that the cache may answer, in the form in which its steps pass it on.
 
+use super::live::Live;
 use super::target::Target;
 use crate::message::{Client, InterimSink};
 use crate::route::Route;
@@ -28,6 +29,8 @@ pub struct Ask {
     pub site: Option<Arc<Route>>,
     /// The authenticated user.
     pub user: Option<String>,
+    /// The settings under which it is answered.
+    pub live: Arc<Live>,
     /// Where interim responses go.
     pub interim: Option<InterimSink>,
     /// When it arrived.

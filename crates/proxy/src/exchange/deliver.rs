@@ -86,8 +86,13 @@ impl Exchange {
     pub fn deliver(&self, ask: &Ask, delivery: Delivery, verdict: Verdict) -> Option<Reply> {
         let stored = &delivery.head.stored;
         let policy = &delivery.head.policy;
-        let condition = validation::evaluate(&ask.fields, stored.status, &stored.fields, policy, self.now());
-        if condition == Condition::NotModified {
+        let now = self.now();
+        let conditional = ask.fields.contains_key(header::IF_NONE_MATCH)
+            || ask.fields.contains_key(header::IF_MODIFIED_SINCE);
+        if conditional
+            && validation::evaluate(&ask.fields, stored.status, &stored.fields, policy, now)
+                == Condition::NotModified
+        {
             return Some(self.not_modified(ask, &delivery.head, verdict));
         }
         if let Some(ranges) = self.wanted_ranges(ask, &delivery) {
@@ -95,23 +100,24 @@ impl Exchange {
         }
         let length = delivery.body.length();
         if ask.method == Method::HEAD {
-            let mut fields = self.fields_of(&delivery.head, &verdict);
+            let mut fields = self.fields_of(ask, &delivery.head, &verdict);
             if let Some(length) = length {
                 fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             }
             return Some(self.built(ask, stored.status, fields, ReplyBody::Empty, verdict));
         }
         let body = self.whole(delivery.body)?;
+        let cache_status = verdict.cache_status(&ask.live);
         let head = ReplyHead::Stored {
             stored: Arc::clone(stored),
-            age_seconds: delivery.head.policy.current_age(self.now()).as_secs(),
-            cache_status: verdict.cache_status(&self.live.load()),
-            proxy_status: verdict.proxy_status(&self.live.load()),
+            age_seconds: policy.current_age(now).as_secs(),
+            cache_status: cache_status.clone(),
+            proxy_status: verdict.proxy_status(&ask.live),
         };
         Some(Reply {
             head,
             body,
-            record: verdict.record(ask, &self.live.load(), stored.status, Some(&stored.fields)),
+            record: verdict.record(ask, cache_status, stored.status, stored.fields.get(header::CONTENT_TYPE)),
         })
     }
 
@@ -148,7 +154,7 @@ impl Exchange {
                 return Some(self.unsatisfiable(ask, length, verdict));
             }
         };
-        let mut fields = self.fields_of(&delivery.head, &verdict);
+        let mut fields = self.fields_of(ask, &delivery.head, &verdict);
         let mut segments = Vec::with_capacity(ranges.len() * 2 + 1);
         let total = if let [only] = ranges.as_slice() {
             fields.insert(header::CONTENT_RANGE, ContentRange::satisfied(*only, Some(length)).to_value());
@@ -224,20 +230,20 @@ impl Exchange {
     /// The fields of RFC 9110, 15.4.5 that a 304 must carry, and no representation metadata beyond.
     fn not_modified(&self, ask: &Ask, head: &Head, verdict: Verdict) -> Reply {
         let mut fields = validation::not_modified_fields(&head.stored.fields);
-        self.add_own_fields(&mut fields, head, &verdict);
+        self.add_own_fields(ask, &mut fields, head, &verdict);
         self.built(ask, StatusCode::NOT_MODIFIED, fields, ReplyBody::Empty, verdict)
     }
 
     /// A stored response's fields with Age and Cache-Status.
-    fn fields_of(&self, head: &Head, verdict: &Verdict) -> HeaderMap {
+    fn fields_of(&self, ask: &Ask, head: &Head, verdict: &Verdict) -> HeaderMap {
         let mut fields = head.stored.fields.clone();
-        self.add_own_fields(&mut fields, head, verdict);
+        self.add_own_fields(ask, &mut fields, head, verdict);
         fields
     }
 
-    fn add_own_fields(&self, fields: &mut HeaderMap, head: &Head, verdict: &Verdict) {
+    fn add_own_fields(&self, ask: &Ask, fields: &mut HeaderMap, head: &Head, verdict: &Verdict) {
         fields.insert(header::AGE, HeaderValue::from(head.policy.current_age(self.now()).as_secs()));
-        verdict.add_to(fields, &self.live.load());
+        verdict.add_to(fields, &ask.live);
     }
 
     /// A reply with a head made for this request.
@@ -249,7 +255,8 @@ impl Exchange {
         body: ReplyBody,
         verdict: Verdict,
     ) -> Reply {
-        let record = verdict.record(ask, &self.live.load(), status, Some(&fields));
+        let record =
+            verdict.record(ask, verdict.cache_status(&ask.live), status, fields.get(header::CONTENT_TYPE));
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
 }

@@ -50,7 +50,7 @@ impl Exchange {
             request_time: response.request_time,
             response_time: response.response_time,
         };
-        let policy = match storage::assess(&exchanged, self.live.load().rules(ask)) {
+        let policy = match storage::assess(&exchanged, ask.live.rules(ask)) {
             Storage::Store(policy) => policy,
             Storage::Refuse(refusal) => return Err(refusal.as_str()),
         };
@@ -144,7 +144,7 @@ impl Exchange {
     /// recipient with a clock that receives a response message without a Date header field MUST record the time it was
     /// received and append a corresponding Date header field to the message's header section if it is cached").
     fn stored_fields(&self, ask: &Ask, response: Received<'_>) -> HeaderMap {
-        let live = self.live.load();
+        let live = &ask.live;
         let mut stored = storage::stored_fields(response.fields, live.rules(ask));
         stored.remove(header::CONTENT_LENGTH);
         fields::append_via(&mut stored, response.version, &live.hop);
@@ -202,8 +202,8 @@ impl Exchange {
     /// The names under which a response can be purged.
     pub fn slots(&self, ask: &Ask, response: &HeaderMap) -> Box<[Slot]> {
         let origin = ask.target.origin();
-        let live = self.live.load();
-        let mut slots = vec![Name::All.slot(), Name::Host(&ask.target.host).slot()];
+        let live = &ask.live;
+        let mut slots = vec![Name::All.slot(), Name::Host(ask.target.host()).slot()];
         slots.extend(
             groups::cache_groups(response).iter().map(|group| Name::Group { origin: &origin, group }.slot()),
         );

@@ -74,15 +74,16 @@ impl Exchange {
 
     /// A reply that carries an upstream's response to one client.
     pub fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
-        let live = self.live.load();
+        let live = &ask.live;
         let mut head = response.fields.clone();
         fields::remove_hop_by_hop(&mut head);
         fields::append_via(&mut head, response.version, &live.hop);
         if !head.contains_key(header::DATE) {
             head.insert(header::DATE, date::format(response.response_time));
         }
-        verdict.add_to(&mut head, &live);
-        let record = verdict.record(ask, &live, response.status, Some(&head));
+        verdict.add_to(&mut head, live);
+        let record =
+            verdict.record(ask, verdict.cache_status(live), response.status, head.get(header::CONTENT_TYPE));
         if let Some(far_end) = response.upgraded {
             if let Some(protocol) = response.fields.get(header::UPGRADE) {
                 head.insert(header::UPGRADE, protocol.clone());
@@ -173,15 +174,14 @@ impl Exchange {
             }
             None => {
                 let scheme = if ask.target.https { Scheme::Https } else { Scheme::Http };
-                let origin = Origin::new(scheme, &ask.target.host, ask.target.port);
-                (Destination::Origin { origin, rules: Arc::clone(&self.live.load().forward) }, None)
+                let origin = Origin::new(scheme, ask.target.host(), ask.target.port);
+                (Destination::Origin { origin, rules: Arc::clone(&ask.live.forward) }, None)
             }
         };
         UpstreamRequest {
             method: ask.method.clone(),
             destination,
-            target: PathAndQuery::try_from(ask.target.path.as_str())
-                .unwrap_or(PathAndQuery::from_static("/")),
+            target: PathAndQuery::try_from(ask.target.path()).unwrap_or(PathAndQuery::from_static("/")),
             fields,
             host,
             body: None,
@@ -192,7 +192,7 @@ impl Exchange {
 
     /// The request's fields as they may travel on, with what this node adds.
     fn forwardable(&self, ask: &Ask) -> HeaderMap {
-        let live = self.live.load();
+        let live = &ask.live;
         let mut onward = ask.fields.clone();
         fields::remove_hop_by_hop(&mut onward);
         onward.remove(header::HOST);
@@ -215,7 +215,7 @@ impl Exchange {
 
     /// The stored head, freshened by a 304 or a HEAD.
     pub fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> Head {
-        let live = self.live.load();
+        let live = &ask.live;
         let mut fields = stored.stored.fields.clone();
         validation::freshen(&mut fields, response.fields);
         let exchanged = Exchanged {
@@ -251,9 +251,10 @@ impl Exchange {
         body: ReplyBody,
         verdict: Verdict,
     ) -> Reply {
-        let live = self.live.load();
-        verdict.add_to(&mut fields, &live);
-        let record = verdict.record(ask, &live, status, Some(&fields));
+        let live = &ask.live;
+        verdict.add_to(&mut fields, live);
+        let record =
+            verdict.record(ask, verdict.cache_status(live), status, fields.get(header::CONTENT_TYPE));
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
 

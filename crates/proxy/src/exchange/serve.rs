@@ -113,7 +113,7 @@ impl Exchange {
         }
         let alone = ask.method == Method::HEAD
             || ask.directives.no_store
-            || !self.live.load().collapse
+            || !ask.live.collapse
             || self.passes.holds(ask.primary.hash(), self.now());
         if alone {
             return Step::Alone(why);
@@ -237,12 +237,7 @@ impl Exchange {
         failure: Option<&Failure>,
     ) -> Option<Reply> {
         let stored = why.stored.clone()?;
-        if !reuse::may_serve_on_error(
-            &stored.head.policy,
-            &ask.directives,
-            self.now(),
-            self.live.load().rules(ask),
-        ) {
+        if !reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), ask.live.rules(ask)) {
             return None;
         }
         let ttl = stored.head.policy.time_to_live(self.now());

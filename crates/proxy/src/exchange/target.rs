@@ -6,20 +6,21 @@ use http::uri::Authority;
 use http::{Uri, Version, header};
 use shoal_core::ObjectKey;
 use shoal_settings::Mode;
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// An absolute http or https URI, normalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Whether the scheme is https.
     pub https: bool,
-    /// Host, lower case, without port; an IPv6 address keeps its brackets.
-    pub host: String,
     /// Port, the scheme's default filled in.
     pub port: u16,
-    /// Path and query; `/` at least, or `*`.
-    pub path: String,
     /// All of it, without a default port: the URI of RFC 9111's cache key.
-    pub url: String,
+    pub url: Arc<str>,
+    host: Range<usize>,
+    path: usize,
 }
 
 /// Why a request has no usable target.
@@ -65,38 +66,50 @@ impl Target {
         if scheme != "http" && scheme != "https" {
             return Err(BadTarget::Scheme);
         }
-        let host = authority.host().to_ascii_lowercase();
-        if host.is_empty() || authority.as_str().contains('@') {
+        if authority.host().is_empty() || authority.as_str().contains('@') {
             return Err(BadTarget::Host);
         }
         let default = if https { 443 } else { 80 };
         let port = authority.port_u16().unwrap_or(default);
-        let path = if path.is_empty() { "/".to_owned() } else { path.to_owned() };
-        let path = if path.starts_with(['/', '*']) { path } else { format!("/{path}") };
-        let mut target = Self { https, host, port, path, url: String::new() };
-        target.url = format!("{}{}", target.origin(), target.path);
-        Ok(target)
+        let mut url = String::with_capacity(authority.as_str().len() + path.len() + 16);
+        url.push_str(if https { "https://" } else { "http://" });
+        let start = url.len();
+        url.extend(authority.host().chars().map(|char| char.to_ascii_lowercase()));
+        let host = start..url.len();
+        if port != default {
+            write!(url, ":{port}").expect("writing to a string");
+        }
+        let path_start = url.len();
+        if !path.starts_with(['/', '*']) {
+            url.push('/');
+        }
+        url.push_str(path);
+        Ok(Self { https, port, url: url.into(), host, path: path_start })
     }
 
-    /// `http` or `https`.
-    pub fn scheme(&self) -> &'static str {
-        if self.https { "https" } else { "http" }
+    /// Host, lower case, without port; an IPv6 address keeps its brackets.
+    pub fn host(&self) -> &str {
+        &self.url[self.host.clone()]
+    }
+
+    /// Path and query; `/` at least, or `*`.
+    pub fn path(&self) -> &str {
+        &self.url[self.path..]
     }
 
     /// Host, with the port unless it is the scheme's default.
-    pub fn authority(&self) -> String {
-        let default = if self.https { 443 } else { 80 };
-        if self.port == default { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
+    pub fn authority(&self) -> &str {
+        &self.url[self.host.start..self.path]
     }
 
     /// Scheme and authority (RFC 6454).
-    pub fn origin(&self) -> String {
-        format!("{}://{}", self.scheme(), self.authority())
+    pub fn origin(&self) -> &str {
+        &self.url[..self.path]
     }
 
-    /// The primary cache key (RFC 9111, section 2): "the URI of the request", for GET.
+    /// The primary cache key (RFC 9111, section 2): the URI. Only responses to GET are stored.
     pub fn key(&self) -> ObjectKey {
-        ObjectKey::new(format!("GET {}", self.url).into_bytes())
+        ObjectKey::new(Arc::<[u8]>::from(Arc::clone(&self.url)))
     }
 }
 
@@ -152,7 +165,7 @@ mod tests {
             ("https://[2001:DB8::1]:443/", "https://[2001:db8::1]/"),
             ("http://example.org?q", "http://example.org/?q"),
         ] {
-            assert_eq!(forward(uri).map(|target| target.url), Ok(url.to_owned()), "{uri}");
+            assert_eq!(forward(uri).map(|target| target.url.to_string()), Ok(url.to_owned()), "{uri}");
         }
         assert_eq!(forward("/a"), Err(BadTarget::NotAbsolute));
         assert_eq!(forward("ftp://example.org/"), Err(BadTarget::Scheme));
@@ -164,6 +177,6 @@ mod tests {
         let request =
             http::Request::get("/a").header("host", "Example.org:8080").body(()).expect("a request");
         let target = Target::of(&request.into_parts().0, Mode::Reverse, &client(true)).expect("a target");
-        assert_eq!(target.url, "https://example.org:8080/a");
+        assert_eq!(&*target.url, "https://example.org:8080/a");
     }
 }

@@ -5,11 +5,12 @@ use super::fetch::Failure;
 use super::live::Live;
 use crate::message::{Client, Outcome, Record};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use shoal_core::Timestamp;
 use shoal_semantics::status_fields::{
     CacheStatus, ForwardReason, Forwarded, Handling, ProxyError, ProxyStatus,
 };
+use std::sync::Arc;
 
 /// What is told of one request.
 #[derive(Clone, Debug)]
@@ -154,7 +155,7 @@ impl Verdict {
             client: Some(client.address),
             status: status.as_u16(),
             outcome: self.outcome,
-            cache_status: String::from_utf8_lossy(&self.cache_status(live)).into_owned(),
+            cache_status: self.cache_status(live),
             ..Record::default()
         })
     }
@@ -163,27 +164,24 @@ impl Verdict {
     pub fn record(
         &self,
         ask: &Ask,
-        live: &Live,
+        cache_status: Bytes,
         status: StatusCode,
-        fields: Option<&HeaderMap>,
+        content_type: Option<&HeaderValue>,
     ) -> Box<Record> {
-        let text = |fields: &HeaderMap, name: HeaderName| {
-            fields.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
-        };
         Box::new(Record {
             time: ask.requested,
             client: Some(ask.client.address),
             user: ask.user.clone(),
-            method: ask.method.as_str().to_owned(),
-            url: ask.target.url.clone(),
+            method: Some(ask.method.clone()),
+            url: Arc::clone(&ask.target.url),
             version: version(ask.version),
             status: status.as_u16(),
             outcome: self.outcome,
             upstream: self.upstream.clone(),
-            referer: text(&ask.fields, header::REFERER),
-            user_agent: text(&ask.fields, header::USER_AGENT),
-            content_type: fields.and_then(|fields| text(fields, header::CONTENT_TYPE)),
-            cache_status: String::from_utf8_lossy(&self.cache_status(live)).into_owned(),
+            referer: ask.fields.get(header::REFERER).cloned(),
+            user_agent: ask.fields.get(header::USER_AGENT).cloned(),
+            content_type: content_type.cloned(),
+            cache_status,
             ..Record::default()
         })
     }

@@ -30,7 +30,7 @@ fn records_are_completed() {
     let head = server.connect().get("/memory/1000").head;
     wait_until("the record", || server.handler.records.lock().len() == 1);
     let records = server.handler.records.lock();
-    assert_eq!((records[0].url.as_str(), records[0].body_bytes), ("/memory/1000", 1000));
+    assert_eq!((&*records[0].url, records[0].body_bytes), ("/memory/1000", 1000));
     assert_eq!(records[0].head_bytes, head.len() as u64);
     assert!(!records[0].aborted && records[0].duration_us > 0);
 }
