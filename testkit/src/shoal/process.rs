@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// A running instance, killed when dropped.
+/// A running instance, killed when dropped; a test whose instance panicked anywhere fails.
 pub struct Shoal {
     setup: Setup,
     child: Child,
@@ -208,8 +208,11 @@ impl Shoal {
 impl Drop for Shoal {
     fn drop(&mut self) {
         self.kill();
+        let log = self.log();
         if std::thread::panicking() {
-            eprintln!("--- error log of the binary\n{}--- end of the log", self.log());
+            eprintln!("--- error log of the binary\n{log}--- end of the log");
+        } else {
+            assert!(!log.contains("panicked at"), "the binary panicked\n{log}");
         }
     }
 }

@@ -16,6 +16,7 @@ mod limits;
 mod logs_and_metrics;
 mod loops;
 mod messages;
+mod mixed_load;
 mod ranges;
 mod reverse_mode;
 mod stale_answers;
