@@ -23,7 +23,7 @@ section! {
         pub drain_timeout: Duration = Duration::from_secs(30),
         /// Where to accept clients.
         pub listen: Vec<Listen> = vec![Listen::forward(([127, 0, 0, 1], 3128).into())],
-        /// Sites served in reverse mode; the first that matches host and path prefix answers.
+        /// Sites served in reverse mode; the most specific host answers, and of its sites the longest path prefix.
         pub site: Vec<Site> = Vec::new(),
         /// Rules of forward mode.
         pub forward: Forward = Forward::default(),
@@ -188,7 +188,8 @@ section! {
         pub stale_if_error: Duration = Duration::from_secs(3600),
         /// Share one fetch among concurrent requests for one key.
         pub collapse: bool = true,
-        /// The name by which this node calls itself in Via, Cache-Status, Proxy-Status and CDN-Loop.
+        /// The name by which this node calls itself in Via, Cache-Status, Proxy-Status and CDN-Loop. Nodes in a row need
+        /// different names, or they take each other for a loop; the default is made unique in Via and CDN-Loop.
         pub name: String = "shoal".into(),
     }
 }
