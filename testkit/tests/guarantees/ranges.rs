@@ -303,7 +303,9 @@ fn an_origin_without_ranges_is_cached_whole() {
     }
     let second = shoal.ask(&ranged("/r", "bytes=20-29"));
     expect_part(&second, 20, 29);
-    second.expect_hit();
+    // the part may have been sent before all of the rest had come; then the second shares the first one's fetch
+    let cache = second.cache();
+    assert!(cache.is("hit") || cache.is("collapsed"), "{:?}", second.fields);
     assert_eq!(origin.count("/r"), 1);
 }
 
