@@ -63,12 +63,12 @@ impl Shoal {
         Connection::open(self.address("forward"))
     }
 
-    /// GET through the reverse listener, for the host [`HOST`], on a connection of its own.
+    /// GET through the reverse listener, for the host `HOST`, on a connection of its own.
     pub fn get(&self, path: &str) -> Response {
         self.ask(&Request::get(path))
     }
 
-    /// A request through the reverse listener, for the host [`HOST`], on a connection of its own.
+    /// A request through the reverse listener, for the host `HOST`, on a connection of its own.
     pub fn ask(&self, request: &Request) -> Response {
         self.connect().ask(request, HOST)
     }

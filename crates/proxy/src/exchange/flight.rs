@@ -8,13 +8,16 @@ use super::fetch::{Arrived, Failure};
 use parking_lot::Mutex;
 use shoal_core::Key;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// The fetches under way, by key.
 pub struct Flights {
-    shards: Box<[Mutex<HashMap<Key, Arc<Flight>>>]>,
+    shards: Box<[Mutex<Shard>]>,
 }
+
+type Shard = HashMap<Key, Arc<Flight>>;
 
 /// A fetch under way.
 pub struct Flight {
@@ -85,7 +88,7 @@ impl Flights {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
-    fn shard(&self, key: Key) -> &Mutex<HashMap<Key, Arc<Flight>>> {
+    fn shard(&self, key: Key) -> &Mutex<Shard> {
         &self.shards[key.low() as usize % SHARDS]
     }
 }
@@ -103,8 +106,8 @@ impl Leader {
     /// Lets requests for `key` follow this fetch too, unless there is one for it.
     pub fn serve_also(&mut self, key: Key) {
         let mut shard = self.flights.shard(key).lock();
-        if !shard.contains_key(&key) {
-            shard.insert(key, Arc::clone(&self.flight));
+        if let Entry::Vacant(vacant) = shard.entry(key) {
+            vacant.insert(Arc::clone(&self.flight));
             self.keys.push(key);
         }
     }

@@ -27,7 +27,7 @@ impl Exchange {
         }
         let origin = ask.target.origin();
         for group in groups::invalidated_groups(&ask.method, response) {
-            self.purge_name(Name::Group { origin: &origin, group: &group });
+            self.purge_name(Name::Group { origin, group: &group });
         }
     }
 

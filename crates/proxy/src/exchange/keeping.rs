@@ -204,9 +204,7 @@ impl Exchange {
         let origin = ask.target.origin();
         let live = &ask.live;
         let mut slots = vec![Name::All.slot(), Name::Host(ask.target.host()).slot()];
-        slots.extend(
-            groups::cache_groups(response).iter().map(|group| Name::Group { origin: &origin, group }.slot()),
-        );
+        slots.extend(groups::cache_groups(response).iter().map(|group| Name::Group { origin, group }.slot()));
         slots.extend(groups::tags(response, &live.tag_fields).iter().map(|tag| Name::Tag(tag).slot()));
         slots.into()
     }

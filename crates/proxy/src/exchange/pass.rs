@@ -166,7 +166,7 @@ impl Exchange {
             Some(site) => {
                 let group = Arc::clone(&site.group);
                 let host = if site.preserve_host {
-                    HeaderValue::from_str(&ask.target.authority()).ok()
+                    HeaderValue::from_str(ask.target.authority()).ok()
                 } else {
                     None
                 };
