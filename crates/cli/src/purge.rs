@@ -21,7 +21,7 @@ pub struct Options {
     /// Every response that carries this tag (Cache-Tag, Surrogate-Key)
     #[arg(long, group = "what")]
     tag: Option<String>,
-    /// Every response of this origin (scheme://host[:port]) in this cache group (RFC 9875)
+    /// Every response of this origin (`scheme://host:port`) in this cache group (RFC 9875)
     #[arg(long, group = "what", num_args = 2, value_names = ["ORIGIN", "GROUP"])]
     group: Option<Vec<String>>,
     /// Every response of this host

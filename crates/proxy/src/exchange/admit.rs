@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 impl Exchange {
     /// Sends a request on its way.
-    pub async fn admit(self: &Arc<Self>, request: Request) -> Reply {
+    pub(super) async fn admit(self: &Arc<Self>, request: Request) -> Reply {
         let live = self.live();
         let Request { head, body, client, interim, .. } = request;
         let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
@@ -103,7 +103,7 @@ impl Exchange {
     }
 
     /// The answer to what an access rule refuses.
-    pub fn denied(&self, head: &Parts, client: &Client, refusal: &Refusal) -> Reply {
+    pub(super) fn denied(&self, head: &Parts, client: &Client, refusal: &Refusal) -> Reply {
         let status = refusal.status();
         let verdict = Verdict::local("denied").outcome(Outcome::Denied).error(refusal.proxy_status());
         let mut reply = self.early(head, client, status, denial(refusal), verdict);
@@ -161,7 +161,7 @@ impl Exchange {
     }
 
     /// An answer given before the request became an [`Ask`].
-    pub fn early(
+    pub(super) fn early(
         &self,
         head: &Parts,
         client: &Client,
@@ -178,7 +178,7 @@ impl Exchange {
     }
 
     /// The server's own answer to what is not a request.
-    pub fn refusal(&self, status: StatusCode, reason: &str, client: &Client) -> Reply {
+    pub(super) fn refusal(&self, status: StatusCode, reason: &str, client: &Client) -> Reply {
         let page = answers::page(status, reason, &Method::GET);
         let verdict = Verdict::local("request").error(ProxyError::HttpRequestError);
         let mut reply = self.finish_early(client, status, page, verdict);

@@ -83,7 +83,7 @@ impl Source {
 
 impl Exchange {
     /// The reply for `ask`. `None` when the bytes can no longer be had from here.
-    pub fn deliver(&self, ask: &Ask, delivery: Delivery, verdict: Verdict) -> Option<Reply> {
+    pub(super) fn deliver(&self, ask: &Ask, delivery: Delivery, verdict: Verdict) -> Option<Reply> {
         let stored = &delivery.head.stored;
         let policy = &delivery.head.policy;
         let now = self.now();
@@ -128,7 +128,7 @@ impl Exchange {
     }
 
     /// What the request's Range means for a representation with this head and length; `None` for the whole.
-    pub fn resolve_ranges(&self, ask: &Ask, head: &Head, length: u64) -> Option<Resolved> {
+    pub(super) fn resolve_ranges(&self, ask: &Ask, head: &Head, length: u64) -> Option<Resolved> {
         let stored = &head.stored;
         if ask.method != Method::GET || stored.status != StatusCode::OK {
             return None;

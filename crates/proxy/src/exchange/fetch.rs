@@ -154,7 +154,7 @@ impl Failure {
 
 impl Exchange {
     /// A fetch of the whole for `ask`, led by nobody, validating `stored` if given. It is valid from now on.
-    pub fn plan_fetch(&self, ask: &Arc<Ask>, stored: Option<(ObjectKey, StoredResponse)>) -> Fetch {
+    pub(super) fn plan_fetch(&self, ask: &Arc<Ask>, stored: Option<(ObjectKey, StoredResponse)>) -> Fetch {
         Fetch {
             ask: Arc::clone(ask),
             leader: None,
@@ -167,7 +167,7 @@ impl Exchange {
     }
 
     /// Starts a fetch as a task; its owner is told through the channel.
-    pub fn spawn_fetch(self: &Arc<Self>, fetch: Fetch) -> oneshot::Receiver<Fetched> {
+    pub(super) fn spawn_fetch(self: &Arc<Self>, fetch: Fetch) -> oneshot::Receiver<Fetched> {
         let (owner, told) = oneshot::channel();
         let exchange = Arc::clone(self);
         tokio::spawn(async move { exchange.fetch(fetch, owner).await });

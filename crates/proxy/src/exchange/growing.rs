@@ -10,7 +10,6 @@
 //!        ^ slow reader        ^ reader   ^ reader that waits
 //! ```
 
-use crate::io_pool::IoPool;
 use crate::message::BodyError;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -23,7 +22,6 @@ use std::task::{Context, Poll, Waker};
 /// The shared state of an arriving body.
 pub struct Growing {
     state: Mutex<State>,
-    pool: Arc<IoPool>,
 }
 
 /// How a body ended.
@@ -66,14 +64,9 @@ pub struct Attached {
 }
 
 impl Growing {
-    /// A body of which nothing has arrived. `pool` serves reads of the spill.
-    pub fn new(pool: Arc<IoPool>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), pool })
-    }
-
-    /// The pool for reads of the spill.
-    pub fn pool(&self) -> &Arc<IoPool> {
-        &self.pool
+    /// A body of which nothing has arrived.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default() })
     }
 
     /// Appends what has arrived and wakes the readers.
@@ -204,11 +197,6 @@ impl Attached {
     pub fn offset(&self) -> u64 {
         self.body.state.lock().readers[self.slot].expect("an attached reader has a place")
     }
-
-    /// The pool for reads of the spill.
-    pub fn pool(&self) -> &Arc<IoPool> {
-        &self.body.pool
-    }
 }
 
 impl Drop for Attached {
@@ -275,10 +263,6 @@ fn join<'a>(chunks: impl Iterator<Item = &'a Bytes>, length: usize) -> Bytes {
 mod tests {
     use super::*;
 
-    fn body() -> Arc<Growing> {
-        Growing::new(Arc::new(IoPool::new(1, 4).expect("threads start")))
-    }
-
     fn poll(reader: &Attached) -> Poll<Result<Next, BodyError>> {
         reader.poll_next(3, &mut Context::from_waker(Waker::noop()))
     }
@@ -292,7 +276,7 @@ mod tests {
 
     #[test]
     fn readers_follow_at_their_own_pace() {
-        let body = body();
+        let body = Growing::new();
         let (fast, slow) = (body.attach(0).expect("at the start"), body.attach(0).expect("at the start"));
         assert!(poll(&fast).is_pending());
         body.append(Bytes::from_static(b"abcdef"));
@@ -308,7 +292,7 @@ mod tests {
 
     #[test]
     fn without_a_spill_nothing_is_dropped_that_a_reader_needs() {
-        let body = body();
+        let body = Growing::new();
         let slow = body.attach(0).expect("at the start");
         body.append(Bytes::from_static(b"abc"));
         body.append(Bytes::from_static(b"def"));
@@ -322,7 +306,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_writer_waits_for_the_slowest_reader() {
-        let body = body();
+        let body = Growing::new();
         let slow = body.attach(0).expect("at the start");
         body.append(Bytes::from_static(b"abcdef"));
         let waits = std::pin::pin!(body.drained_below(2));

@@ -15,7 +15,7 @@ use std::time::Duration;
 impl Exchange {
     /// "A cache MUST invalidate the target URI when it receives a non-error status code in response to an unsafe
     /// request method" (4.4), and may do so for Location and Content-Location of the same origin.
-    pub async fn invalidate_after(&self, ask: &Ask, status: StatusCode, response: &HeaderMap) {
+    pub(super) async fn invalidate_after(&self, ask: &Ask, status: StatusCode, response: &HeaderMap) {
         if !invalidation::applies(&ask.method, status) {
             return;
         }
@@ -33,7 +33,7 @@ impl Exchange {
 
     /// Makes every response stored under a URL unreachable, and keeps those that are being fetched from being
     /// stored. True when something was stored.
-    pub async fn invalidate(&self, primary: &ObjectKey) -> bool {
+    pub(super) async fn invalidate(&self, primary: &ObjectKey) -> bool {
         self.invalidations.mark(primary);
         self.flights.forget(primary.hash());
         if let Some(Found { record: Record::Parts(note), .. }) = self.find(primary, primary).await {

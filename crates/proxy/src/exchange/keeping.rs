@@ -40,7 +40,7 @@ struct PartKeeping {
 
 impl Exchange {
     /// Whether and where `response` is kept; otherwise why not, in a word for Cache-Status.
-    pub async fn judge(&self, fetch: &Fetch, response: Received<'_>) -> Result<Keeping, &'static str> {
+    pub(super) async fn judge(&self, fetch: &Fetch, response: Received<'_>) -> Result<Keeping, &'static str> {
         let ask = &fetch.ask;
         let exchanged = Exchanged {
             method: &http::Method::GET,
@@ -119,7 +119,7 @@ impl Exchange {
     }
 
     /// The response as its readers get it.
-    pub fn arrived(&self, keeping: &Keeping, fetch: &Fetch, response: Received<'_>) -> Arrived {
+    pub(super) fn arrived(&self, keeping: &Keeping, fetch: &Fetch, response: Received<'_>) -> Arrived {
         let ask = &fetch.ask;
         let slots = self.slots(ask, response.fields);
         let stored = self.stored_fields(ask, response);
@@ -131,7 +131,7 @@ impl Exchange {
                 keeping.policy,
                 (response.request_time, slots),
             )),
-            body: Growing::new(Arc::clone(self.shelf.pool())),
+            body: Growing::new(),
             // a part is as long as its Content-Range says, however it is framed
             length: response.length.or(keeping.part.as_ref().map(|part| part.range.end - part.range.start)),
             selecting: keeping.selecting.clone(),
@@ -155,7 +155,13 @@ impl Exchange {
     }
 
     /// Writes the notes that lead to what is being kept.
-    pub async fn write_notes(&self, ask: &Ask, keeping: &Keeping, head: &Arc<Head>, validity: &Validity) {
+    pub(super) async fn write_notes(
+        &self,
+        ask: &Ask,
+        keeping: &Keeping,
+        head: &Arc<Head>,
+        validity: &Validity,
+    ) {
         if let Some(note) = &keeping.vary_note {
             self.write_vary_note(&ask.primary, note, validity).await;
         }
@@ -200,7 +206,7 @@ impl Exchange {
     }
 
     /// The names under which a response can be purged.
-    pub fn slots(&self, ask: &Ask, response: &HeaderMap) -> Box<[Slot]> {
+    pub(super) fn slots(&self, ask: &Ask, response: &HeaderMap) -> Box<[Slot]> {
         let origin = ask.target.origin();
         let live = &ask.live;
         let mut slots = vec![Name::All.slot(), Name::Host(ask.target.host()).slot()];

@@ -47,7 +47,7 @@ pub struct StoredResponse {
 
 impl Exchange {
     /// Looks for the response that `ask` selects. What was purged is not found.
-    pub async fn lookup(&self, ask: &Ask) -> Lookup {
+    pub(super) async fn lookup(&self, ask: &Ask) -> Lookup {
         match self.find(&ask.primary, &ask.primary).await {
             Some(Found { record: Record::Vary(note), .. }) => self.lookup_variant(ask, &note).await,
             found => settle(ask.primary.clone(), found, false),
@@ -74,7 +74,7 @@ impl Exchange {
     }
 
     /// Finds a record of the URL `primary` that has not been purged.
-    pub async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<Found> {
+    pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<Found> {
         let found = self.shelf.find(key, || self.invalidations.begin(primary)).await?;
         let purged = match &found.record {
             Record::Response(head) => self.epochs.purged(&head.slots, head.requested),

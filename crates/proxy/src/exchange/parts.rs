@@ -29,7 +29,7 @@ struct Coverage {
 
 impl Exchange {
     /// Parts of the representation are stored: do they answer the request, or nearly?
-    pub async fn consider_parts(
+    pub(super) async fn consider_parts(
         self: &Arc<Self>,
         ask: &Arc<Ask>,
         key: ObjectKey,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 impl Exchange {
     /// Sends a request on as it is, and its response back.
-    pub async fn pass(self: &Arc<Self>, ask: &Ask, body: RequestBody) -> Reply {
+    pub(super) async fn pass(self: &Arc<Self>, ask: &Ask, body: RequestBody) -> Reply {
         let safe = ask.is_lookup();
         let forwarded = if safe { ForwardReason::Bypass } else { ForwardReason::Method };
         let mut request = self.request_for(ask, self.forwardable(ask));
@@ -46,7 +46,7 @@ impl Exchange {
     }
 
     /// A HEAD that nothing stored answers. Its response may freshen what is stored (RFC 9111, section 4.3.5).
-    pub async fn pass_head(self: &Arc<Self>, ask: &Ask, why: Why) -> Reply {
+    pub(super) async fn pass_head(self: &Arc<Self>, ask: &Ask, why: Why) -> Reply {
         let validity = self.invalidations.begin(&ask.primary);
         let request = self.request_for(ask, self.forwardable(ask));
         let response = match self.upstreams.fetch(request).await {
@@ -73,7 +73,7 @@ impl Exchange {
     }
 
     /// A reply that carries an upstream's response to one client.
-    pub fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
+    pub(super) fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
         let live = &ask.live;
         let mut head = response.fields.clone();
         fields::remove_hop_by_hop(&mut head);
@@ -104,7 +104,7 @@ impl Exchange {
     }
 
     /// CONNECT: a tunnel to where the rules allow one.
-    pub async fn connect(&self, head: &Parts, client: &Arc<Client>, mode: Mode) -> Reply {
+    pub(super) async fn connect(&self, head: &Parts, client: &Arc<Client>, mode: Mode) -> Reply {
         if mode == Mode::Reverse {
             return self.early(
                 head,
@@ -142,7 +142,7 @@ impl Exchange {
     }
 
     /// The request that a fetch sends: conditions of ours instead of the client's.
-    pub fn upstream_request(&self, fetch: &Fetch) -> UpstreamRequest {
+    pub(super) fn upstream_request(&self, fetch: &Fetch) -> UpstreamRequest {
         let mut fields = self.forwardable(&fetch.ask);
         fields.remove(header::RANGE);
         match &fetch.stored {
@@ -214,7 +214,7 @@ impl Exchange {
     }
 
     /// The stored head, freshened by a 304 or a HEAD.
-    pub fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> Head {
+    pub(super) fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> Head {
         let live = &ask.live;
         let mut fields = stored.stored.fields.clone();
         validation::freshen(&mut fields, response.fields);
@@ -237,13 +237,13 @@ impl Exchange {
     }
 
     /// An answer of our own to a request that went as far as an [`Ask`].
-    pub fn own_answer(&self, ask: &Ask, status: StatusCode, why: &str, verdict: Verdict) -> Reply {
+    pub(super) fn own_answer(&self, ask: &Ask, status: StatusCode, why: &str, verdict: Verdict) -> Reply {
         let (fields, body) = answers::page(status, why, &ask.method);
         self.own_fields(ask, status, fields, body, verdict)
     }
 
     /// The same with fields and body of one's own.
-    pub fn own_fields(
+    pub(super) fn own_fields(
         &self,
         ask: &Ask,
         status: StatusCode,
@@ -259,7 +259,7 @@ impl Exchange {
     }
 
     /// The answer when no origin could be asked.
-    pub fn failure_answer(&self, ask: &Ask, failure: &Failure, verdict: Verdict) -> Reply {
+    pub(super) fn failure_answer(&self, ask: &Ask, failure: &Failure, verdict: Verdict) -> Reply {
         let (mut fields, body) = answers::page(failure.status, answers::explain(failure.status), &ask.method);
         if let Some(seconds) = failure.retry_after_seconds {
             fields.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

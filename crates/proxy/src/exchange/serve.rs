@@ -40,7 +40,7 @@ pub struct Why {
 
 impl Exchange {
     /// Answers a GET or HEAD without a body.
-    pub async fn serve(self: &Arc<Self>, ask: Arc<Ask>) -> Reply {
+    pub(super) async fn serve(self: &Arc<Self>, ask: Arc<Ask>) -> Reply {
         for _ in 0..LOOKS_MAX {
             match self.look(&ask).await {
                 Step::Done(reply) => return *reply,
@@ -89,7 +89,12 @@ impl Exchange {
     }
 
     /// Delivers a complete stored response without asking anybody.
-    pub fn deliver_stored(&self, ask: &Ask, stored: StoredResponse, outcome: Outcome) -> Option<Reply> {
+    pub(super) fn deliver_stored(
+        &self,
+        ask: &Ask,
+        stored: StoredResponse,
+        outcome: Outcome,
+    ) -> Option<Reply> {
         let ttl = stored.head.policy.time_to_live(self.now());
         let delivery = Delivery { head: stored.head, body: Source::Held(stored.body) };
         self.deliver(ask, delivery, Verdict::hit(outcome, ttl))
@@ -104,7 +109,7 @@ impl Exchange {
     }
 
     /// The request needs the origin: join a fetch for it, or make one.
-    pub async fn forward(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Step {
+    pub(super) async fn forward(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Step {
         if ask.directives.only_if_cached {
             return self.done(Some(self.only_if_cached(ask)));
         }
@@ -176,7 +181,7 @@ impl Exchange {
     }
 
     /// The reply for the owner of a fetch.
-    pub fn fetched(&self, ask: &Ask, why: &Why, fetched: Fetched) -> Reply {
+    pub(super) fn fetched(&self, ask: &Ask, why: &Why, fetched: Fetched) -> Reply {
         match fetched {
             Fetched::Shared(arrived, first) => self.deliver_own(ask, why, &arrived, first),
             Fetched::Refreshed(stored) => self.deliver_refreshed(ask, why, stored),
@@ -221,7 +226,7 @@ impl Exchange {
     }
 
     /// No response came: a stored one may stand in, or the client is told.
-    pub fn failed(&self, ask: &Ask, why: &Why, failure: &Failure) -> Reply {
+    pub(super) fn failed(&self, ask: &Ask, why: &Why, failure: &Failure) -> Reply {
         if let Some(reply) = self.stale_instead(ask, why, None, Some(failure)) {
             return reply;
         }
@@ -279,7 +284,7 @@ impl Exchange {
     }
 
     /// What is told of a response that is being stored.
-    pub fn arrived_verdict(&self, why: &Why, arrived: &Arrived, outcome: Outcome) -> Verdict {
+    pub(super) fn arrived_verdict(&self, why: &Why, arrived: &Arrived, outcome: Outcome) -> Verdict {
         Verdict::forwarded(why.forwarded)
             .outcome(outcome)
             .forward_status(arrived.head.stored.status)
@@ -304,7 +309,7 @@ impl Exchange {
     }
 
     /// A reply, or another look when it could not be made.
-    pub fn done(&self, reply: Option<Reply>) -> Step {
+    pub(super) fn done(&self, reply: Option<Reply>) -> Step {
         reply.map_or(Step::Again, |reply| Step::Done(Box::new(reply)))
     }
 }
