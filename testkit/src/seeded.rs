@@ -27,9 +27,7 @@ impl Random {
 
 /// The body that belongs to `name`: `bytes` long, different for every name, incompressible.
 pub fn body(name: &str, bytes: usize) -> Vec<u8> {
-    let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let seed = hash(name.as_bytes());
     let mut random = Random::new(seed);
     let mut body = Vec::with_capacity(bytes + 8);
     while body.len() < bytes {
@@ -37,6 +35,13 @@ pub fn body(name: &str, bytes: usize) -> Vec<u8> {
     }
     body.truncate(bytes);
     body
+}
+
+/// FNV-1a (Fowler, Noll, Vo), 64 bits: enough to tell names and files of a test apart.
+pub fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// The seed of a test that draws its course: `SHOAL_SEED` when set, else `default`. Printed, so that a failure

@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::journal::Received;
 use super::resource::Resource;
+use crate::seeded;
 use std::path::{Component, Path, PathBuf};
 
 /// A folder served below a path prefix, each file with an entity tag made of its bytes.
@@ -42,9 +43,7 @@ impl Files {
 
     fn resource(&self, path: &Path, bytes: Vec<u8>) -> Resource {
         let modified = std::fs::metadata(path).and_then(|metadata| metadata.modified());
-        let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let sum = seeded::hash(&bytes);
         let mut resource = Resource::new(bytes).etag(&format!("\"{sum:016x}\""));
         if let Ok(modified) = modified {
             resource = resource.last_modified(&httpdate::fmt_http_date(modified));
