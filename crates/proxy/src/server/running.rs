@@ -88,7 +88,8 @@ impl Bound {
             drain: control.drain.clone(),
         });
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
-        let places = Arc::new(Semaphore::new(self.settings.max_connections.min(Semaphore::MAX_PERMITS)));
+        let places_max = u32::try_from(self.settings.max_connections).unwrap_or(u32::MAX);
+        let places = Arc::new(Semaphore::new(places_max as usize));
         let live = Arc::clone(&shared);
         let mut running = Running {
             addresses: self.addresses,
@@ -103,6 +104,7 @@ impl Bound {
                 shared: Arc::clone(&shared),
                 control: Arc::clone(&control),
                 places: Arc::clone(&places),
+                places_max,
                 on_worker: Arc::clone(&on_worker),
             };
             match worker.start() {

@@ -7,14 +7,13 @@ use super::tls::Tls;
 use crate::message::Handler;
 use crate::metrics::Metrics;
 use ipnet::IpNet;
-use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What a worker needs to start.
 pub(super) struct Worker<H> {
@@ -28,6 +27,8 @@ pub(super) struct Worker<H> {
     pub control: Arc<Control>,
     /// Places for connections, over all workers.
     pub places: Arc<Semaphore>,
+    /// How many places there are.
+    pub places_max: u32,
     /// Called inside the runtime before anything is accepted.
     pub on_worker: Arc<dyn Fn(usize) + Send + Sync>,
 }
@@ -44,9 +45,6 @@ pub(super) struct Listening {
     pub tls: Option<Tls>,
 }
 
-/// Held by every connection of a worker; the worker has stopped when all are dropped.
-type Alive = mpsc::Sender<Infallible>;
-
 impl<H: Handler> Worker<H> {
     /// Starts the thread.
     pub fn start(self) -> io::Result<JoinHandle<()>> {
@@ -61,28 +59,22 @@ impl<H: Handler> Worker<H> {
 
     async fn run(self) {
         (self.on_worker)(self.number);
-        let (alive, mut ended) = mpsc::channel(1);
         for listening in self.listening {
-            let (shared, places) = (Arc::clone(&self.shared), Arc::clone(&self.places));
-            tokio::spawn(accept_all(listening, shared, places, alive.clone()));
+            tokio::spawn(accept_all(listening, Arc::clone(&self.shared), Arc::clone(&self.places)));
         }
-        drop(alive);
         self.control.drain.watch().draining().await;
         let cut_at = self.control.cut_at.lock().unwrap_or_else(Instant::now);
-        // Nothing is ever sent: the channel closes when the last connection drops its end.
-        if tokio::time::timeout_at(cut_at.into(), ended.recv()).await.is_err() {
+        // All places are free when the connections of every worker have ended. Until then this runtime is needed: other
+        // workers' clients may read what a fetch or an upstream connection here brings.
+        let ended = self.places.acquire_many(self.places_max);
+        if tokio::time::timeout_at(cut_at.into(), ended).await.is_err() {
             tracing::warn!(worker = self.number, "connections still open at the deadline are cut");
         }
     }
 }
 
 /// Accepts connections until the server drains.
-async fn accept_all<H: Handler>(
-    listening: Listening,
-    shared: Arc<Shared<H>>,
-    places: Arc<Semaphore>,
-    alive: Alive,
-) {
+async fn accept_all<H: Handler>(listening: Listening, shared: Arc<Shared<H>>, places: Arc<Semaphore>) {
     let Listening { index, socket, proxies, tls } = listening;
     let listener = TcpListener::from_std(socket).and_then(|listener| Ok((listener.local_addr()?, listener)));
     let (local, listener) = match listener {
@@ -104,10 +96,9 @@ async fn accept_all<H: Handler>(
             Ok((stream, place)) => {
                 shared.metrics.connections.count();
                 let connection = connection::serve(stream, Arc::clone(&entrance), Arc::clone(&shared));
-                let alive = alive.clone();
                 tokio::spawn(async move {
                     connection.await;
-                    drop((place, alive));
+                    drop(place);
                 });
             }
             Err(error) => {
