@@ -2,9 +2,13 @@
 
 import os
 import re
+import resource
 import subprocess
+import time
 
 LOAD_CORE = "1"
+# A point counts as quiet when other processes took at most so much of one core.
+OTHERS_MAX = 0.1
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -71,10 +75,41 @@ def load(url, seconds, headers, connections):
     return requests, float(re.search(r"Requests/sec:\s*([\d.]+)", text).group(1))
 
 
+def machine_cpu_seconds():
+    """User and system time of everything on this machine."""
+    with open("/proc/stat") as file:
+        user, nice, system = map(int, file.readline().split()[1:4])
+    return (user + nice + system) / TICK
+
+
+def wait_until_quiet(limit_seconds):
+    """Returns when others leave both cores alone for half a second, or after the limit."""
+    deadline = time.monotonic() + limit_seconds
+    while time.monotonic() < deadline:
+        before = machine_cpu_seconds()
+        time.sleep(0.5)
+        if machine_cpu_seconds() - before < 0.5 * OTHERS_MAX:
+            return
+
+
 def point(server, size, headers, seconds, connections):
-    """CPU per hit in microseconds (all, user part) and requests per second of one server."""
+    """CPU per hit in microseconds (all, user part), requests per second, and the cores that others took meanwhile."""
+    everything, children, started = machine_cpu_seconds(), children_cpu_seconds(), time.monotonic()
     user, system = cpu_seconds(server.process.pid)
     requests, rate = load(f"{server.url}/{size}", seconds, headers, connections)
     user_after, system_after = cpu_seconds(server.process.pid)
     user, system = user_after - user, system_after - system
-    return {"us": (user + system) / requests * 1e6, "user_us": user / requests * 1e6, "rate": rate}
+    load_seconds = children_cpu_seconds() - children
+    others = machine_cpu_seconds() - everything - load_seconds - user - system
+    return {
+        "us": (user + system) / requests * 1e6,
+        "user_us": user / requests * 1e6,
+        "rate": rate,
+        "others": max(0.0, others / (time.monotonic() - started)),
+    }
+
+
+def children_cpu_seconds():
+    """User and system time of the load generators that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
