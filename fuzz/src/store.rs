@@ -89,7 +89,7 @@ impl Disk {
             assert!(self.files.files().len() <= MAX_OBJECTS as usize, "more files than numbers");
         }
         let _ = store.remove(key(0).hash());
-        let _ = store.update_metadata(&key(1), &metadata(1));
+        let _ = store.update_metadata(&key(1), &metadata(1), &|_| true);
         let _ = store.close();
     }
 }

@@ -28,8 +28,15 @@ pub trait Store: Send + Sync {
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error>;
 
-    /// Replaces the metadata of a stored object without rewriting its body. False when it is absent.
-    fn update_metadata(&self, key: &ObjectKey, metadata: &[u8]) -> Result<bool, Error>;
+    /// Replaces the metadata of a stored object without rewriting its body, if `replaces` says so of the metadata that it
+    /// has: what is meant for one object must not come to stand with another's body. False when it does not, or the
+    /// object is absent.
+    fn update_metadata(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error>;
 
     /// Removes the object; bodies that are open stay readable. False when it was absent.
     fn remove(&self, key: Key) -> Result<bool, Error>;

@@ -12,7 +12,6 @@ use super::invalidations::Validity;
 use super::keeping::Keeping;
 use super::lookup::StoredResponse;
 use super::record::{Head, Record};
-use super::shelf::Held;
 use crate::message::StreamBody;
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
@@ -186,7 +185,8 @@ impl Exchange {
         if response.status == StatusCode::NOT_MODIFIED {
             if validation::selects(&response.fields, &stored.head.stored.fields) {
                 let head = Arc::new(self.freshen(&fetch.ask, &stored.head, Received::of(&response)));
-                return self.refreshed(fetch, owner, (key, StoredResponse { head, ..stored })).await;
+                let old = Arc::clone(&stored.head);
+                return self.refreshed(fetch, owner, (key, old), StoredResponse { head, ..stored }).await;
             }
             // a 304 for another representation than ours: ask again for the whole
             return Box::pin(self.fetch(fetch, owner)).await;
@@ -194,29 +194,28 @@ impl Exchange {
         self.receive(fetch, owner, response).await;
     }
 
-    /// A 304 for what we hold: freshen it (RFC 9111, section 4.3.4) and tell everybody.
+    /// A 304 for what we hold: it stands refreshed (RFC 9111, section 4.3.4); tell everybody, as soon as a lookup would
+    /// find it so.
     async fn refreshed(
         &self,
         fetch: Fetch,
         owner: oneshot::Sender<Fetched>,
-        (key, refreshed): (ObjectKey, StoredResponse),
+        (key, old): (ObjectKey, Arc<Head>),
+        refreshed: StoredResponse,
     ) {
         let head = Arc::clone(&refreshed.head);
         let keep = fetch.validity.holds();
-        if keep {
-            let record = Record::Response(Arc::clone(&head));
-            self.shelf.refresh_in_memory(&key, &record, &refreshed.body, &fetch.validity);
-            if matches!(refreshed.body, Held::Disk(_)) {
-                self.shelf.refresh_on_disk(&key, &record).await;
-            }
+        let in_memory =
+            keep && self.shelf.refresh_in_memory(&key, (&old, &head), &refreshed.body, &fetch.validity);
+        if keep && !in_memory {
+            self.shelf.refresh_on_disk(&key, (&old, &head)).await;
         }
         if let Some(leader) = &fetch.leader {
             leader.land(if keep { Landing::Refreshed } else { Landing::Unshareable });
         }
-        let in_memory = matches!(refreshed.body, Held::Memory(_));
         let _ = owner.send(Fetched::Refreshed(refreshed));
-        if keep && in_memory {
-            self.shelf.refresh_on_disk(&key, &Record::Response(head)).await;
+        if in_memory {
+            self.shelf.refresh_on_disk(&key, (&old, &head)).await;
         }
     }
 

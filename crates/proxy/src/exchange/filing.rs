@@ -109,22 +109,19 @@ impl Filing {
         match std::mem::replace(&mut self.place, Place::Passing) {
             Place::Gathering(reservation) if whole => {
                 let body = self.growing.gathered(last.as_ref());
-                match self.shelf.keep_in_memory(&self.key, &self.record, body.clone(), &self.validity) {
-                    true => for_disk = Some((body, reservation)),
-                    false => self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await,
+                let kept = self.shelf.keep_in_memory(&self.key, &self.record, body.clone(), &self.validity);
+                // an older object on disk must not show when RAM gives this one up
+                if kept && !self.shelf.on_disk(&self.key) {
+                    for_disk = Some((body, reservation));
+                } else {
+                    self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await;
                 }
             }
-            Place::Writing { mut insert, written, .. } if whole => {
-                let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last.clone()).collect();
-                let store = self.shelf.disk().cloned();
-                let (key, validity) = (self.key.hash(), self.validity.clone());
-                let commit = move || {
-                    rest.iter().try_for_each(|bytes| insert.append(bytes))?;
-                    store.map_or(Ok(()), |store| commit_valid(&*store, insert, key, &validity))
-                };
-                let committed = self.shelf.pool().run(commit).await;
-                self.shelf.settle(committed);
+            Place::Writing { insert, written, .. } if whole => {
+                self.commit(insert, written, last.clone()).await
             }
+            // a newer response than the one stored came, and cannot be kept
+            Place::Passing if whole => drop(self.shelf.remove(&self.key).await),
             _ => {}
         }
         kept();
@@ -133,6 +130,29 @@ impl Filing {
         if let Some((body, reservation)) = for_disk {
             self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await;
             drop(reservation);
+        }
+    }
+
+    /// Writes the rest and completes the object on disk; an older one in RAM goes.
+    fn commit(
+        &self,
+        mut insert: Box<dyn Insert>,
+        written: u64,
+        last: Option<Bytes>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last).collect();
+        let (shelf, key, validity) = (Arc::clone(&self.shelf), self.key.clone(), self.validity.clone());
+        async move {
+            let (store, hash) = (shelf.disk().cloned(), key.hash());
+            let commit = move || {
+                rest.iter().try_for_each(|bytes| insert.append(bytes))?;
+                store.map_or(Ok(()), |store| commit_valid(&*store, insert, hash, &validity))
+            };
+            let committed = shelf.pool().run(commit).await;
+            if shelf.settle(committed).is_none() {
+                shelf.remove(&key).await;
+            }
+            shelf.memory().remove(hash);
         }
     }
 

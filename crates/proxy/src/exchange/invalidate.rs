@@ -41,7 +41,11 @@ impl Exchange {
                 self.shelf.remove(&part_key(primary, note.generation, part.start, part.end)).await;
             }
         }
-        self.shelf.remove(primary).await
+        let removed = self.shelf.remove(primary).await;
+        // a lookup that began after the first mark may have read the disk before the removal and moved to RAM what it
+        // found: after this mark it would not, and before it, it is undone here
+        self.invalidations.mark(primary);
+        self.shelf.remove(primary).await | removed
     }
 
     /// What the operator asked to purge.

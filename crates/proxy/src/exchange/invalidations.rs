@@ -29,7 +29,8 @@ impl Invalidations {
         Arc::new(Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), latest: AtomicU64::new(0) })
     }
 
-    /// Marks a URL. What is stored for it must be removed after this.
+    /// Marks a URL. What is stored for it must be removed after this; then it is marked again, and what lookups have
+    /// moved to RAM meanwhile removed again.
     pub fn mark(&self, primary: &ObjectKey) {
         let number = self.latest.fetch_add(1, Ordering::SeqCst) + 1;
         self.slot(primary.hash()).fetch_max(number, Ordering::SeqCst);

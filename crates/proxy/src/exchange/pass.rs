@@ -4,7 +4,7 @@ use super::Exchange;
 use super::answers;
 use super::ask::Ask;
 use super::fetch::{Failure, Fetch, Received};
-use super::record::{Head, Record};
+use super::record::Head;
 use super::serve::Why;
 use super::verdict::Verdict;
 use crate::message::{Client, Outcome, Reply, ReplyBody, ReplyHead, RequestBody};
@@ -61,10 +61,8 @@ impl Exchange {
                 HeadUpdate::Invalidate => Some(stored.head.invalidated()),
                 HeadUpdate::Leave => None,
             };
-            if let Some(head) = head {
-                self.shelf
-                    .refresh(&why.key, &Record::Response(Arc::new(head)), &stored.body, &validity)
-                    .await;
+            if let Some(head) = head.map(Arc::new) {
+                self.shelf.refresh(&why.key, (&stored.head, &head), &stored.body, &validity).await;
             }
         }
         let verdict =

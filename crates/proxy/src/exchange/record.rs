@@ -89,6 +89,11 @@ impl Head {
         }
     }
 
+    /// What tells this response from others of its key, and from itself before and after a validation.
+    pub fn identity(&self) -> (Timestamp, Timestamp, StatusCode) {
+        (self.requested, self.policy.response_time(), self.stored.status)
+    }
+
     /// Bytes of RAM that it takes.
     pub fn weight(&self) -> usize {
         let fields = &self.stored.fields;
@@ -97,6 +102,11 @@ impl Head {
 }
 
 impl Record {
+    /// Whether this is the response with that head.
+    pub fn is_response(&self, head: &Head) -> bool {
+        matches!(self, Self::Response(own) if own.identity() == head.identity())
+    }
+
     /// As bytes for the store.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);

@@ -5,7 +5,7 @@
 
 use super::body::Segment;
 use super::invalidations::Validity;
-use super::record::Record;
+use super::record::{Head, Record};
 use crate::io_pool::{Busy, IoPool};
 use crate::metrics::Metrics;
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use shoal_core::{Key, ObjectKey};
 use shoal_store::memory::{Ledger, MemoryTier};
 use shoal_store::{Declined, Error, Insert, Store, StoredBody};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// RAM and disk together.
 pub struct Shelf {
@@ -174,17 +175,24 @@ impl Shelf {
         kept
     }
 
-    /// Writes a complete object to the disk unless it is not valid, and waits for that.
+    /// Writes a complete object to the disk unless it is not valid, and waits for that. An older object of the key goes
+    /// when the new one cannot be written: it must not come back when RAM gives the new one up.
     pub async fn keep_on_disk(&self, key: &ObjectKey, record: &Record, body: Bytes, validity: &Validity) {
         let Some(store) = self.disk.clone() else { return };
-        let (key, metadata, validity) = (key.clone(), record.encode(), validity.clone());
+        let (hash, metadata, validity) = (key.clone(), record.encode(), validity.clone());
         let write = move || {
-            let mut insert = store.insert(&key, &metadata, Some(body.len() as u64))?;
+            let mut insert = store.insert(&hash, &metadata, Some(body.len() as u64))?;
             insert.append(&body)?;
-            commit_valid(&*store, insert, key.hash(), &validity)
+            commit_valid(&*store, insert, hash.hash(), &validity)
         };
-        let written = self.pool.run(write).await;
-        self.settle(written);
+        if self.settle(self.pool.run(write).await).is_none() {
+            self.remove_from_disk(key).await;
+        }
+    }
+
+    /// Whether the disk holds an object of this key, as far as its index tells.
+    pub fn on_disk(&self, key: &ObjectKey) -> bool {
+        self.disk.as_ref().is_some_and(|disk| disk.may_contain(key.hash()))
     }
 
     /// Keeps a note, an object without a body, in RAM and on disk.
@@ -206,25 +214,41 @@ impl Shelf {
         self.settle(begun)
     }
 
-    /// Replaces the metadata of a stored object, in RAM and on disk; `body` is its body.
-    pub async fn refresh(&self, key: &ObjectKey, record: &Record, body: &Held, validity: &Validity) {
-        self.refresh_in_memory(key, record, body, validity);
-        self.refresh_on_disk(key, record).await;
+    /// Replaces the head of a stored response, in RAM and on disk; `body` is its body, and `old` the head it had.
+    pub async fn refresh(
+        &self,
+        key: &ObjectKey,
+        (old, new): (&Head, &Arc<Head>),
+        body: &Held,
+        validity: &Validity,
+    ) {
+        self.refresh_in_memory(key, (old, new), body, validity);
+        self.refresh_on_disk(key, (old, new)).await;
     }
 
-    /// Replaces the metadata of an object in RAM; `body` is its body.
-    pub fn refresh_in_memory(&self, key: &ObjectKey, record: &Record, body: &Held, validity: &Validity) {
-        match body {
-            Held::Memory(bytes) => drop(self.keep_in_memory(key, record, bytes.clone(), validity)),
-            Held::Disk(_) => drop(self.memory.remove(key.hash())),
-        }
+    /// Replaces the head of a response that is in RAM. False when it is not, or another has taken its place.
+    pub fn refresh_in_memory(
+        &self,
+        key: &ObjectKey,
+        (old, new): (&Head, &Arc<Head>),
+        body: &Held,
+        validity: &Validity,
+    ) -> bool {
+        let Held::Memory(bytes) = body else { return false };
+        let resident = self.resident(key).is_some_and(|resident| resident.record.is_response(old));
+        resident && self.keep_in_memory(key, &Record::Response(Arc::clone(new)), bytes.clone(), validity)
     }
 
-    /// Replaces the metadata of an object on disk, if it is there. Its body stays as it is.
-    pub async fn refresh_on_disk(&self, key: &ObjectKey, record: &Record) {
+    /// Replaces the head of a response on disk, unless another response has taken its place.
+    pub async fn refresh_on_disk(&self, key: &ObjectKey, (old, new): (&Head, &Arc<Head>)) {
         let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else { return };
-        let (wanted, metadata) = (key.clone(), record.encode());
-        let updated = self.pool.run(move || store.update_metadata(&wanted, &metadata)).await;
+        let (wanted, metadata) = (key.clone(), Record::Response(Arc::clone(new)).encode());
+        let identity = old.identity();
+        let replaces = move |stored: &[u8]| match Record::decode(stored) {
+            Some(Record::Response(head)) => head.identity() == identity,
+            _ => false,
+        };
+        let updated = self.pool.run(move || store.update_metadata(&wanted, &metadata, &replaces)).await;
         if self.settle(updated).is_none() {
             // an outdated record on disk would be validated again, which is safe: nothing more to do
             tracing::debug!(?key, "metadata on disk stays as it was");
@@ -234,11 +258,20 @@ impl Shelf {
     /// Removes an object everywhere. True when it was somewhere.
     pub async fn remove(&self, key: &ObjectKey) -> bool {
         let resident = self.memory.remove(key.hash());
-        let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else {
-            return resident;
-        };
+        resident | self.remove_from_disk(key).await
+    }
+
+    async fn remove_from_disk(&self, key: &ObjectKey) -> bool {
+        let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else { return false };
         let hash: Key = key.hash();
-        resident | self.settle(self.pool.run(move || store.remove(hash)).await).unwrap_or(false)
+        loop {
+            let store = Arc::clone(&store);
+            match self.pool.submit(move || store.remove(hash)) {
+                Ok(answer) => return self.settle(answer.await.map_err(|_| Busy)).unwrap_or(false),
+                // a removal is not refused: what should be gone must not stay because the disk is busy
+                Err(Busy) => tokio::time::sleep(REMOVE_PAUSE).await,
+            }
+        }
     }
 
     /// Counts what went wrong on the disk; passes on what went well.
@@ -310,3 +343,6 @@ pub fn commit_valid(
     }
     Ok(())
 }
+
+/// Pause before a removal is offered again to a full queue.
+const REMOVE_PAUSE: Duration = Duration::from_millis(5);

@@ -113,12 +113,17 @@ impl Store for FileStore {
         Ok(Box::new(self.core.insert(key, metadata, body_bytes)?))
     }
 
-    fn update_metadata(&self, key: &ObjectKey, metadata: &[u8]) -> Result<bool, Error> {
+    fn update_metadata(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error> {
         if metadata.len() > METADATA_MAX as usize {
             return Err(Error::Declined(Declined::TooLarge));
         }
         let Some(pin) = self.core.pin_quietly(key.hash()) else { return Ok(false) };
-        match self.core.update_in_place(&pin, key, metadata)? {
+        match self.core.update_in_place(&pin, key, metadata, replaces)? {
             Update::Done => Ok(true),
             Update::Absent => Ok(false),
             Update::Outgrown(head, file) => self.core.rewrite(pin, key, metadata, &head, file),
@@ -211,13 +216,22 @@ impl Core {
         }
     }
 
-    fn update_in_place(&self, pin: &Pin, key: &ObjectKey, metadata: &[u8]) -> Result<Update, Error> {
+    fn update_in_place(
+        &self,
+        pin: &Pin,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Update, Error> {
         let (head, file) = match self.load(pin, key, Access::Write) {
             Ok(loaded) => loaded,
             Err(Misfit::OtherKey) => return Ok(Update::Absent),
             Err(_) if !self.index.is_current(pin.found) => return Ok(Update::Absent),
             Err(misfit) => return self.give_up_misfit(pin, misfit).map(|()| Update::Absent),
         };
+        if !replaces(&head.metadata) {
+            return Ok(Update::Absent);
+        }
         let metadata_bytes = metadata.len() as u32;
         if metadata_bytes > head.header.metadata_room {
             return Ok(Update::Outgrown(head, file));

@@ -88,7 +88,7 @@ fn updates_and_removals_touch_the_head_only() {
     let (store, door) = counted(&World::new(100 << 20, 1000));
     put(&store, 1, 1, 1_000_000).unwrap();
     door.take();
-    store.update_metadata(&key(1), b"fresh again").unwrap();
+    store.update_metadata(&key(1), b"fresh again", &|_| true).unwrap();
     let update = door.take();
     assert_eq!((update.opens, update.reads, update.writes, update.creates), (1, 1, 1, 0));
     assert!(update.bytes_written < 4096);

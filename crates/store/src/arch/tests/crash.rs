@@ -46,7 +46,7 @@ fn perform(store: &dyn Store, operation: Operation) {
     match operation {
         Operation::Put(n, version, length) => drop(put(store, n, version, length)),
         Operation::Update(n, metadata) => {
-            drop(store.update_metadata(&key(n), &vec![b'u'; metadata]));
+            drop(store.update_metadata(&key(n), &vec![b'u'; metadata], &|_| true));
         }
         Operation::Remove(n) => drop(store.remove(key(n).hash())),
         Operation::GiveUp(n) => {

@@ -109,7 +109,11 @@ fn threads_that_read_replace_update_and_remove_never_see_a_wrong_body() {
                     let length = 1000 + (n as usize * 7919) % 150_000;
                     match random.below(10) {
                         0..3 => drop(put(store, n, n, length)),
-                        3 => drop(store.update_metadata(&key(n), &vec![b'm'; random.below(3000) as usize])),
+                        3 => drop(store.update_metadata(
+                            &key(n),
+                            &vec![b'm'; random.below(3000) as usize],
+                            &|_| true,
+                        )),
                         4 if round % 4 == 0 => drop(store.remove(key(n).hash()).unwrap()),
                         _ => {
                             if let Some(stored) = store.open(&key(n)).unwrap() {

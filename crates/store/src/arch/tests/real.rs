@@ -41,7 +41,7 @@ fn a_store_on_disk_is_warm_after_reopening() {
     for n in 0..200 {
         put(&*store, n, n, 20_000).unwrap();
     }
-    store.update_metadata(&key(7), b"updated").unwrap();
+    store.update_metadata(&key(7), b"updated", &|_| true).unwrap();
     store.close().unwrap();
     let usage = store.usage();
     drop(store);

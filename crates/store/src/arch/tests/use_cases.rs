@@ -105,11 +105,14 @@ fn metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room() {
     for (n, length) in (0..).zip(LENGTHS) {
         put(&store, n, 1, length).unwrap();
         for metadata in [vec![b'a'; 100], vec![b'b'; 5_000], vec![b'c'; 40]] {
-            assert!(store.update_metadata(&key(n), &metadata).unwrap());
+            assert!(store.update_metadata(&key(n), &metadata, &|_| true).unwrap());
             assert_eq!(fetch(&store, n), Some((metadata, body_of(n, 1, length))), "{length}");
         }
     }
-    assert!(!store.update_metadata(&key(99), b"m").unwrap());
+    assert!(!store.update_metadata(&key(99), b"m", &|_| true).unwrap());
+    let stored = fetch(&store, 0);
+    assert!(!store.update_metadata(&key(0), b"m", &|held| held == b"of another object").unwrap());
+    assert_eq!(fetch(&store, 0), stored, "metadata of another object is left alone");
     assert_eq!(store.usage().objects, LENGTHS.len() as u64);
     assert_eq!(world.files.files().len(), LENGTHS.len());
 }
