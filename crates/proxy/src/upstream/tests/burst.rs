@@ -20,7 +20,8 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// Asks from `THREADS` threads with `TASKS` tasks each; every request must be answered.
+/// Asks from `THREADS` threads with `TASKS` tasks each; every request must be answered. A failure is told when all
+/// threads are done: one that waits for another would hide it.
 fn hammer(asker: &Arc<Asker>) {
     // A thread that ends takes its connections with it, and with them the requests of others.
     let all_done = tokio::sync::Barrier::new(THREADS);
@@ -37,8 +38,12 @@ fn hammer(asker: &Arc<Asker>) {
                             }
                         });
                     }
-                    tasks.join_all().await;
+                    let mut failed = None;
+                    while let Some(ended) = tasks.join_next().await {
+                        failed = failed.or(ended.err());
+                    }
                     all_done.wait().await;
+                    assert!(failed.is_none(), "{failed:?}");
                 });
             });
         }
