@@ -5,4 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod figure;
+pub mod report;
 pub mod simulator;

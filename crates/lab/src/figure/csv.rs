@@ -1,0 +1,48 @@
+//! A table as comma-separated values (RFC 4180, with plain line feeds).
+
+/// Rows of cells under a heading.
+pub(super) struct Table {
+    text: String,
+}
+
+impl Table {
+    /// A table with this heading.
+    pub fn new(heading: &[&str]) -> Self {
+        let mut table = Self { text: String::new() };
+        table.row(heading);
+        table
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: &[&str]) {
+        for (index, cell) in cells.iter().enumerate() {
+            if index > 0 {
+                self.text.push(',');
+            }
+            self.cell(cell);
+        }
+        self.text.push('\n');
+    }
+
+    /// All of it.
+    pub fn text(self) -> String {
+        self.text
+    }
+
+    fn cell(&mut self, cell: &str) {
+        if cell.contains(['"', ',', '\n', '\r']) {
+            self.text.push('"');
+            self.text.push_str(&cell.replace('"', "\"\""));
+            self.text.push('"');
+        } else {
+            self.text.push_str(cell);
+        }
+    }
+}
+
+/// A number with at most six decimals and no trailing zeros: enough to compute on, short enough to read.
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".into() } else { text.into() }
+}

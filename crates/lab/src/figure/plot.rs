@@ -1,0 +1,236 @@
+//! Curves, steps and points over two axes, labelled where they end.
+
+use super::axis::{Axis, Settled};
+use super::csv::{Table, number};
+use super::style::{colour, text_width};
+use super::svg::{Anchor, Canvas};
+
+/// Curves and points over two axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical one.
+    pub y: Axis,
+    /// What is plotted.
+    pub series: Vec<Series>,
+    /// What it is compared with.
+    pub marks: Vec<Mark>,
+}
+
+/// One set of points under one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// What it is.
+    pub name: String,
+    /// How its points are joined.
+    pub shape: Shape,
+    /// The points, (x, y), by growing x where they are joined.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How points are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// By straight lines.
+    Curve,
+    /// By straight lines, each point a dot.
+    Dotted,
+    /// Level until the next point: a cumulative distribution.
+    Steps,
+    /// Not at all.
+    Points,
+}
+
+/// A claim to compare with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mark {
+    /// The claim is one point: lines lead to it from both axes.
+    Point {
+        /// Where, (x, y).
+        at: (f64, f64),
+        /// Whose claim it is and what it says.
+        label: String,
+    },
+    /// The claim is one height.
+    Level {
+        /// Which.
+        y: f64,
+        /// Whose claim it is and what it says.
+        label: String,
+    },
+}
+
+impl Plot {
+    pub(super) fn table(&self) -> Table {
+        let (x, y) = (self.x.heading(), self.y.heading());
+        let mut table = Table::new(&["series", &x, &y]);
+        for series in &self.series {
+            for (x, y) in &series.points {
+                table.row(&[&series.name, &number(*x), &number(*y)]);
+            }
+        }
+        for mark in &self.marks {
+            match mark {
+                Mark::Point { at: (x, y), label } => table.row(&[label, &number(*x), &number(*y)]),
+                Mark::Level { y, label } => table.row(&[label, "", &number(*y)]),
+            }
+        }
+        table
+    }
+
+    pub(super) fn draw(&self) -> Canvas {
+        let frame = Frame::of(self);
+        let mut canvas = Canvas::new(WIDTH, HEIGHT);
+        frame.axes(&mut canvas, self);
+        for mark in &self.marks {
+            frame.mark_lines(&mut canvas, mark);
+        }
+        for (index, series) in self.series.iter().enumerate() {
+            frame.series(&mut canvas, series, &colour(index), self);
+        }
+        for mark in &self.marks {
+            frame.mark_label(&mut canvas, mark);
+        }
+        frame.names(&mut canvas, &self.series);
+        canvas
+    }
+}
+
+/// The rectangle between the axes, and how values come to lie in it.
+struct Frame {
+    left: f64,
+    right: f64,
+    x: Settled,
+    y: Settled,
+}
+
+impl Frame {
+    fn of(plot: &Plot) -> Self {
+        let points = || plot.series.iter().flat_map(|series| series.points.iter().copied());
+        let claims = || {
+            plot.marks.iter().map(|mark| match mark {
+                Mark::Point { at, .. } => (Some(at.0), at.1),
+                Mark::Level { y, .. } => (None, *y),
+            })
+        };
+        let x = plot.x.settled(points().map(|point| point.0).chain(claims().filter_map(|claim| claim.0)));
+        let y = plot.y.settled(points().map(|point| point.1).chain(claims().map(|claim| claim.1)));
+        let ticks = y.ticks.iter().map(|tick| text_width(&plot.y.unit.tick(*tick)));
+        let names = plot.series.iter().map(|series| text_width(&series.name));
+        let room = names.fold(0.0, f64::max).clamp(24.0, NAMES_WIDTH);
+        Self { left: 34.0 + ticks.fold(0.0, f64::max), right: WIDTH - room - 14.0, x, y }
+    }
+
+    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let x = self.left + self.x.place(x) * (self.right - self.left);
+        (x, BOTTOM - self.y.place(y) * (BOTTOM - TOP))
+    }
+
+    fn axes(&self, canvas: &mut Canvas, plot: &Plot) {
+        for tick in &self.y.ticks {
+            let y = BOTTOM - self.y.place(*tick) * (BOTTOM - TOP);
+            canvas.line("grid", (self.left, y), (self.right, y));
+            canvas.text("soft", Anchor::End, (self.left - 6.0, y + 4.0), &plot.y.unit.tick(*tick));
+        }
+        let mut free = f64::NEG_INFINITY;
+        for tick in &self.x.ticks {
+            let x = self.left + self.x.place(*tick) * (self.right - self.left);
+            canvas.line("axis", (x, BOTTOM), (x, BOTTOM + 4.0));
+            let text = plot.x.unit.tick(*tick);
+            let half = text_width(&text) / 2.0;
+            if x - half >= free {
+                canvas.text("soft", Anchor::Middle, (x, BOTTOM + 18.0), &text);
+                free = x + half + 6.0;
+            }
+        }
+        canvas.line("axis", (self.left, BOTTOM), (self.right, BOTTOM));
+        let middle = ((self.left + self.right) / 2.0, BOTTOM + 38.0);
+        canvas.text("", Anchor::Middle, middle, &plot.x.label);
+        canvas.upright_text("", (14.0, (TOP + BOTTOM) / 2.0), &plot.y.label);
+    }
+
+    fn series(&self, canvas: &mut Canvas, series: &Series, colour: &str, plot: &Plot) {
+        let mut points: Vec<(f64, f64)> = series.points.iter().map(|point| self.place(*point)).collect();
+        if matches!(series.shape, Shape::Dotted | Shape::Points) {
+            for (place, (x, y)) in points.iter().zip(&series.points) {
+                let hint = format!("{}: {}, {}", series.name, plot.x.unit.shown(*x), plot.y.unit.shown(*y));
+                let radius = if series.shape == Shape::Points { 5.0 } else { 3.0 };
+                canvas.dot(&format!("{colour} fill edge"), *place, radius, &hint);
+            }
+        }
+        if series.shape == Shape::Steps {
+            points = stepped(&points);
+        }
+        if series.shape != Shape::Points && points.len() > 1 {
+            canvas.path(&format!("{colour} curve"), &points);
+        }
+    }
+
+    /// The series' names at their last points, pushed apart where they would overlap.
+    fn names(&self, canvas: &mut Canvas, series: &[Series]) {
+        let ends = series.iter().map(|series| series.points.last().map(|point| self.place(*point)));
+        let mut names: Vec<(f64, f64, usize)> =
+            ends.enumerate().filter_map(|(index, end)| end.map(|(x, y)| (y, x, index))).collect();
+        names.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.cmp(&b.2)));
+        let crowded = names.len() as f64 * NAME_HEIGHT;
+        let mut free = TOP - NAME_HEIGHT;
+        for (rank, (y, x, index)) in names.into_iter().enumerate() {
+            // what still follows must fit above the axis
+            let rest = crowded - (rank + 1) as f64 * NAME_HEIGHT;
+            let y = y.max(free + NAME_HEIGHT).min((BOTTOM - rest).max(free + NAME_HEIGHT));
+            free = y;
+            let class = format!("{} named bold halo", colour(index));
+            canvas.text(&class, Anchor::Start, (x + 8.0, y + 4.0), &series[index].name);
+        }
+    }
+
+    fn mark_lines(&self, canvas: &mut Canvas, mark: &Mark) {
+        match mark {
+            Mark::Point { at, .. } => {
+                let (x, y) = self.place(*at);
+                canvas.path("claim", &[(self.left, y), (x, y), (x, BOTTOM)]);
+            }
+            Mark::Level { y, .. } => {
+                let y = BOTTOM - self.y.place(*y) * (BOTTOM - TOP);
+                canvas.path("claim", &[(self.left, y), (self.right, y)]);
+            }
+        }
+    }
+
+    fn mark_label(&self, canvas: &mut Canvas, mark: &Mark) {
+        match mark {
+            Mark::Point { at, label } => {
+                let (x, y) = self.place(*at);
+                canvas.dot("claimed edge", (x, y), 4.0, label);
+                let fits = x - text_width(label) - 10.0 > self.left;
+                let (anchor, x) = if fits { (Anchor::End, x - 8.0) } else { (Anchor::Start, x + 8.0) };
+                canvas.text("claimed bold halo", anchor, (x, y - 7.0), label);
+            }
+            Mark::Level { y, label } => {
+                let y = BOTTOM - self.y.place(*y) * (BOTTOM - TOP);
+                canvas.text("claimed bold halo", Anchor::Start, (self.left + 8.0, y - 6.0), label);
+            }
+        }
+    }
+}
+
+/// The points with a level stretch before each rise.
+fn stepped(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut steps = Vec::with_capacity(points.len() * 2);
+    for (index, (x, y)) in points.iter().enumerate() {
+        if index > 0 {
+            steps.push((*x, points[index - 1].1));
+        }
+        steps.push((*x, *y));
+    }
+    steps
+}
+
+const WIDTH: f64 = 680.0;
+const HEIGHT: f64 = 340.0;
+const TOP: f64 = 18.0;
+const BOTTOM: f64 = 290.0;
+/// Most room that names at the right may take.
+const NAMES_WIDTH: f64 = 190.0;
+const NAME_HEIGHT: f64 = 15.0;

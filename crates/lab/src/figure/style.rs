@@ -1,0 +1,43 @@
+//! The look that all figures share: one style sheet with a light and a dark face.
+
+/// Colours that a series may have; the next series after the last begins anew.
+pub(super) const COLOURS: usize = 6;
+
+/// The class of the series' colour.
+pub(super) fn colour(index: usize) -> String {
+    format!("c{}", index % COLOURS)
+}
+
+/// The width of a text at the size of labels, roughly: what a sans-serif font takes on average.
+pub(super) fn text_width(text: &str) -> f64 {
+    text.chars()
+        .map(|letter| {
+            if "il.,:;|!'1 ".contains(letter) {
+                4.2
+            } else if letter.is_uppercase() {
+                8.2
+            } else {
+                6.7
+            }
+        })
+        .sum()
+}
+
+/// The style sheet. The colours are those of Okabe and Ito, told apart also by readers who see fewer; dark surfaces take
+/// lighter ones. Everything hangs below `.shoal-figure`, so that several figures can share a page.
+pub(super) const STYLE: &str = "\
+.shoal-figure{--ink:#1d2733;--soft:#5b6875;--rule:#dfe4ea;--paper:#b3261e;--face:#ffffff;\
+--c0:#1f6fb2;--c1:#d9811e;--c2:#1d8f6a;--c3:#a5529a;--c4:#7a8794;--c5:#b8a000;\
+font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif;font-size:12px}\
+@media (prefers-color-scheme:dark){.shoal-figure{--ink:#e4e9ef;--soft:#9aa7b4;--rule:#333d48;--paper:#ff8a80;--face:#14191f;\
+--c0:#63b1ee;--c1:#f2ab57;--c2:#4cc79c;--c3:#d58bca;--c4:#8d99a6;--c5:#e2cc4a}}\
+.shoal-figure text{fill:var(--ink)}.shoal-figure .soft{fill:var(--soft)}.shoal-figure .bold{font-weight:600}\
+.shoal-figure .grid{stroke:var(--rule);stroke-width:1}.shoal-figure .axis{stroke:var(--soft);stroke-width:1}\
+.shoal-figure .claim{stroke:var(--paper);stroke-width:1.5;stroke-dasharray:4 3;fill:none}.shoal-figure .claimed{fill:var(--paper)}\
+.shoal-figure .tick{stroke:var(--paper);stroke-width:2.5}\
+.shoal-figure .curve{fill:none;stroke-width:2;stroke-linejoin:round}.shoal-figure .edge{stroke:var(--face);stroke-width:1}\
+.shoal-figure .halo{paint-order:stroke;stroke:var(--face);stroke-width:4px;stroke-linejoin:round}\
+.shoal-figure .outline{fill:none;stroke:var(--soft);stroke-width:1}\
+.shoal-figure .c0{--c:var(--c0)}.shoal-figure .c1{--c:var(--c1)}.shoal-figure .c2{--c:var(--c2)}\
+.shoal-figure .c3{--c:var(--c3)}.shoal-figure .c4{--c:var(--c4)}.shoal-figure .c5{--c:var(--c5)}\
+.shoal-figure .fill{fill:var(--c)}.shoal-figure .curve{stroke:var(--c)}.shoal-figure text.named{fill:var(--c)}";

@@ -1,0 +1,133 @@
+//! A small SVG writer: shapes with classes, text escaped, numbers in tenths of a pixel.
+
+use super::style::STYLE;
+use std::fmt::Write;
+
+/// A drawing surface; x grows to the right and y downwards, in pixels.
+pub(super) struct Canvas {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// At which end of a text its position lies.
+#[derive(Clone, Copy)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Canvas {
+    /// An empty surface.
+    pub fn new(width: f64, height: f64) -> Self {
+        Self { width, height, body: String::new() }
+    }
+
+    /// A straight line.
+    pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(pixel);
+        let _ = writeln!(self.body, r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#);
+    }
+
+    /// A line through points.
+    pub fn path(&mut self, class: &str, points: &[(f64, f64)]) {
+        let mut data = String::new();
+        for (index, (x, y)) in points.iter().enumerate() {
+            let _ = write!(data, "{}{} {}", if index == 0 { "M" } else { "L" }, pixel(*x), pixel(*y));
+        }
+        let _ = writeln!(self.body, r#"<path class="{class}" d="{data}"/>"#);
+    }
+
+    /// A rectangle, with what a pointer resting on it is told.
+    pub fn rectangle(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64), hint: &str) {
+        let [x, y, width, height] = [x, y, width.max(0.0), height.max(0.0)].map(pixel);
+        let title = title(hint);
+        let _ = writeln!(
+            self.body,
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}">{title}</rect>"#
+        );
+    }
+
+    /// A dot, with what a pointer resting on it is told.
+    pub fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, hint: &str) {
+        let [x, y, radius] = [x, y, radius].map(pixel);
+        let title = title(hint);
+        let _ =
+            writeln!(self.body, r#"<circle class="{class}" cx="{x}" cy="{y}" r="{radius}">{title}</circle>"#);
+    }
+
+    /// A text.
+    pub fn text(&mut self, class: &str, anchor: Anchor, (x, y): (f64, f64), text: &str) {
+        let [x, y] = [x, y].map(pixel);
+        let anchor = anchor.name();
+        let text = escaped(text);
+        let _ = writeln!(
+            self.body,
+            r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#
+        );
+    }
+
+    /// A text that reads upwards, centred.
+    pub fn upright_text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+        let [x, y] = [x, y].map(pixel);
+        let text = escaped(text);
+        let _ = writeln!(
+            self.body,
+            r#"<text class="{class}" transform="translate({x} {y}) rotate(-90)" text-anchor="middle">{text}</text>"#
+        );
+    }
+
+    /// The whole element.
+    pub fn finish(self, title: &str, description: &str) -> String {
+        let [width, height] = [self.width, self.height].map(pixel);
+        format!(
+            "<svg class=\"shoal-figure\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+             height=\"{height}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>{STYLE}</style>\n{}</svg>\n",
+            escaped(title),
+            escaped(description),
+            self.body
+        )
+    }
+}
+
+impl Anchor {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Middle => "middle",
+            Self::End => "end",
+        }
+    }
+}
+
+/// A text as XML and HTML carry it.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => shown.push_str("&amp;"),
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '"' => shown.push_str("&quot;"),
+            // XML has no way to carry these
+            '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {
+                shown.push('\u{fffd}')
+            }
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}
+
+fn title(hint: &str) -> String {
+    if hint.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(hint)) }
+}
+
+/// Tenths of a pixel; what is no number lies at the edge.
+fn pixel(value: f64) -> String {
+    let value = if value.is_finite() { value } else { 0.0 };
+    let text = format!("{value:.1}");
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".into() } else { text.into() }
+}

@@ -1,0 +1,110 @@
+//! What every figure keeps: well-formed, self-contained, the same twice, every number in its CSV.
+
+use super::*;
+
+#[test]
+fn figures_are_well_formed_and_the_same_twice() {
+    for figure in samples() {
+        let svg = figure.svg();
+        check_well_formed(&svg);
+        assert_eq!(svg, figure.svg());
+        assert!(svg.contains("<title>") && svg.contains("<desc>"), "{}", figure.name);
+        for remote in ["href", "url(", "<script", "@import"] {
+            assert!(!svg.contains(remote), "{} holds {remote}", figure.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_hostile_in_a_name_stays_text() {
+    let svg = bars("<script>&\"'\u{0}").svg();
+    check_well_formed(&svg);
+    assert!(svg.contains("&lt;script&gt;&amp;&quot;'\u{fffd}"), "{svg}");
+}
+
+#[test]
+fn numbers_that_are_none_draw_a_figure_all_the_same() {
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e300] {
+        for axis in
+            [Axis::linear("x", Unit::Count), Axis::log2("x", Unit::Bytes), Axis::log10("x", Unit::Seconds)]
+        {
+            let plot = plot(axis.clone(), Shape::Curve, &[(value, value), (1.0, 1.0)]);
+            check_well_formed(&plot.svg());
+            assert!(!plot.svg().contains("NaN") && !plot.svg().contains("inf\""));
+        }
+    }
+    check_well_formed(&plot(Axis::share("x"), Shape::Steps, &[]).svg());
+}
+
+#[test]
+fn every_number_is_in_the_csv() {
+    let [plot, bars, pages] = samples();
+    let expected = "series,x [count],y [share]\n\"a, b\",0,0\n\"a, b\",2,0.5\npaper,1,0.25\npaper,,0.75\n";
+    assert_eq!(plot.csv(), expected);
+    let expected = "bar,part,I/O [count]\nsquid,files,3\nsquid,mapped,1.5\nsquid,paper,4\nsquidl,files,1\nsquidl,mapped,0\n";
+    assert_eq!(bars.csv(), expected);
+    let expected = "placing,object,offset [bytes],length [bytes],crosses a page\nin order,1,0,512,no\nin order,2,512,8192,yes\n";
+    assert_eq!(pages.csv(), expected);
+}
+
+#[test]
+fn a_crossing_is_told_by_the_last_byte() {
+    let crosses = |offset, bytes| Placed { number: 1, offset, bytes }.crosses(8192);
+    assert!(
+        !crosses(0, 8192)
+            && crosses(512, 8192)
+            && !crosses(7680, 512)
+            && crosses(7680, 513)
+            && !crosses(8191, 0)
+    );
+}
+
+fn samples() -> [Figure; 3] {
+    let mut curves = plot(Axis::linear("x", Unit::Count), Shape::Steps, &[(0.0, 0.0), (2.0, 0.5)]);
+    if let Drawing::Plot(plot) = &mut curves.drawing {
+        plot.marks.push(Mark::Point { at: (1.0, 0.25), label: "paper".into() });
+        plot.marks.push(Mark::Level { y: 0.75, label: "paper".into() });
+    }
+    let place = |number, offset, bytes| Placed { number, offset, bytes };
+    let rows = vec![("in order".into(), vec![place(1, 0, 512), place(2, 512, 8192)])];
+    let pages = Pages { page_bytes: 8192, pages: 2, rows };
+    [curves, bars("squid"), Figure::new("pages", "Pages", "Where objects lie.", Drawing::Pages(pages))]
+}
+
+fn plot(x: Axis, shape: Shape, points: &[(f64, f64)]) -> Figure {
+    let series = vec![Series { name: "a, b".into(), shape, points: points.to_vec() }];
+    let plot = Plot { x, y: Axis::share("y"), series, marks: Vec::new() };
+    Figure::new("plot", "A plot", "Something rises.", Drawing::Plot(plot))
+}
+
+fn bars(first: &str) -> Figure {
+    let bars = Bars {
+        axis: Axis::linear("I/O", Unit::Count),
+        parts: vec!["files".into(), "mapped".into()],
+        bars: vec![Bar::new(first, &[3.0, 1.5]).claimed(4.0), Bar::new("squidl", &[1.0, 0.0])],
+        claimant: "paper".into(),
+    };
+    Figure::new("bars", "Some bars", "One is longer.", Drawing::Bars(bars))
+}
+
+/// Every element is closed in order and no text holds a bare bracket or ampersand.
+pub(crate) fn check_well_formed(markup: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = markup;
+    while let Some(at) = rest.find('<') {
+        let end = at + rest[at..].find('>').expect("a tag is closed");
+        let tag = &rest[at + 1..end];
+        assert!(!tag.contains('<'), "a bracket within a tag: {tag}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "closed out of order");
+        } else if !tag.ends_with('/') && !tag.starts_with('!') && !["meta", "br"].contains(&name_of(tag)) {
+            open.push(name_of(tag));
+        }
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty(), "never closed: {open:?}");
+}
+
+fn name_of(tag: &str) -> &str {
+    tag.split([' ', '\n']).next().unwrap_or(tag)
+}

@@ -1,0 +1,119 @@
+//! What a number counts, and how it is shown.
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// A share of one, shown as a percentage.
+    Share,
+    /// Bytes, shown in binary multiples as the papers have them.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// A quotient of two quantities of one kind.
+    Ratio,
+}
+
+impl Unit {
+    /// The unit's name, as CSV headings and JSON spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Share => "share",
+            Self::Bytes => "bytes",
+            Self::Seconds => "seconds",
+            Self::Ratio => "ratio",
+        }
+    }
+
+    /// A number beside an axis: short, exact only for round ones.
+    pub fn tick(self, value: f64) -> String {
+        match self {
+            Self::Count => count_tick(value),
+            Self::Share => format!("{}%", trimmed(value * 100.0, 1)),
+            Self::Bytes => bytes(value, 0),
+            Self::Seconds => format!("{} s", count_tick(value)),
+            Self::Ratio => trimmed(value, 2),
+        }
+    }
+
+    /// A number in a table or beside a bar: three figures or so.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Self::Count => grouped(value),
+            Self::Share => format!("{:.1}%", value * 100.0),
+            Self::Bytes => bytes(value, 1),
+            Self::Seconds if value.abs() < 100.0 => format!("{value:.1} s"),
+            Self::Seconds => format!("{} s", grouped(value)),
+            Self::Ratio => format!("{value:.2}"),
+        }
+    }
+}
+
+/// `1500` as `1.5k`, `2000000` as `2M`.
+fn count_tick(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1e6 => format!("{}M", trimmed(value / 1e6, 2)),
+        size if size >= 1e3 => format!("{}k", trimmed(value / 1e3, 2)),
+        _ => trimmed(value, 3),
+    }
+}
+
+/// `8192` as `8 KB`.
+fn bytes(value: f64, decimals: usize) -> String {
+    let units = ["B", "KB", "MB", "GB", "TB"];
+    let mut scaled = value;
+    let mut unit = 0;
+    while scaled.abs() >= 1024.0 && unit + 1 < units.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    let decimals = if scaled.fract() == 0.0 || unit == 0 { 0 } else { decimals.max(1) };
+    format!("{} {}", trimmed(scaled, decimals), units[unit])
+}
+
+/// `1234567` as `1,234,567`.
+fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut shown = String::from(if value <= -0.5 { "-" } else { "" });
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// With so many decimals, trailing zeros dropped.
+fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    if text == "-0" { "0".into() } else { text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_in_their_unit() {
+        for (unit, value, tick, shown) in [
+            (Unit::Count, 0.0, "0", "0"),
+            (Unit::Count, 1500.0, "1.5k", "1,500"),
+            (Unit::Count, 2_000_000.0, "2M", "2,000,000"),
+            (Unit::Share, 0.74, "74%", "74.0%"),
+            (Unit::Share, 0.1234, "12.3%", "12.3%"),
+            (Unit::Bytes, 512.0, "512 B", "512 B"),
+            (Unit::Bytes, 8192.0, "8 KB", "8 KB"),
+            (Unit::Bytes, 21_504.0, "21 KB", "21 KB"),
+            (Unit::Bytes, 9_000.0, "8.8 KB", "8.8 KB"),
+            (Unit::Seconds, 12.34, "12.34 s", "12.3 s"),
+            (Unit::Seconds, 5_000.0, "5k s", "5,000 s"),
+            (Unit::Ratio, 0.5, "0.5", "0.50"),
+        ] {
+            assert_eq!((unit.tick(value).as_str(), unit.shown(value).as_str()), (tick, shown), "{unit:?}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! A report's facts and findings for programs.
+//!
+//! ```json
+//! { "experiment": "…", "seed": 1, "facts": {…}, "columns": […],
+//!   "findings": [ { "key": "…", "section": "…", "what": "…", "unit": "share", "claimed": 0.5, "claim": "50%",
+//!                   "found": { "modelled": 0.48 }, "ratio": 0.96 } ] }
+//! ```
+
+use super::{Finding, Report, Section};
+use serde_json::{Map, Value, json};
+
+pub(super) fn json(report: &Report) -> String {
+    let facts: Map<String, Value> =
+        report.facts.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
+    let findings = report
+        .sections
+        .iter()
+        .flat_map(|section| section.findings.iter().map(|finding| entry(report, section, finding)));
+    let summary = json!({
+        "experiment": report.name,
+        "command": report.command,
+        "seed": report.seed,
+        "facts": facts,
+        "columns": report.columns,
+        "findings": findings.collect::<Vec<Value>>(),
+        "figures": report.figures().map(|figure| figure.name.clone()).collect::<Vec<String>>(),
+    });
+    let mut text = serde_json::to_string_pretty(&summary).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn entry(report: &Report, section: &Section, finding: &Finding) -> Value {
+    let columns = report.columns.iter().zip(&finding.found);
+    let found: Map<String, Value> =
+        columns.map(|(column, value)| (column.clone(), value.map_or(Value::Null, rounded))).collect();
+    json!({
+        "key": finding.key,
+        "section": section.anchor,
+        "what": finding.what,
+        "unit": finding.unit.name(),
+        "claim": finding.claim.shown(finding.unit),
+        "claimed": finding.claim.number(),
+        "found": found,
+        "ratio": finding.ratio().map(rounded),
+    })
+}
+
+/// Six decimals: more would show how sums were ordered, and no question needs them.
+fn rounded(value: f64) -> Value {
+    Value::from((value * 1e6).round() / 1e6)
+}

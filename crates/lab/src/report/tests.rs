@@ -1,0 +1,88 @@
+//! What every report keeps: a well-formed page with everything in it, a summary that programs can read, files that match.
+
+use super::*;
+use crate::figure::{Axis, Bar, Bars, Drawing};
+
+#[test]
+fn the_page_holds_everything_and_is_well_formed() {
+    let page = sample().html();
+    crate::figure::check_well_formed(&page);
+    for part in [
+        "A &lt;title&gt;",
+        "id=\"figure-1\"",
+        "74%",
+        "80.1%",
+        "1.08",
+        "–",
+        "seed",
+        "why &amp; how",
+        "further",
+    ] {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    assert_eq!(page.matches("<svg").count(), 1);
+    assert!(!page.contains("<script") && !page.contains("http://") || !page.contains("src="));
+}
+
+#[test]
+fn the_summary_tells_claimed_and_found() {
+    let summary: serde_json::Value = serde_json::from_str(&sample().summary()).unwrap();
+    let finding = &summary["findings"][0];
+    assert_eq!(finding["key"], "small");
+    assert_eq!(finding["claimed"], 0.74);
+    assert_eq!(finding["found"]["modelled"], 0.801);
+    assert_eq!(finding["found"]["real"], serde_json::Value::Null);
+    assert_eq!(finding["ratio"], 1.082432);
+    assert_eq!(summary["findings"][1]["claim"], "fewer");
+    assert_eq!(summary["facts"]["trace"], "made");
+}
+
+#[test]
+fn writing_makes_every_file_and_names_the_one_that_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let below = folder.path().join("a/b");
+    sample().write(&below).unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(&below)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["figure-1.csv", "figure-1.svg", "index.html", "summary.json"]);
+    let blocked = below.join("index.html");
+    let error = sample().write(&blocked).unwrap_err().to_string();
+    assert!(error.contains(&*blocked.to_string_lossy()), "{error}");
+}
+
+fn sample() -> Report {
+    let bars = Bars {
+        axis: Axis::linear("I/O", Unit::Count),
+        parts: vec!["files".into()],
+        bars: vec![Bar::new("squid", &[3.0])],
+        claimant: "paper".into(),
+    };
+    let mut table = Table::new("further", &["name", "value"]);
+    table.row(&["a", "1"]);
+    let section = Section {
+        anchor: "figure-1".into(),
+        title: "Sizes".into(),
+        question: "how large?".into(),
+        figures: vec![Figure::new("figure-1", "Sizes", "They grow.", Drawing::Bars(bars))],
+        findings: vec![
+            Finding::new("small", "at most 8 KB", Unit::Share, Claim::Is(0.74)).found(&[Some(0.801), None]),
+            Finding::new("words", "I/Os", Unit::Count, Claim::Words("fewer".into()))
+                .found(&[Some(7.0), Some(8.0)]),
+        ],
+        tables: vec![table],
+        notes: vec!["why & how".into()],
+    };
+    Report {
+        name: "sample".into(),
+        title: "A <title>".into(),
+        question: "what?".into(),
+        command: "shoal lab run sample".into(),
+        seed: 7,
+        facts: vec![("trace".into(), "made".into())],
+        columns: vec!["modelled".into(), "real".into()],
+        sections: vec![section],
+    }
+}
