@@ -36,7 +36,7 @@ enum NamingFor<'a> {
     /// A new store for so many objects.
     Objects(u32),
     /// The parameters that the index has kept.
-    Parameters([u32; 2]),
+    Parameters([u32; 4]),
     /// The folders that are there; the index has been lost.
     Folders(&'a dyn FileSystem),
 }
@@ -59,7 +59,7 @@ pub const ARCHITECTURES: &[Architecture] = &[Architecture {
 fn squid_naming(naming_for: NamingFor<'_>) -> Option<Arc<dyn Naming>> {
     let naming = match naming_for {
         NamingFor::Objects(objects) => Some(Squid::for_objects(objects)),
-        NamingFor::Parameters(parameters) => Squid::with(parameters),
+        NamingFor::Parameters([l1, l2, ..]) => Squid::with([l1, l2]),
         NamingFor::Folders(files) => Squid::of_folders(files),
     };
     naming.map(|naming| Arc::new(naming) as Arc<dyn Naming>)

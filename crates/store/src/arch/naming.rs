@@ -6,7 +6,7 @@ use std::io;
 /// The part of a cache architecture that names its files.
 pub trait Naming: Send + Sync {
     /// What the index keeps, so that a store is opened again with the naming that made it.
-    fn parameters(&self) -> [u32; 2];
+    fn parameters(&self) -> [u32; 4];
 
     /// The path of a file.
     fn path(&self, number: u32) -> String;
@@ -71,8 +71,8 @@ impl Squid {
 }
 
 impl Naming for Squid {
-    fn parameters(&self) -> [u32; 2] {
-        [self.l1, self.l2]
+    fn parameters(&self) -> [u32; 4] {
+        [self.l1, self.l2, 0, 0]
     }
 
     fn path(&self, number: u32) -> String {

@@ -5,7 +5,7 @@ use super::maintenance::Maintenance;
 use super::space::folder_bytes;
 use super::{ARCHITECTURES, Architecture, Naming, NamingFor, SmallObjects};
 use crate::door::{FileSystem, Real};
-use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, Words};
+use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, Shape, Words};
 use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
 use rustix::fs::{FlockOperation, flock};
@@ -164,7 +164,7 @@ fn take_up(
         Ok(geometry) => geometry,
         Err(reason) => return Ok(Err(reason)),
     };
-    let Some(naming) = (row.naming)(NamingFor::Parameters(geometry.naming)) else {
+    let Some(naming) = (row.naming)(NamingFor::Parameters(geometry.parameters)) else {
         return Ok(Err("made for another naming"));
     };
     if block_bytes(parts)? > geometry.block_bytes {
@@ -195,7 +195,13 @@ fn make(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Found,
     let naming = left
         .or_else(|| (row.naming)(NamingFor::Objects(objects)))
         .ok_or_else(|| Error::Unusable(format!("no naming for {objects} objects")))?;
-    let geometry = Geometry::new(objects, block_bytes(parts)?, naming.parameters());
+    let geometry = Geometry::new(&Shape {
+        architecture: row.name,
+        max_objects: objects,
+        block_bytes: block_bytes(parts)?,
+        parameters: naming.parameters(),
+        sides: false,
+    });
     let limits = limits(settings, &geometry, &*naming, parts)?;
     let failed = |error: io::Error| Error::Unusable(format!("could not make the store: {error}"));
     naming.make_folders(&*parts.files).map_err(failed)?;

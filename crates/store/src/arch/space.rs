@@ -32,7 +32,7 @@ impl Core {
     pub(super) fn claim(&self) -> Result<u32, Error> {
         let mut passed = 0;
         loop {
-            match self.index.claim() {
+            match self.index.claim(0) {
                 Claim::Number(number) => return Ok(number),
                 Claim::Crowded => return Err(Error::Declined(Declined::NoSpace)),
                 Claim::Exhausted => self.give_up_one(&mut passed)?,

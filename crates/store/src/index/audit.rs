@@ -88,10 +88,7 @@ impl Index {
             State::Free => Seen::Free,
             State::Busy if live.busy.contains_key(&number) => Seen::Busy,
             State::Busy => Seen::Abandoned,
-            State::Stored => {
-                let Entry { generation, blocks, key, .. } = entry;
-                Seen::Stored(Found { number, generation, blocks }, key)
-            }
+            State::Stored => Seen::Stored(self.found(number, &entry), entry.key),
         }
     }
 
@@ -150,11 +147,7 @@ impl Index {
             change.relink(found.number);
         }
         change.commit();
-        rival.map(|link| Found {
-            number: link.number,
-            generation: link.entry.generation,
-            blocks: link.entry.blocks,
-        })
+        rival.map(|link| self.found(link.number, &link.entry))
     }
 
     /// Counts a folder whose files have been looked at. True when it was the last one.

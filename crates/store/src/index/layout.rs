@@ -1,112 +1,23 @@
 //! Where everything stands in the index, and what the words of an entry mean.
 //!
 //! ```text
-//! word 0        512           512+S         ...+B          ...+4·N
-//! ┌─────────────┬─────────────┬─────────────┬──────────────────────┐
-//! │ header      │ berths      │ buckets     │ entries              │
-//! │ and journal │ S words     │ B/2 words   │ N entries of 4 words │
-//! └─────────────┴─────────────┴─────────────┴──────────────────────┘
+//! word 0        512           512+S         ...+B          ...+4·N                ...+N
+//! ┌─────────────┬─────────────┬─────────────┬──────────────────────┬─────────────┐
+//! │ header      │ berths      │ buckets     │ entries              │ side words, │
+//! │ and journal │ S words     │ B/2 words   │ N entries of 4 words │ if any: N   │
+//! └─────────────┴─────────────┴─────────────┴──────────────────────┴─────────────┘
 //! ```
 //! `docs/FORMATS.md` has it byte by byte. Numbers that stand for themselves are *sealed*: 40 bits of value and 24
-//! bits of check in one word, so that one store changes both.
+//! bits of check in one word, so that one store changes both. A *side word* means what the architecture makes of it and
+//! carries no check: what it leads to has the full key in its own header.
 
-use super::words::{PAGE_WORDS, Words};
+mod geometry;
+
+pub use geometry::{Geometry, Shape};
+
+use super::words::PAGE_WORDS;
 use shoal_core::Key;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// What is fixed when an index is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Geometry {
-    /// Entries, which are file numbers too.
-    pub max_objects: u32,
-    /// Objects that may be in transition at once.
-    pub berths: u32,
-    /// Unit of space accounting, in bytes.
-    pub block_bytes: u32,
-    /// What the naming needs to know, such as numbers of folders.
-    pub naming: [u32; 2],
-}
-
-impl Geometry {
-    /// For so many objects.
-    pub fn new(max_objects: u32, block_bytes: u32, naming: [u32; 2]) -> Self {
-        let berths = (max_objects / 8).clamp(64, BERTHS_MAX);
-        Self { max_objects: max_objects.clamp(1, OBJECTS_MAX), berths, block_bytes, naming }
-    }
-
-    /// Size of the whole index, in words.
-    pub fn words(&self) -> usize {
-        self.entry(self.max_objects).next_multiple_of(PAGE_WORDS)
-    }
-
-    pub(super) fn berth(&self, berth: u32) -> usize {
-        BERTHS_AT + berth as usize
-    }
-
-    /// The word that holds a bucket, and how far it is shifted in it.
-    pub(super) fn bucket(&self, bucket: u32) -> (usize, u32) {
-        (self.berth(self.berths) + bucket as usize / 2, bucket % 2 * 32)
-    }
-
-    pub(super) fn entry(&self, number: u32) -> usize {
-        let buckets = (self.max_objects as usize).div_ceil(2);
-        let entries_at = (self.berth(self.berths) + buckets).next_multiple_of(PAGE_WORDS);
-        entries_at + number as usize * ENTRY_WORDS
-    }
-
-    /// The bucket of a key: one for each entry, chosen by the key's high bits.
-    pub(super) fn bucket_of(&self, key: Key) -> u32 {
-        ((u128::from(key.high()) * u128::from(self.max_objects)) >> 64) as u32
-    }
-
-    /// Writes the header's fixed part, the magic number last.
-    pub(super) fn write(&self, words: &dyn Words) {
-        let fixed = self.fixed();
-        for (at, word) in fixed.iter().enumerate().skip(1) {
-            words.store(at, *word);
-        }
-        words.store(GEOMETRY_CHECK_AT, check_of(&fixed));
-        words.store(0, fixed[0]);
-    }
-
-    /// Reads it back. The error says in what respect this is no index of ours.
-    pub(crate) fn read(words: &dyn Words) -> Result<Self, &'static str> {
-        if words.count() < PAGE_WORDS {
-            return Err("too short");
-        }
-        let low = |at: usize| words.load(at) as u32;
-        let high = |at: usize| (words.load(at) >> 32) as u32;
-        let geometry =
-            Self { max_objects: low(2), berths: high(2), block_bytes: low(3), naming: [low(4), high(4)] };
-        let fixed = geometry.fixed();
-        match (0..fixed.len()).find(|at| words.load(*at) != fixed[*at]) {
-            Some(0) => return Err("not an index"),
-            Some(1) => return Err("of another version"),
-            Some(_) => return Err("damaged in its header"),
-            None => {}
-        }
-        if words.load(GEOMETRY_CHECK_AT) != check_of(&fixed) {
-            return Err("damaged in its header");
-        }
-        let is_plausible = (1..=OBJECTS_MAX).contains(&geometry.max_objects)
-            && (1..=BERTHS_MAX).contains(&geometry.berths)
-            && geometry.block_bytes > 0;
-        if !is_plausible || words.count() != geometry.words() {
-            return Err("of the wrong size");
-        }
-        Ok(geometry)
-    }
-
-    fn fixed(&self) -> [u64; 5] {
-        [
-            MAGIC,
-            u64::from(VERSION) | (ENTRY_WORDS as u64) << 32,
-            u64::from(self.max_objects) | u64::from(self.berths) << 32,
-            u64::from(self.block_bytes),
-            u64::from(self.naming[0]) | u64::from(self.naming[1]) << 32,
-        ]
-    }
-}
 
 /// One entry: what the index knows of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -204,10 +115,6 @@ fn entry_check(number: u32, low: u64, high: u64, rest: u64) -> u64 {
     hash(&[u64::from(number), low, high, rest & SEALED_MAX]) >> 40
 }
 
-fn check_of(words: &[u64]) -> u64 {
-    hash(words)
-}
-
 /// xxh3-64 of the words' little-endian bytes.
 pub(super) fn hash(words: &[u64]) -> u64 {
     let mut bytes = [0; HASHED_WORDS_MAX * 8];
@@ -224,18 +131,11 @@ fn key_of(low: u64, high: u64) -> Key {
     Key::from_bytes(bytes)
 }
 
-/// "SHOALIDX", little-endian.
-const MAGIC: u64 = u64::from_le_bytes(*b"SHOALIDX");
-const VERSION: u32 = 1;
 pub(super) const ENTRY_WORDS: usize = 4;
-/// More objects than this would need wider links.
-const OBJECTS_MAX: u32 = u32::MAX - 1;
-const BERTHS_MAX: u32 = 4096;
 /// Largest number of words that are hashed together: a full journal and its count.
 const HASHED_WORDS_MAX: usize = 2 * JOURNAL_PAIRS + 1;
 pub(super) const SEALED_MAX: u64 = (1 << 40) - 1;
 
-const GEOMETRY_CHECK_AT: usize = 5;
 /// Which boot of the machine wrote last.
 pub(super) const BOOT_AT: usize = 8;
 /// Sealed: the flags below.
@@ -259,44 +159,18 @@ pub(super) const SEQUENCE_AT: usize = 17;
 /// The journal: a word that makes it valid, then pairs of position and value.
 pub(super) const JOURNAL_AT: usize = 64;
 pub(super) const JOURNAL_PAIRS: usize = 32;
-/// The berths follow the header's page.
-const BERTHS_AT: usize = PAGE_WORDS;
 
 /// Flag of the condition: closed in order.
 pub(super) const CLEAN: u64 = 1;
 /// Flag of the condition: entries may be wrong; a repair is due.
 pub(super) const SUSPECT: u64 = 2;
 
-const _: () = assert!(JOURNAL_AT + 1 + 2 * JOURNAL_PAIRS <= BERTHS_AT);
+const _: () = assert!(JOURNAL_AT + 1 + 2 * JOURNAL_PAIRS <= PAGE_WORDS);
 const _: () = assert!(ENTRY_WORDS * 8 <= 32);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::words::Plain;
-
-    #[test]
-    fn an_object_costs_well_below_64_bytes_all_in() {
-        for (objects, bytes) in [(1_000_u32, 50), (100_000, 38), (100_000_000, 37)] {
-            let all = Geometry::new(objects, 4096, [1, 1]).words() * 8;
-            assert!(all as u64 <= bytes * u64::from(objects), "{all} bytes for {objects}");
-        }
-    }
-
-    #[test]
-    fn geometry_round_trips_and_every_flipped_bit_is_noticed() {
-        let geometry = Geometry::new(1000, 4096, [16, 256]);
-        let words = Plain::new(geometry.words());
-        geometry.write(&words);
-        assert_eq!(Geometry::read(&words), Ok(geometry));
-        for bit in 0..6 * 64 {
-            let (at, flip) = (bit / 64, 1 << (bit % 64));
-            words.store(at, words.load(at) ^ flip);
-            assert!(Geometry::read(&words).is_err(), "bit {bit}");
-            words.store(at, words.load(at) ^ flip);
-        }
-        assert_eq!(Geometry::read(&Plain::new(geometry.words() + 512)), Err("not an index"));
-    }
 
     #[test]
     fn entries_round_trip_and_flipped_bits_are_noticed_except_the_policys() {

@@ -15,6 +15,8 @@
 //! - The limit on space holds meanwhile: the *ceiling* is on disk before charges rise to it, and counts as charged
 //!   until the audit knows better.
 //! - The replacement policy's bits stand in the entries, the hand in the header.
+//! - Where an architecture needs more than the number to find an object, each entry has a *side word* of 64 bits, set
+//!   in the same transaction as the claim and the commit. It carries no check: damage to it costs a miss.
 
 mod audit;
 mod chain;
@@ -28,7 +30,7 @@ mod tests;
 mod words;
 
 pub use home::{IndexHome, MemoryHome};
-pub use layout::Geometry;
+pub use layout::{Geometry, Shape};
 pub use words::{Plain, Words};
 
 pub(crate) use audit::Seen;
@@ -97,6 +99,8 @@ pub(crate) struct Found {
     pub(crate) number: u32,
     pub(crate) generation: u8,
     pub(crate) blocks: u32,
+    /// The side word, as it was when the entry was looked at; 0 where there are none.
+    pub(crate) side: u64,
 }
 
 /// Totals.
@@ -124,7 +128,7 @@ impl Index {
         limit_blocks: u64,
     ) -> Result<(Self, Condition), &'static str> {
         let geometry = Geometry::read(&*words)?;
-        if naming.parameters() != geometry.naming {
+        if naming.parameters() != geometry.parameters {
             return Err("made for another naming");
         }
         let live = Live {
@@ -318,8 +322,31 @@ impl Index {
         if chain.broken_after().is_some() {
             self.report_damage();
         }
-        let Entry { generation, blocks, .. } = link?.entry;
-        Some(Found { number: link?.number, generation, blocks })
+        let link = link?;
+        Some(self.found(link.number, &link.entry))
+    }
+
+    fn found(&self, number: u32, entry: &Entry) -> Found {
+        let Entry { generation, blocks, .. } = *entry;
+        Found { number, generation, blocks, side: self.side(number) }
+    }
+
+    /// The side word of a number: what it was given when the number was claimed or committed, or set to since.
+    pub(crate) fn side(&self, number: u32) -> u64 {
+        self.geometry.side(number).map_or(0, |at| self.words.load(at))
+    }
+
+    /// Changes a stored object's side word from what was found to `side`, in one store. False when either has
+    /// changed meanwhile; then nothing happens.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for architectures whose side words change by themselves")
+    )]
+    pub(crate) fn update_side(&self, found: Found, side: u64) -> bool {
+        let _live = self.live.read();
+        let is_same = |entry: Entry| entry.state == State::Stored && entry.generation == found.generation;
+        let Some(at) = self.geometry.side(found.number) else { return false };
+        self.entry(found.number).is_some_and(is_same) && self.words.exchange(at, found.side, side)
     }
 
     /// Nothing is written once the bits say enough, so that what is popular does not dirty its page.

@@ -13,10 +13,15 @@ fn home() -> Plain {
 }
 
 fn home_for(objects: u32) -> Plain {
-    let geometry = Geometry::new(objects, 4096, Squid::for_objects(objects).parameters());
+    let geometry = geometry_for(objects, false);
     let words = Plain::new(geometry.words());
     Index::format(&words, &geometry);
     words
+}
+
+fn geometry_for(max_objects: u32, sides: bool) -> Geometry {
+    let parameters = Squid::for_objects(max_objects).parameters();
+    Geometry::new(&Shape { architecture: "squid", max_objects, block_bytes: 4096, parameters, sides })
 }
 
 fn open(words: &Plain, boot: u64) -> (Index, Condition) {
@@ -62,7 +67,7 @@ fn insert(index: &Index, key: Key, blocks: u32, mut given_up: impl FnMut(u32)) -
         }
     };
     let number = loop {
-        match index.claim() {
+        match index.claim(0) {
             Claim::Number(number) => break number,
             Claim::Exhausted if make_room() => {}
             _ => return None,
@@ -74,7 +79,7 @@ fn insert(index: &Index, key: Key, blocks: u32, mut given_up: impl FnMut(u32)) -
             return None;
         }
     }
-    for older in index.commit(number, key, blocks, None).expect("chains are short") {
+    for older in index.commit(number, key, blocks, None, None).expect("chains are short") {
         given_up(older);
         index.free(older, None);
     }
@@ -131,8 +136,8 @@ fn keys_made_to_collide_are_refused_and_harm_nobody_else() {
     let colliding = |n: u8| Key::from_bytes([n, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
     let outcomes: Vec<bool> = (0..100)
         .map(|n| {
-            let Claim::Number(number) = index.claim() else { panic!("there are numbers") };
-            let committed = index.commit(number, colliding(n), 0, None).is_ok();
+            let Claim::Number(number) = index.claim(0) else { panic!("there are numbers") };
+            let committed = index.commit(number, colliding(n), 0, None, None).is_ok();
             if !committed {
                 index.free(number, None);
             }
@@ -153,7 +158,7 @@ fn keys_made_to_collide_are_refused_and_harm_nobody_else() {
 fn the_numbers_and_berths_for_transitions_are_bounded() {
     let words = home();
     let (index, _) = open(&words, 1);
-    let claimed = std::iter::repeat_with(|| index.claim()).take_while(|claim| *claim != Claim::Crowded);
+    let claimed = std::iter::repeat_with(|| index.claim(0)).take_while(|claim| *claim != Claim::Crowded);
     let numbers: Vec<Claim> = claimed.take(1000).collect();
     let unique: HashSet<String> = numbers.iter().map(|claim| format!("{claim:?}")).collect();
     assert_eq!(unique.len(), numbers.len(), "no number twice");
@@ -217,9 +222,59 @@ fn a_commit_instead_of_an_object_that_is_gone_is_refused() {
     let (index, _) = open(&words, 1);
     insert(&index, key(1), 1, |_| {}).unwrap();
     let old = index.peek(key(1), |_| {}).unwrap();
-    let Claim::Number(number) = index.claim() else { panic!("there are numbers") };
+    let Claim::Number(number) = index.claim(0) else { panic!("there are numbers") };
     insert(&index, key(1), 2, |_| {}).unwrap();
-    assert_eq!(index.commit(number, key(1), 0, Some(old)), Err(Refusal::Superseded));
+    assert_eq!(index.commit(number, key(1), 0, Some(old), None), Err(Refusal::Superseded));
     assert_eq!(index.peek(key(1), |_| {}).unwrap().blocks, 2);
     assert!(!index.is_current(old));
+}
+
+fn with_sides() -> Plain {
+    let geometry = geometry_for(OBJECTS, true);
+    let words = Plain::new(geometry.words());
+    Index::format(&words, &geometry);
+    words
+}
+
+#[test]
+fn side_words_come_with_the_claim_and_the_commit_and_change_alone() {
+    let words = with_sides();
+    let (index, _) = open(&words, 1);
+    let Claim::Number(number) = index.claim(11) else { panic!("there are numbers") };
+    assert_eq!(index.side(number), 11);
+    index.commit(number, key(1), 0, None, None).unwrap();
+    assert_eq!(index.hit(key(1), |_| {}).unwrap().side, 11);
+    let Claim::Number(second) = index.claim(12) else { panic!("there are numbers") };
+    index.commit(second, key(2), 0, None, Some(13)).unwrap();
+    let found = index.peek(key(2), |_| {}).unwrap();
+    assert_eq!(found.side, 13);
+    assert!(index.update_side(found, 14));
+    assert!(!index.update_side(found, 15), "it is another word now");
+    let (again, _) = open(&words.after_kill(), 1);
+    assert_eq!(again.peek(key(2), |_| {}).unwrap().side, 14);
+    assert_eq!(again.retire_key(key(2)), [second]);
+    assert!(!again.update_side(Found { side: 14, ..found }, 16), "the object is gone");
+    assert_eq!(again.side(second), 14, "who removes the file needs to know");
+}
+
+#[test]
+fn killed_at_any_store_a_side_word_goes_with_its_claim_or_commit() {
+    let mut outcomes = HashSet::new();
+    for stores in 0.. {
+        let words = with_sides();
+        let crash = crate::door::CrashPoint::after(stores);
+        let (index, _) = open(&words.crashing_at(crash.clone()), 1);
+        if let Claim::Number(number) = index.claim(11) {
+            index.commit(number, key(1), 0, None, Some(12)).unwrap();
+        }
+        let (left, _) = open(&words.after_kill(), 1);
+        let found = left.peek(key(1), |_| {}).map(|found| found.side);
+        let busy: Vec<u64> = left.left_busy().into_iter().map(|number| left.side(number)).collect();
+        assert!(matches!((found, &busy[..]), (None, [] | [11]) | (Some(12), [])), "{found:?} {busy:?}");
+        outcomes.insert((found, busy));
+        if !crash.has_come() {
+            break;
+        }
+    }
+    assert_eq!(outcomes.len(), 3);
 }

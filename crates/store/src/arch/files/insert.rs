@@ -27,7 +27,7 @@ impl Core {
         self.check_service()?;
         let number = self.claim()?;
         self.pins.pin(number);
-        let found = Found { number, generation: 0, blocks: 0 };
+        let found = Found { number, generation: 0, blocks: 0, side: 0 };
         let place =
             Place { pin: Pin { core: Arc::clone(self), found }, reserved: AtomicU64::new(0), body_bytes };
         let sequence = self.index.next_sequence(self.opened_at);
@@ -141,7 +141,7 @@ impl FileInsert {
         core.write_went_well();
         let blocks = core.blocks(header.file_bytes()) as u32;
         let number = self.writing.number();
-        match core.index.commit(number, self.writing.key().hash(), blocks, self.instead_of) {
+        match core.index.commit(number, self.writing.key().hash(), blocks, self.instead_of, None) {
             Ok(older) => {
                 self.committed = true;
                 for number in older {

@@ -70,6 +70,13 @@ impl<'a> Change<'a> {
         self.live.audit.as_ref().is_none_or(|audit| audit.is_past(folder))
     }
 
+    /// Sets a number's side word, where there are side words.
+    pub(in crate::index) fn set_side(&mut self, number: u32, side: u64) {
+        if let Some(at) = self.index.geometry.side(number) {
+            self.transaction.store(at, side);
+        }
+    }
+
     /// Marks a number busy and remembers it in a berth, if one is left.
     pub(in crate::index) fn make_busy(&mut self, number: u32) {
         let before = self.entry(number);

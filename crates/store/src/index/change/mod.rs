@@ -54,8 +54,8 @@ pub(crate) enum Swept {
 }
 
 impl Index {
-    /// Takes a number that has no file.
-    pub(crate) fn claim(&self) -> Claim {
+    /// Takes a number that has no file, and gives it this side word.
+    pub(crate) fn claim(&self, side: u64) -> Claim {
         let mut live = self.live.write();
         // The rest of the berths is kept for removals, which make room.
         if live.free_berths.len() as u32 <= self.geometry.berths / 4 {
@@ -65,6 +65,7 @@ impl Index {
         let claimed = change.pop_free().or_else(|| change.pop_fresh());
         if let Some(number) = claimed {
             change.make_busy(number);
+            change.set_side(number, side);
         }
         change.commit();
         claimed.map_or(Claim::Exhausted, Claim::Number)
@@ -111,13 +112,15 @@ impl Index {
     }
 
     /// Makes a busy number the object of `key`, in one step with taking the older object's place. Returns the
-    /// numbers that had it (more than one only after a power loss), which are busy now. With `instead_of`, only if that is the object which `key` has.
+    /// numbers that had it (more than one only after a power loss), which are busy now. With `instead_of`, only if that is
+    /// the object which `key` has. With `side`, the number's side word changes in the same step.
     pub(crate) fn commit(
         &self,
         number: u32,
         key: Key,
         blocks: u32,
         instead_of: Option<Found>,
+        side: Option<u64>,
     ) -> Result<Vec<u32>, Refusal> {
         let mut live = self.live.write();
         if let Some(expected) = instead_of {
@@ -131,6 +134,9 @@ impl Index {
         change.check_room(key)?;
         let older = change.unlink_key(key);
         change.link(number, key, blocks);
+        if let Some(side) = side {
+            change.set_side(number, side);
+        }
         change.commit();
         Ok(older)
     }
