@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod experiment;
 pub mod figure;
 pub mod report;
 pub mod simulator;

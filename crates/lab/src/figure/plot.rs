@@ -173,15 +173,16 @@ impl Frame {
         let mut names: Vec<(f64, f64, usize)> =
             ends.enumerate().filter_map(|(index, end)| end.map(|(x, y)| (y, x, index))).collect();
         names.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.cmp(&b.2)));
-        let crowded = names.len() as f64 * NAME_HEIGHT;
-        let mut free = TOP - NAME_HEIGHT;
-        for (rank, (y, x, index)) in names.into_iter().enumerate() {
-            // what still follows must fit above the axis
-            let rest = crowded - (rank + 1) as f64 * NAME_HEIGHT;
-            let y = y.max(free + NAME_HEIGHT).min((BOTTOM - rest).max(free + NAME_HEIGHT));
-            free = y;
+        let mut written: Vec<(f64, f64, f64)> = Vec::new();
+        for (y, x, index) in names {
+            let name = &series[index].name;
+            let (from, to) = (x + 8.0, x + 8.0 + text_width(name));
+            let beside = written.iter().filter(|other| from < other.1 && other.0 < to);
+            let free = beside.map(|other| other.2 + NAME_HEIGHT).fold(TOP - NAME_HEIGHT, f64::max);
+            let y = y.max(free);
+            written.push((from, to, y));
             let class = format!("{} named bold halo", colour(index));
-            canvas.text(&class, Anchor::Start, (x + 8.0, y + 4.0), &series[index].name);
+            canvas.text(&class, Anchor::Start, (from, y + 4.0), name);
         }
     }
 
@@ -203,9 +204,10 @@ impl Frame {
             Mark::Point { at, label } => {
                 let (x, y) = self.place(*at);
                 canvas.dot("claimed edge", (x, y), 4.0, label);
-                let fits = x - text_width(label) - 10.0 > self.left;
-                let (anchor, x) = if fits { (Anchor::End, x - 8.0) } else { (Anchor::Start, x + 8.0) };
-                canvas.text("claimed bold halo", anchor, (x, y - 7.0), label);
+                // below and to the right of a claim a rising curve leaves room
+                let fits = x + text_width(label) + 10.0 < WIDTH;
+                let (anchor, x) = if fits { (Anchor::Start, x + 8.0) } else { (Anchor::End, x - 8.0) };
+                canvas.text("claimed bold halo", anchor, (x, y + 16.0), label);
             }
             Mark::Level { y, label } => {
                 let y = BOTTOM - self.y.place(*y) * (BOTTOM - TOP);

@@ -8,19 +8,18 @@ pub(super) fn colour(index: usize) -> String {
     format!("c{}", index % COLOURS)
 }
 
-/// The width of a text at the size of labels, roughly: what a sans-serif font takes on average.
+/// The width of a text at the size of labels, roughly: what the wider sans-serif fonts take in bold.
 pub(super) fn text_width(text: &str) -> f64 {
-    text.chars()
-        .map(|letter| {
-            if "il.,:;|!'1 ".contains(letter) {
-                4.2
-            } else if letter.is_uppercase() {
-                8.2
-            } else {
-                6.7
-            }
-        })
-        .sum()
+    text.chars().map(letter_width).sum()
+}
+
+fn letter_width(letter: char) -> f64 {
+    match letter {
+        'i' | 'l' | '.' | ',' | ':' | ';' | '|' | '!' | '\'' | ' ' | 'j' | 'I' => 4.8,
+        'm' | 'w' | 'M' | 'W' | '%' => 11.5,
+        _ if letter.is_uppercase() => 9.0,
+        _ => 7.8,
+    }
 }
 
 /// The style sheet. The colours are those of Okabe and Ito, told apart also by readers who see fewer; dark surfaces take

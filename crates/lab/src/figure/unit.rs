@@ -55,7 +55,8 @@ impl Unit {
 fn count_tick(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 => format!("{}M", trimmed(value / 1e6, 2)),
-        size if size >= 1e3 => format!("{}k", trimmed(value / 1e3, 2)),
+        size if size >= 1e3 && value % 100.0 == 0.0 => format!("{}k", trimmed(value / 1e3, 1)),
+        size if size >= 1e3 => grouped(value),
         _ => trimmed(value, 3),
     }
 }
@@ -102,6 +103,7 @@ mod tests {
         for (unit, value, tick, shown) in [
             (Unit::Count, 0.0, "0", "0"),
             (Unit::Count, 1500.0, "1.5k", "1,500"),
+            (Unit::Count, 1024.0, "1,024", "1,024"),
             (Unit::Count, 2_000_000.0, "2M", "2,000,000"),
             (Unit::Share, 0.74, "74%", "74.0%"),
             (Unit::Share, 0.1234, "12.3%", "12.3%"),

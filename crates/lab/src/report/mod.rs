@@ -129,10 +129,12 @@ impl Claim {
     }
 
     fn shown(&self, unit: Unit) -> String {
+        // a paper's number is exact where it counts, and rounded already where it measures
+        let exact = |number: f64| if unit == Unit::Count { unit.shown(number) } else { unit.tick(number) };
         match self {
-            Self::Is(number) => unit.tick(*number),
-            Self::AtMost(number) => format!("≤ {}", unit.tick(*number)),
-            Self::AtLeast(number) => format!("≥ {}", unit.tick(*number)),
+            Self::Is(number) => exact(*number),
+            Self::AtMost(number) => format!("≤ {}", exact(*number)),
+            Self::AtLeast(number) => format!("≥ {}", exact(*number)),
             Self::Words(words) => words.clone(),
         }
     }

@@ -1,0 +1,265 @@
+//! Where small objects lie in the memory-mapped file: Figure 3 (packing) and Figure 6 (hits over the file).
+//!
+//! Both are facts of the trace and of how objects are placed, and need no machine: objects of at most 8 KB, each padded to one of
+//! five segment sizes, in the order of their first misses (2.4.2), or packed so that none crosses a page (2.4.4).
+
+use super::paper;
+use crate::experiment::workload::{Workload, share};
+use crate::figure::{Axis, Drawing, Figure, Mark, Pages, Placed, Plot, Series, Shape, Unit};
+use crate::report::{Claim, Finding, Section};
+
+/// Where every object of at most 8 KB lies.
+pub struct Placement {
+    /// By object number; `None` for objects that are kept as files or never asked for.
+    places: Vec<Option<Placed>>,
+    /// Length of the file, in bytes.
+    file_bytes: u64,
+    order: Vec<u32>,
+}
+
+impl Placement {
+    /// One after the other, as squidm and squidml place them.
+    pub fn contiguous(workload: &Workload) -> Self {
+        let mut end = 0;
+        Self::by(workload, |segment| {
+            end += segment;
+            end - segment
+        })
+    }
+
+    /// None across a page, as squidmla places them.
+    pub fn aligned(workload: &Workload) -> Self {
+        let mut packer = Packer::default();
+        Self::by(workload, |segment| packer.place(segment))
+    }
+
+    fn by(workload: &Workload, mut place: impl FnMut(u64) -> u64) -> Self {
+        let sizes = workload.sizes();
+        let mut places = vec![None; sizes.len()];
+        let mut order = Vec::new();
+        let mut file_bytes = 0;
+        for object in workload.first_misses() {
+            let Some(bytes) = segment(sizes[object as usize]) else { continue };
+            let placed = Placed { number: order.len() as u64 + 1, offset: place(bytes), bytes };
+            file_bytes = file_bytes.max(placed.offset + placed.bytes);
+            places[object as usize] = Some(placed);
+            order.push(object);
+        }
+        Self { places, file_bytes: file_bytes.next_multiple_of(paper::PAGE_BYTES), order }
+    }
+
+    /// The shares of objects, and of measured hits, that lie in two pages.
+    fn crossing(&self, workload: &Workload) -> (f64, f64) {
+        let crosses = |placed: &Placed| placed.crosses(paper::PAGE_BYTES);
+        let objects = self.places.iter().flatten().filter(|placed| crosses(placed)).count() as u64;
+        let (mut hits, mut crossed) = (0, 0);
+        for placed in self.hits(workload) {
+            hits += 1;
+            crossed += u64::from(crosses(&placed));
+        }
+        (share(objects, self.order.len() as u64), share(crossed, hits))
+    }
+
+    /// The measured hits, each as the object's place.
+    fn hits<'a>(&'a self, workload: &'a Workload) -> impl Iterator<Item = Placed> + 'a {
+        let mut seen = vec![false; self.places.len()];
+        let requests = workload.requests.iter().enumerate();
+        requests.filter_map(move |(index, request)| {
+            let hit = std::mem::replace(&mut seen[request.object as usize], true);
+            self.places[request.object as usize].filter(|_| hit && index >= workload.warm_up)
+        })
+    }
+
+    /// The hits in each hundredth of the file, summed from its start, as shares.
+    fn hit_distribution(&self, workload: &Workload) -> Vec<f64> {
+        let mut counts = [0u64; 100];
+        for placed in self.hits(workload) {
+            let part = placed.offset as u128 * 100 / u128::from(self.file_bytes.max(1));
+            counts[part.min(99) as usize] += 1;
+        }
+        let hits = counts.iter().sum();
+        let summed = counts.iter().scan(0, |sum, count| {
+            *sum += count;
+            Some(share(*sum, hits))
+        });
+        summed.collect()
+    }
+
+    /// How far objects lie from where their order of arrival would have them, in pages, on average.
+    fn disorder_pages(&self) -> f64 {
+        let mut end = 0;
+        let mut pages = 0.0;
+        for object in &self.order {
+            if let Some(placed) = self.places[*object as usize] {
+                pages += placed.offset.abs_diff(end) as f64 / paper::PAGE_BYTES as f64;
+                end = placed.offset + placed.bytes;
+            }
+        }
+        pages / self.order.len().max(1) as f64
+    }
+
+    fn first_pages(&self, pages: u64) -> Vec<Placed> {
+        let placed = self.order.iter().filter_map(|object| self.places[*object as usize]);
+        placed
+            .take_while(|placed| placed.number < 400)
+            .filter(|placed| placed.offset < pages * paper::PAGE_BYTES)
+            .collect()
+    }
+}
+
+/// How many objects cross a page, and what a packing looks like.
+pub fn packing_section(workload: &Workload) -> Section {
+    let (contiguous, aligned) = (Placement::contiguous(workload), Placement::aligned(workload));
+    let (objects, hits) = contiguous.crossing(workload);
+    let crossing_aligned = aligned.crossing(workload).0;
+    let pages = Pages {
+        page_bytes: paper::PAGE_BYTES,
+        pages: SHOWN_PAGES,
+        rows: vec![
+            ("squidm, squidml: in the order of first misses".into(), contiguous.first_pages(SHOWN_PAGES)),
+            ("squidmla: packed so that none crosses a page".into(), aligned.first_pages(SHOWN_PAGES)),
+        ],
+    };
+    let finding = |key: &str, what: &str, unit, claim, value| {
+        Finding::new(key, what, unit, claim).found(&[Some(value)])
+    };
+    let larger = share(aligned.file_bytes, contiguous.file_bytes) - 1.0;
+    Section {
+        anchor: "figure-3".into(),
+        title: "Figure 3: packing objects into pages".into(),
+        question: "How many objects would lie in two pages, and what does the packing algorithm change?"
+            .into(),
+        figures: vec![Figure::new(
+            "figure-3",
+            "The first objects of the trace in the first pages of the memory-mapped file",
+            "Without packing, large objects straddle pages; packed, none does, and the order is almost kept.",
+            Drawing::Pages(pages),
+        )],
+        findings: vec![
+            finding(
+                "crossing_objects",
+                "objects across pages when placed in order",
+                Unit::Share,
+                Claim::Is(paper::CROSSING_OBJECTS),
+                objects,
+            ),
+            finding(
+                "crossing_hits",
+                "hits to such objects",
+                Unit::Share,
+                Claim::Is(paper::CROSSING_HITS),
+                hits,
+            ),
+            finding(
+                "crossing_aligned",
+                "objects across pages when packed",
+                Unit::Share,
+                Claim::Is(0.0),
+                crossing_aligned,
+            ),
+            finding(
+                "packed_larger",
+                "length that packing adds to the file",
+                Unit::Share,
+                Claim::Words(String::new()),
+                larger,
+            ),
+            finding(
+                "packed_disorder",
+                "pages between an object and its predecessor's end, on average, when packed",
+                Unit::Ratio,
+                Claim::Words("order only slightly modified".into()),
+                aligned.disorder_pages(),
+            ),
+        ],
+        ..Section::default()
+    }
+}
+
+/// Whether popular objects come early in the file.
+pub fn hits_section(workload: &Workload) -> Section {
+    let aligned = Placement::aligned(workload);
+    let distribution = aligned.hit_distribution(workload);
+    let quarter = distribution[24];
+    let mut points = vec![(0.0, 0.0)];
+    points.extend(distribution.iter().enumerate().map(|(index, sum)| ((index + 1) as f64 / 100.0, *sum)));
+    let plot = Plot {
+        x: Axis::share("part of the memory-mapped file, from its start"),
+        y: Axis::share("share of hits"),
+        series: vec![Series { name: "hits".into(), shape: Shape::Curve, points }],
+        marks: vec![Mark::Point {
+            at: (0.25, paper::FIRST_QUARTER),
+            label: "paper: 70% in the first quarter".into(),
+        }],
+    };
+    Section {
+        anchor: "figure-6".into(),
+        title: "Figure 6: hits over the memory-mapped file".into(),
+        question: "Objects lie in the order of their first misses: are the popular ones together at the file's start?".into(),
+        figures: vec![Figure::new(
+            "figure-6",
+            "Cumulative distribution of measured hits over the memory-mapped file (squidmla)",
+            &format!("{} of hits lie in the first quarter.", Unit::Share.shown(quarter)),
+            Drawing::Plot(plot),
+        )],
+        findings: vec![
+            Finding::new("first_quarter", "hits in the first quarter of the file", Unit::Share, Claim::Is(paper::FIRST_QUARTER))
+                .found(&[Some(quarter)]),
+        ],
+        ..Section::default()
+    }
+}
+
+/// The segment an object is padded to, in bytes: the least of 512, 1024, 2048, 4096 and 8192; `None` above them.
+pub fn segment(bytes: u64) -> Option<u64> {
+    (bytes <= paper::PAGE_BYTES).then(|| bytes.next_power_of_two().max(512))
+}
+
+/// The paper's Figure 3, without its list: free space of each size below a page, at most one of each.
+#[derive(Default)]
+struct Packer {
+    free: [Option<u64>; 4],
+    end: u64,
+}
+
+impl Packer {
+    fn place(&mut self, segment: u64) -> u64 {
+        let rank = (segment / 512).ilog2() as usize;
+        let found = (rank..4).find_map(|from| Some((from, self.free[from].take()?)));
+        let (from, offset) = found.unwrap_or((4, self.end));
+        if from == 4 {
+            self.end += paper::PAGE_BYTES;
+        }
+        for rest in rank..from {
+            self.free[rest] = Some(offset + (512 << rest));
+        }
+        offset
+    }
+}
+
+/// Pages in the picture.
+const SHOWN_PAGES: u64 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_lie_as_the_architectures_place_them() {
+        let sizes = [100, 8192, 9000, 3000, 8192, 600];
+        let urls: Vec<String> = (0..sizes.len()).map(|index| format!("http://a/{index}")).collect();
+        let again = urls.iter().zip(sizes).chain(urls.iter().zip(sizes));
+        let workload = Workload::new(again.map(|(url, size)| (url.as_str(), 0, size)), 0.5);
+        let offsets = |placement: &Placement| -> Vec<Option<u64>> {
+            placement.places.iter().map(|placed| placed.map(|placed| placed.offset)).collect()
+        };
+        let contiguous = Placement::contiguous(&workload);
+        assert_eq!(offsets(&contiguous), [Some(0), Some(512), None, Some(8704), Some(12_800), Some(20_992)]);
+        assert_eq!(contiguous.crossing(&workload), (0.4, 0.4));
+        let aligned = Placement::aligned(&workload);
+        assert_eq!(offsets(&aligned), [Some(0), Some(8192), None, Some(4096), Some(16_384), Some(1024)]);
+        assert_eq!(aligned.crossing(&workload), (0.0, 0.0));
+        let hits = aligned.hit_distribution(&workload);
+        assert_eq!((hits[32], hits[99]), (0.6, 1.0));
+    }
+}

@@ -1,0 +1,80 @@
+//! Experiments: questions with everything that is needed to ask them again.
+//!
+//! An experiment is a row of [`EXPERIMENTS`]: a name, its question, what it needs, and the function that makes its
+//! [`Report`]. It reads no clock and no files: traces, seed and results measured elsewhere are its [`Inputs`].
+
+pub mod maltzahn;
+mod stack_distance;
+mod workload;
+
+pub use stack_distance::StackDistances;
+pub use workload::{Reference, Workload, server_of, share};
+
+use crate::report::Report;
+
+/// A question that can be asked again.
+pub struct Experiment {
+    /// Its name, as the command line has it.
+    pub name: &'static str,
+    /// What it asks, in a sentence.
+    pub question: &'static str,
+    /// What it needs, in a sentence.
+    pub needs: &'static str,
+    /// Asks it.
+    pub run: fn(&Inputs, &mut dyn Progress) -> Result<Report, Error>,
+}
+
+/// Every experiment.
+pub const EXPERIMENTS: &[Experiment] = &[maltzahn::EXPERIMENT];
+
+/// The experiment of this name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+}
+
+/// What an experiment is given.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// The requests.
+    pub workload: Workload,
+    /// Where they come from: a file's name, or the generator with its settings.
+    pub source: String,
+    /// The seed of everything that is drawn.
+    pub seed: u64,
+    /// The command that asks the question again.
+    pub command: String,
+}
+
+/// Hears how far an experiment is.
+pub trait Progress {
+    /// A new part begins, which takes so many steps.
+    fn begin(&mut self, part: &str, steps: u64);
+
+    /// So many of them are done.
+    fn done(&mut self, steps: u64);
+}
+
+/// Why an experiment could not be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The trace is too short to say anything.
+    TooFewRequests {
+        /// How many it has.
+        found: usize,
+        /// How many it takes.
+        least: usize,
+    },
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooFewRequests { found, least } => {
+                write!(f, "the trace has {found} usable requests where at least {least} are needed")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
