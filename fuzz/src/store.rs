@@ -71,6 +71,7 @@ impl Disk {
             disk_bytes: 8 << 20,
             max_objects: MAX_OBJECTS,
             object_max_bytes: 1 << 20,
+            files_per_folder: 0,
             now: Timestamp::from_seconds(1_767_312_000),
         };
         let parts = Parts { files: self.files.clone(), index: Box::new(self.home.clone()), boot, lock: None };

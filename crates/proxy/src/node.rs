@@ -227,6 +227,7 @@ fn open_disk(settings: &Settings) -> Option<Arc<dyn Store>> {
         disk_bytes: store.disk.0.saturating_sub(Epochs::BYTES),
         max_objects: store.max_objects,
         object_max_bytes: store.object_max.0,
+        files_per_folder: store.files_per_folder,
         architecture: store.architecture.clone(),
         now: Timestamp::from_system(SystemTime::now()),
     };
@@ -296,3 +297,12 @@ const MEMORY_SHARDS: usize = 64;
 
 /// The table of purges, beside the store's own files.
 const PURGES: &str = "purges";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_settings_offer_what_the_store_has() {
+        let known: Vec<_> = shoal_store::arch::ARCHITECTURES.iter().map(|row| row.name).collect();
+        assert_eq!(shoal_settings::ARCHITECTURES, known);
+    }
+}

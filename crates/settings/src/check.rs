@@ -212,5 +212,5 @@ fn check_path(path: &str) -> Result<(), String> {
     }
 }
 
-/// The cache architectures that the store knows.
-const ARCHITECTURES: [&str; 1] = ["squid"];
+/// The cache architectures that the store knows, by name.
+pub const ARCHITECTURES: &[&str] = &["squid", "squid_monotonic", "squid_lowest", "squidl"];

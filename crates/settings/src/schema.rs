@@ -202,8 +202,14 @@ section! {
         /// Disk space used at most, file system blocks of object files and the index included: a hard limit.
         #[limits(ByteCount(1_000_000)..=ByteCount::mib(1 << 34))]
         pub disk: ByteCount = ByteCount(10_000_000_000),
-        /// The cache architecture: `squid` for now.
+        /// The cache architecture: how objects are named and placed on disk. `squid`: files spread evenly over folders.
+        /// `squid_monotonic`: folders filled one after the other. `squid_lowest`: the same, always the lowest free place,
+        /// and files overwritten instead of removed. `squidl`: a folder for the objects of a host. A store keeps the
+        /// architecture that made it.
         pub architecture: String = "squid".into(),
+        /// Files in a folder at most, with `squid_monotonic`. Fixed when the store is created.
+        #[limits(1..=4096)]
+        pub files_per_folder: u32 = 384,
         /// Objects held at most; 0 derives it from `disk` at 13 KB an object. Fixed when the store is created.
         pub max_objects: u64 = 0,
         /// Largest body stored; a default above `disk` is lowered to it.

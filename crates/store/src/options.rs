@@ -16,6 +16,9 @@ pub struct OpenOptions {
     pub max_objects: u64,
     /// Largest body stored, in bytes.
     pub object_max_bytes: u64,
+    /// Files in a folder at most, where the architecture leaves that to the operator (`squid_monotonic`); 0 means 384.
+    /// Fixed when the store is created.
+    pub files_per_folder: u32,
     /// The cache architecture, by name.
     pub architecture: String,
     /// The time of opening. It only numbers objects, so that of two files with one key the newer wins

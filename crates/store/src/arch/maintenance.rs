@@ -69,9 +69,9 @@ impl Drop for FileStore {
 impl Core {
     /// Does one bounded piece of what is due.
     pub(super) fn maintain(&self) -> Step {
-        if let Some(folder) = self.index.audit_folder() {
-            let looked_at = self.repair_folder(folder);
-            if self.index.finish_folder(folder) {
+        if let Some(step) = self.index.audit_step() {
+            let looked_at = self.repair(&step);
+            if self.index.finish_step(&step) {
                 let totals = self.index.totals();
                 info!(objects = totals.objects, "the store is repaired");
             }
@@ -79,7 +79,7 @@ impl Core {
         }
         if self.index.is_damaged() {
             warn!("the store's index has damaged entries; it is repaired while it serves");
-            self.index.begin_audit();
+            self.index.begin_audit(self.naming.folders());
             return Step::Worked(0);
         }
         match self.trim() {

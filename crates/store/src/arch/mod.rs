@@ -9,14 +9,15 @@ mod naming;
 mod opening;
 mod pins;
 mod repair;
+mod signature;
 mod space;
 #[cfg(test)]
 mod tests;
 
-pub use naming::{Naming, Squid};
+pub use naming::{ByHost, Clustered, Naming, Squid};
 pub use opening::{Parts, Settings, open, open_store};
 
-use crate::door::FileSystem;
+use crate::index::Numbers;
 use shoal_policy::{Clock, Cyclic};
 use std::sync::Arc;
 
@@ -26,19 +27,27 @@ pub struct Architecture {
     pub name: &'static str,
     /// Where it is described.
     pub source: &'static str,
-    naming: fn(NamingFor<'_>) -> Option<Arc<dyn Naming>>,
+    naming: fn(NamingFor) -> Option<Arc<dyn Naming>>,
     small_objects: SmallObjects,
     replacement: &'static dyn Cyclic,
 }
 
 /// What a naming is made from.
-enum NamingFor<'a> {
-    /// A new store for so many objects.
-    Objects(u32),
-    /// The parameters that the index has kept.
+enum NamingFor {
+    /// A new store.
+    New(Making),
+    /// The parameters that the index, or the store's signature, has kept.
     Parameters([u32; 4]),
-    /// The folders that are there; the index has been lost.
-    Folders(&'a dyn FileSystem),
+}
+
+/// What a new store is made for.
+#[derive(Clone, Copy)]
+struct Making {
+    max_objects: u32,
+    /// The file system's.
+    block_bytes: u32,
+    /// As the operator wants it.
+    files_per_folder: u32,
 }
 
 /// Where objects of at most 8192 bytes go.
@@ -48,19 +57,68 @@ enum SmallObjects {
 }
 
 /// All architectures.
-pub const ARCHITECTURES: &[Architecture] = &[Architecture {
-    name: "squid",
-    source: "Maltzahn, Richardson, Grunwald: Reducing the Disk I/O of Web Proxy Server Caches, 1999, 2.3.2",
-    naming: squid_naming,
-    small_objects: SmallObjects::AsFiles,
-    replacement: &Clock,
-}];
+pub const ARCHITECTURES: &[Architecture] = &[
+    Architecture {
+        name: SQUID,
+        source: "Maltzahn, Richardson, Grunwald: Reducing the Disk I/O of Web Proxy Server Caches, 1999, 2.3.2",
+        naming: squid,
+        small_objects: SmallObjects::AsFiles,
+        replacement: &Clock,
+    },
+    Architecture {
+        name: "squid_monotonic",
+        source: "Maltzahn et al. 1999, 2.4.1, after Arjan de Vet's patch of Squid",
+        naming: squid_monotonic,
+        small_objects: SmallObjects::AsFiles,
+        replacement: &Clock,
+    },
+    Architecture {
+        name: "squid_lowest",
+        source: "Andres Kroonmaa: Clustered Store, squid-dev, 1998",
+        naming: squid_lowest,
+        small_objects: SmallObjects::AsFiles,
+        replacement: &Clock,
+    },
+    Architecture {
+        name: "squidl",
+        source: "Maltzahn et al. 1999, 2.4.1",
+        naming: squidl,
+        small_objects: SmallObjects::AsFiles,
+        replacement: &Clock,
+    },
+];
 
-fn squid_naming(naming_for: NamingFor<'_>) -> Option<Arc<dyn Naming>> {
-    let naming = match naming_for {
-        NamingFor::Objects(objects) => Some(Squid::for_objects(objects)),
+/// The architecture of stores that do not say what made them.
+const SQUID: &str = "squid";
+
+fn squid(naming_for: NamingFor) -> Option<Arc<dyn Naming>> {
+    boxed(match naming_for {
+        NamingFor::New(making) => Some(Squid::for_objects(making.max_objects)),
         NamingFor::Parameters([l1, l2, ..]) => Squid::with([l1, l2]),
-        NamingFor::Folders(files) => Squid::of_folders(files),
-    };
+    })
+}
+
+fn squid_monotonic(naming_for: NamingFor) -> Option<Arc<dyn Naming>> {
+    boxed(match naming_for {
+        NamingFor::New(making) => Some(Clustered::monotonic(making.max_objects, making.files_per_folder)),
+        NamingFor::Parameters(parameters) => Clustered::with(parameters, Numbers::Next),
+    })
+}
+
+fn squid_lowest(naming_for: NamingFor) -> Option<Arc<dyn Naming>> {
+    boxed(match naming_for {
+        NamingFor::New(making) => Some(Clustered::lowest(making.max_objects, making.block_bytes)),
+        NamingFor::Parameters(parameters) => Clustered::with(parameters, Numbers::Lowest),
+    })
+}
+
+fn squidl(naming_for: NamingFor) -> Option<Arc<dyn Naming>> {
+    boxed(match naming_for {
+        NamingFor::New(making) => Some(ByHost::for_objects(making.max_objects)),
+        NamingFor::Parameters(parameters) => ByHost::with(parameters),
+    })
+}
+
+fn boxed(naming: Option<impl Naming + 'static>) -> Option<Arc<dyn Naming>> {
     naming.map(|naming| Arc::new(naming) as Arc<dyn Naming>)
 }

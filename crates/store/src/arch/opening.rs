@@ -2,8 +2,8 @@
 
 use super::files::{Core, FileStore, HEAD_LOCKS, Limits};
 use super::maintenance::Maintenance;
-use super::space::folder_bytes;
-use super::{ARCHITECTURES, Architecture, Naming, NamingFor, SmallObjects};
+use super::signature::Signature;
+use super::{ARCHITECTURES, Architecture, Making, Naming, NamingFor, SQUID, SmallObjects, Squid};
 use crate::door::{FileSystem, Real};
 use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, Shape, Words};
 use crate::{Error, OpenOptions, Store};
@@ -27,6 +27,8 @@ pub struct Settings {
     pub max_objects: u64,
     /// Largest body stored, in bytes.
     pub object_max_bytes: u64,
+    /// Files in a folder at most, where the architecture leaves that to the operator; 0 means 384.
+    pub files_per_folder: u32,
     /// The time of opening; it only numbers objects.
     pub now: Timestamp,
 }
@@ -54,6 +56,7 @@ pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
         disk_bytes: options.disk_bytes,
         max_objects: options.max_objects,
         object_max_bytes: options.object_max_bytes,
+        files_per_folder: options.files_per_folder,
         now: options.now,
     };
     let parts = Parts {
@@ -111,11 +114,11 @@ pub(super) fn build(row: &Architecture, settings: &Settings, parts: Parts) -> Re
         Start::Sound => {}
         Start::Suspect => {
             info!("the store was not closed in order before power was lost; it is repaired while it serves");
-            core.index.begin_audit();
+            core.index.begin_audit(core.naming.folders());
         }
         Start::Rebuild => {
             info!("the store's index is rebuilt from the object files while it serves");
-            core.index.begin_audit_of_unknown(core.guess_fresh());
+            core.index.begin_audit_of_unknown(core.naming.folders());
         }
     }
     Ok(core)
@@ -146,6 +149,10 @@ fn existing(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Op
         Err(error) if error.kind() == io::ErrorKind::InvalidData => "empty".to_owned(),
         Err(error) => return Err(Error::Unusable(format!("could not open the store's index: {error}"))),
     };
+    // Before anything of another's is touched.
+    if let Some(signature) = read_signature(parts)? {
+        Signature::check(&signature.architecture, row.name)?;
+    }
     warn!("the store's index is {reason}; it is set aside");
     parts.index.set_aside().map_err(|error| {
         Error::Unusable(format!("the store's index is {reason} and cannot be set aside: {error}"))
@@ -164,6 +171,7 @@ fn take_up(
         Ok(geometry) => geometry,
         Err(reason) => return Ok(Err(reason)),
     };
+    Signature::check(geometry.architecture(), row.name)?;
     let Some(naming) = (row.naming)(NamingFor::Parameters(geometry.parameters)) else {
         return Ok(Err("made for another naming"));
     };
@@ -175,41 +183,71 @@ fn take_up(
         warn!("the store was made for {kept} objects and keeps that; {wanted} needs a new store");
     }
     let limits = limits(settings, &geometry, &*naming, parts)?;
-    let opened =
-        Index::open(words, Arc::clone(&naming), row.replacement, parts.boot, limits.object_blocks(&geometry));
+    let blocks = limits.object_blocks(&geometry);
+    let opened = Index::open(words, naming.numbers(), row.replacement, parts.boot, blocks);
     Ok(opened.map(|(index, condition)| {
         let state = if condition == Condition::Sound { Start::Sound } else { Start::Suspect };
         Found { index, naming, limits, state }
     }))
 }
 
-/// Makes folders and an empty index. When there are folders already, the index has been lost.
+/// Makes an empty index, and what else a new store has. Where a store has been before, the index has been lost.
 fn make(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Found, Error> {
     let objects = match settings.max_objects {
         0 => settings.disk_bytes / MEAN_OBJECT_BYTES,
         objects => objects,
     };
     let objects = u32::try_from(objects).unwrap_or(u32::MAX - 1).max(1);
-    let left = (row.naming)(NamingFor::Folders(&*parts.files));
+    let left = naming_left(row, parts)?;
     let state = if left.is_some() { Start::Rebuild } else { Start::Sound };
+    let block_bytes = block_bytes(parts)?;
+    let files_per_folder = match settings.files_per_folder {
+        0 => FILES_PER_FOLDER,
+        files => files,
+    };
+    let making = Making { max_objects: objects, block_bytes, files_per_folder };
     let naming = left
-        .or_else(|| (row.naming)(NamingFor::Objects(objects)))
+        .or_else(|| (row.naming)(NamingFor::New(making)))
         .ok_or_else(|| Error::Unusable(format!("no naming for {objects} objects")))?;
     let geometry = Geometry::new(&Shape {
         architecture: row.name,
-        max_objects: objects,
-        block_bytes: block_bytes(parts)?,
+        max_objects: u32::try_from(naming.objects_max()).unwrap_or(objects).min(objects),
+        block_bytes,
         parameters: naming.parameters(),
-        sides: false,
+        sides: naming.needs_sides(),
+        numbers: naming.numbers(),
     });
     let limits = limits(settings, &geometry, &*naming, parts)?;
     let failed = |error: io::Error| Error::Unusable(format!("could not make the store: {error}"));
+    Signature::of(row.name, &*naming).write(&*parts.files).map_err(failed)?;
     naming.make_folders(&*parts.files).map_err(failed)?;
     let words = parts.index.make(&geometry).map_err(failed)?;
     let blocks = limits.object_blocks(&geometry);
-    let opened = Index::open(words, Arc::clone(&naming), row.replacement, parts.boot, blocks);
+    let opened = Index::open(words, naming.numbers(), row.replacement, parts.boot, blocks);
     let (index, _) = opened.map_err(|reason| Error::Unusable(format!("the index just made is {reason}")))?;
     Ok(Found { index, naming, limits, state })
+}
+
+/// The naming of a store that has been here before, going by its signature, or by its folders where it is so old that
+/// it has none.
+fn naming_left(row: &Architecture, parts: &Parts) -> Result<Option<Arc<dyn Naming>>, Error> {
+    if let Some(signature) = read_signature(parts)? {
+        Signature::check(&signature.architecture, row.name)?;
+        return Ok((row.naming)(NamingFor::Parameters(signature.parameters)));
+    }
+    match Squid::of_folders(&*parts.files) {
+        Some(naming) => {
+            Signature::check(SQUID, row.name)?;
+            Ok(Some(Arc::new(naming)))
+        }
+        None => Ok(None),
+    }
+}
+
+fn read_signature(parts: &Parts) -> Result<Option<Signature>, Error> {
+    Signature::read(&*parts.files).map_err(|error| {
+        Error::Unusable(format!("could not read which architecture made the store: {error}"))
+    })
 }
 
 fn limits(
@@ -219,11 +257,8 @@ fn limits(
     parts: &Parts,
 ) -> Result<Limits, Error> {
     let block_bytes = u64::from(geometry.block_bytes);
-    let folders = u64::from(naming.folders());
-    let upper = u64::from(naming.parameters()[0]);
-    let own = geometry.words() as u64 * 8
-        + folder_bytes(folders, upper, u64::from(geometry.max_objects), block_bytes)
-        + OTHER_FILES * block_bytes;
+    let folders = naming.folder_blocks(u64::from(geometry.max_objects), block_bytes);
+    let own = geometry.words() as u64 * 8 + (folders + OTHER_FILES) * block_bytes;
     let fixed_bytes = own + parts.index.aside_bytes(settings.disk_bytes.saturating_sub(own) / 2);
     let least = fixed_bytes + LEAST_BLOCKS * block_bytes;
     if settings.disk_bytes < least {
@@ -283,7 +318,9 @@ fn boot(now: Timestamp) -> u64 {
 const MEAN_OBJECT_BYTES: u64 = 13_000;
 /// Blocks that a store must have for objects.
 const LEAST_BLOCKS: u64 = 16;
-/// Blocks for the lock and the like.
+/// Blocks for the lock and the signature.
 const OTHER_FILES: u64 = 2;
+/// Kroonmaa 1998: "384 files/dir seems optimal".
+const FILES_PER_FOLDER: u32 = 384;
 /// Least unit of accounting: what smaller blocks save is not worth the finer count.
 const BLOCK_MIN: u64 = 4096;

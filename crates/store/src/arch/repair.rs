@@ -1,61 +1,104 @@
-//! Repair, one folder at a time: what the index says is compared with the files that are there.
+//! Repair, a piece at a time: what the index says is compared with the files that are there.
 //!
 //! The same walk serves three needs: after a power loss (entries and files of different age), after damage to
 //! some entries, and after the loss of the whole index, when it fills an empty one from the headers of the
-//! files. Lookups and inserts go on meanwhile; what has not been seen yet is a miss. Contents are not
+//! files. First through the folders, for files that the index does not know; then through the numbers, for objects
+//! that have no file. Lookups and inserts go on meanwhile; what has not been seen yet is a miss. Contents are not
 //! verified here: that happens whenever a body is read.
 
 use super::files::Core;
 use crate::door::Access;
-use crate::index::{Found, Seen};
+use crate::index::{Found, Seen, Step};
 use crate::object::{Header, read_head};
-use std::collections::HashSet;
+use shoal_core::Key;
 use std::io::ErrorKind::NotFound;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Core {
-    /// Settles all numbers of a folder. Returns how many files it dealt with.
-    pub(super) fn repair_folder(&self, folder: u32) -> usize {
-        let numbers = self.naming.numbers_in(folder, self.index.geometry().max_objects);
-        let present = self.files_in(folder, 2 * numbers.len() + STRANGERS_MAX);
+    /// Does one step of an audit. Returns how many files and objects it dealt with.
+    pub(super) fn repair(&self, step: &Step) -> usize {
+        match step {
+            Step::Folder(folder) => self.survey_folder(*folder),
+            Step::Numbers(numbers) => self.settle_numbers(numbers.clone()),
+        }
+    }
+
+    /// Settles the files in a folder of which the index knows nothing good.
+    fn survey_folder(&self, folder: u32) -> usize {
+        let path = self.naming.folder(folder);
+        let objects_max = self.index.geometry().max_objects;
+        let names = match self.files.list(&path, objects_max as usize + STRANGERS_MAX) {
+            Ok(names) => names,
+            // Folders are made on demand.
+            Err(error) if error.kind() == NotFound => return 0,
+            Err(error) => {
+                self.disk_failed("list a folder of the store", error);
+                return 0;
+            }
+        };
+        for name in &names {
+            // Others are somebody else's.
+            let Some((number, side)) = self.naming.file_at(folder, name) else { continue };
+            let file = format!("{path}/{name}");
+            if number < objects_max && self.naming.path(number, side) == file {
+                self.settle_file(number, side, &file);
+            } else {
+                self.remove_stray(&file);
+            }
+        }
+        names.len()
+    }
+
+    /// A file in a place where an object may be.
+    fn settle_file(&self, number: u32, side: u64, path: &str) {
+        // While it is pinned a number in use stays with its object, and a file elsewhere cannot become its file.
+        self.pins.pin(number);
+        match self.index.examine(number) {
+            // Its own file. Two side words may stand for one folder.
+            Seen::Busy | Seen::Stored(..) if self.path(number) == path => {}
+            Seen::Busy => self.remove_stray(path),
+            Seen::Stored(found, key) => self.settle_astray(found, key, side, path),
+            Seen::Free | Seen::Damaged | Seen::Abandoned => self.settle_unknown(number, side),
+        }
+        self.unpin(number);
+    }
+
+    /// A file in another folder than the entry of its number says.
+    fn settle_astray(&self, found: Found, key: Key, side: u64, path: &str) {
+        let is_at_home = self.files.length(&self.naming.path(found.number, found.side)).is_ok();
+        let is_its_file = self.header_of(path, found.number).is_some_and(|header| header.key == key);
+        if is_at_home || !is_its_file || !self.index.update_side(found, side) {
+            self.remove_stray(path);
+        }
+    }
+
+    fn remove_stray(&self, path: &str) {
+        if let Err(error) = self.files.unlink(path) {
+            self.disk_failed("remove a file that is out of place", error);
+        }
+    }
+
+    /// Settles what the index says of some numbers. Their files have been surveyed.
+    fn settle_numbers(&self, numbers: Range<u32>) -> usize {
+        let mut objects = 0;
         for number in numbers {
             match self.index.examine(number) {
                 Seen::Busy => {}
-                Seen::Stored(found, _) => self.settle_stored(found),
-                Seen::Free if !present.contains(&number) => self.index.list_if_lost(number),
-                Seen::Free | Seen::Damaged | Seen::Abandoned => self.settle_unknown(number),
+                Seen::Stored(found, _) => {
+                    objects += 1;
+                    self.settle_stored(found);
+                }
+                Seen::Free => self.index.list_if_lost(number),
+                Seen::Damaged | Seen::Abandoned => self.settle_unknown(number, self.index.side(number)),
             }
         }
-        present.len()
-    }
-
-    /// The numbers of the files in a folder. Files of ours that cannot be in this place are removed; others are
-    /// somebody else's.
-    fn files_in(&self, folder: u32, limit: usize) -> HashSet<u32> {
-        let path = self.naming.folder(folder);
-        let names = match self.files.list(&path, limit) {
-            Ok(names) => names,
-            Err(error) => {
-                self.disk_failed("list a folder of the store", error);
-                return HashSet::new();
-            }
-        };
-        let objects_max = self.index.geometry().max_objects;
-        let mut present = HashSet::new();
-        for name in names {
-            let Some(number) = self.naming.number_of(&name) else { continue };
-            if number < objects_max && self.naming.folder_of(number) == folder {
-                present.insert(number);
-            } else if let Err(error) = self.files.unlink(&format!("{path}/{name}")) {
-                self.disk_failed("remove a file that is out of place", error);
-            }
-        }
-        present
+        objects
     }
 
     /// An entry that looks whole: its file must be there, its charge right, and its key must lead to it.
     fn settle_stored(&self, found: Found) {
-        match self.files.length(&self.naming.path(found.number)) {
+        match self.files.length(&self.naming.path(found.number, found.side)) {
             Ok(length) => {
                 let blocks = u32::try_from(self.blocks(length)).unwrap_or(u32::MAX);
                 if let Some(rival) = self.index.confirm(found, blocks) {
@@ -80,8 +123,8 @@ impl Core {
 
     /// A number that the index knows nothing good of: if its file is a whole object that is not superseded, it is
     /// taken in; otherwise it goes.
-    fn settle_unknown(&self, number: u32) {
-        if !self.index.claim_number(number) {
+    fn settle_unknown(&self, number: u32, side: u64) {
+        if !self.index.claim_number(number, side) {
             return;
         }
         if !self.adopt(number) {
@@ -92,15 +135,13 @@ impl Core {
 
     fn adopt(&self, number: u32) -> bool {
         let Some(header) = self.header(number) else { return false };
-        if self.files.length(&self.naming.path(number)).ok() != Some(header.file_bytes()) {
+        if self.files.length(&self.path(number)).ok() != Some(header.file_bytes()) {
             return false;
         }
         let known = self.index.peek(header.key, |number| self.pins.pin(number));
         if let Some(known) = known {
             let sequence = self.header(known.number).map(|header| header.sequence);
-            if let Some(measured) = self.pins.unpin(known.number) {
-                self.index.free(known.number, measured);
-            }
+            self.unpin(known.number);
             if sequence >= Some(header.sequence) {
                 return false;
             }
@@ -116,7 +157,11 @@ impl Core {
 
     /// The header of a file, if it is a complete object.
     fn header(&self, number: u32) -> Option<Header> {
-        let file = self.files.open(&self.naming.path(number), Access::Read).ok()?;
+        self.header_of(&self.path(number), number)
+    }
+
+    fn header_of(&self, path: &str, number: u32) -> Option<Header> {
+        let file = self.files.open(path, Access::Read).ok()?;
         read_head(&*file, number, u64::MAX, None).ok().map(|head| head.header)
     }
 
@@ -126,13 +171,6 @@ impl Core {
             // Trouble with the file has been logged.
             let _ = self.dispose(found.number);
         }
-    }
-
-    /// A number above which there are no files, going by those of one folder: numbers are used evenly.
-    pub(super) fn guess_fresh(&self) -> u32 {
-        let numbers = self.naming.numbers_in(0, self.index.geometry().max_objects);
-        let highest = self.files_in(0, 2 * numbers.len() + STRANGERS_MAX).into_iter().max();
-        highest.map_or(0, |number| number.saturating_add(self.naming.folders()))
     }
 }
 

@@ -14,25 +14,22 @@ pub(super) fn blocks_of(file_bytes: u64, block_bytes: u64) -> u64 {
     data + if data > 12 { 1 + data / 1024 } else { 0 }
 }
 
-/// Bytes that the folders take when all numbers are in use: whole blocks, entries of 24 bytes (8 of name, the rest
-/// bookkeeping and slack), and the upper level.
-pub(super) fn folder_bytes(folders: u64, upper_folders: u64, max_objects: u64, block_bytes: u64) -> u64 {
-    let entries = max_objects.div_ceil(folders.max(1));
-    let blocks = (entries * 24).div_ceil(block_bytes).max(1);
-    (folders * blocks + upper_folders + 1) * block_bytes
-}
-
 impl Core {
+    /// The path of the file that a number has now.
+    pub(super) fn path(&self, number: u32) -> String {
+        self.naming.path(number, self.index.side(number))
+    }
+
     /// Blocks that a file of so many bytes is charged.
     pub(super) fn blocks(&self, file_bytes: u64) -> u64 {
         blocks_of(file_bytes, u64::from(self.index.geometry().block_bytes))
     }
 
-    /// A number for a new object, giving up another when all are in use.
-    pub(super) fn claim(&self) -> Result<u32, Error> {
+    /// A number for a new object with this side word, giving up another when all are in use.
+    pub(super) fn claim(&self, side: u64) -> Result<u32, Error> {
         let mut passed = 0;
         loop {
-            match self.index.claim(0) {
+            match self.index.claim(side) {
                 Claim::Number(number) => return Ok(number),
                 Claim::Crowded => return Err(Error::Declined(Declined::NoSpace)),
                 Claim::Exhausted => self.give_up_one(&mut passed)?,
@@ -83,7 +80,7 @@ impl Core {
     /// Removes the file of a busy number and frees the number, or leaves that to who still reads it. When the file
     /// cannot be removed the number stays busy and charged; the next opening tries again.
     pub(super) fn dispose(&self, number: u32) -> io::Result<()> {
-        let path = self.naming.path(number);
+        let path = self.path(number);
         let measured = (!self.index.is_measured(number))
             .then(|| self.files.length(&path).map_or(0, |length| self.blocks(length)));
         match self.files.unlink(&path) {

@@ -1,26 +1,50 @@
-//! Bookkeeping of an audit: folder by folder, what the index says is compared with the files that are there.
+//! Bookkeeping of an audit: what the index says is compared with the files that are there, while the store serves.
 //!
-//! The architecture looks at the files and tells the index what it saw; this part keeps the sums. Numbers in
-//! folders already seen count with what is known of them, changes since included; when the last folder has been
-//! seen, the sums replace the totals and the index is no longer suspect.
+//! The architecture looks at the files and tells the index what it saw; this part keeps the sums. First the folders are
+//! surveyed, one by one: files of which the index knows nothing good are taken in or removed. Then the numbers are gone
+//! through in order: objects without a file are dropped, charges corrected. Numbers already gone through count with what
+//! is known of them, changes since included; after the last the sums replace the totals and the index is no longer
+//! suspect. An object's number need not tell its folder.
 
 use super::change::weigh;
-use super::layout::{CEILING_AT, CHARGED_AT, CONDITION_AT, Entry, FRESH_AT, OBJECTS_AT, SUSPECT, State};
+use super::layout::{
+    CEILING_AT, CHARGED_AT, CONDITION_AT, DUE, Entry, OBJECTS_AT, SUSPECT, State, UNSURVEYED,
+};
 use super::{Found, Index};
 use shoal_core::Key;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// How far an audit is.
 pub(super) struct Audit {
     next_folder: u32,
+    folders: u32,
+    next_number: u32,
+    /// Nothing is known of the files that are there.
+    is_unknown: bool,
     pub(super) blocks: u64,
     pub(super) objects: u64,
 }
 
 impl Audit {
-    pub(super) fn is_past(&self, folder: u32) -> bool {
-        folder < self.next_folder
+    /// Whether a number counts with what is known of it.
+    pub(super) fn is_past(&self, number: u32) -> bool {
+        number < self.next_number
     }
+
+    /// Whether there may be files under any number.
+    pub(super) fn is_surveying_unknown(&self) -> bool {
+        self.is_unknown && self.next_folder < self.folders
+    }
+}
+
+/// What an audit looks at next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The files in a folder.
+    Folder(u32),
+    /// What the index says of some numbers.
+    Numbers(Range<u32>),
 }
 
 /// What the index holds under a number.
@@ -39,34 +63,43 @@ pub(crate) enum Seen {
 }
 
 impl Index {
-    /// Starts an audit from the first folder.
-    pub(crate) fn begin_audit(&self) {
+    /// Starts an audit from the first of so many folders.
+    pub(crate) fn begin_audit(&self, folders: u32) {
         let mut live = self.live.write();
         let mut change = self.change(&mut live);
         let flags = change.get(CONDITION_AT);
         change.set(CONDITION_AT, flags | SUSPECT);
         change.commit();
         self.damage.store(false, Relaxed);
-        live.audit = Some(Audit { next_folder: 0, blocks: 0, objects: 0 });
+        let is_unknown = flags & UNSURVEYED != 0;
+        live.audit =
+            Some(Audit { next_folder: 0, folders, next_number: 0, is_unknown, blocks: 0, objects: 0 });
     }
 
-    /// Starts an audit knowing nothing of the files that are there: until it ends, all space counts as charged.
-    /// Numbers from `fresh` on are taken to be unused.
-    pub(crate) fn begin_audit_of_unknown(&self, fresh: u32) {
+    /// Starts an audit knowing nothing of the files that are there: until it ends, all space counts as charged, and no
+    /// number is given out before the folders have been surveyed.
+    pub(crate) fn begin_audit_of_unknown(&self, folders: u32) {
         let limit = self.limit_blocks();
         let mut live = self.live.write();
         let mut change = self.change(&mut live);
         change.set(CEILING_AT, limit);
         change.set(CHARGED_AT, limit);
-        change.set(FRESH_AT, u64::from(fresh.min(self.geometry.max_objects)));
+        let flags = change.get(CONDITION_AT);
+        change.set(CONDITION_AT, flags | UNSURVEYED);
         change.commit();
         drop(live);
-        self.begin_audit();
+        self.begin_audit(folders);
     }
 
-    /// The folder to be audited next. `None` when no audit is under way.
-    pub(crate) fn audit_folder(&self) -> Option<u32> {
-        self.live.read().audit.as_ref().map(|audit| audit.next_folder)
+    /// What the audit looks at next. `None` when no audit is under way.
+    pub(crate) fn audit_step(&self) -> Option<Step> {
+        let live = self.live.read();
+        let audit = live.audit.as_ref()?;
+        if audit.next_folder < audit.folders {
+            return Some(Step::Folder(audit.next_folder));
+        }
+        let first = audit.next_number;
+        Some(Step::Numbers(first..first.saturating_add(NUMBERS_MAX).min(self.geometry.max_objects)))
     }
 
     /// Whether an audit is due, because something was found that must not be.
@@ -77,7 +110,7 @@ impl Index {
     /// Whether the entry's word for its space can be relied on. Otherwise space is given back only as measured.
     pub(crate) fn is_measured(&self, number: u32) -> bool {
         let live = self.live.read();
-        live.audit.as_ref().is_none_or(|audit| audit.is_past(self.naming.folder_of(number)))
+        live.audit.as_ref().is_none_or(|audit| audit.is_past(number))
     }
 
     /// What the index holds under a number.
@@ -92,36 +125,37 @@ impl Index {
         }
     }
 
-    /// Takes exactly this number, to adopt or remove its file: one that is damaged, abandoned, or free and on no
-    /// list. False when it is none of these any more.
-    pub(crate) fn claim_number(&self, number: u32) -> bool {
+    /// Takes exactly this number, to adopt or remove its file, with this side word: one that is damaged, abandoned, or
+    /// free and not in the middle of a list. False when it is none of these any more.
+    pub(crate) fn claim_number(&self, number: u32, side: u64) -> bool {
         let mut live = self.live.write();
         let is_live = live.busy.contains_key(&number);
         let mut change = self.change(&mut live);
         let is_ours = match change.entry(number) {
             None => true,
             Some(entry) => match entry.state {
-                State::Free => !change.is_listed(&entry),
+                State::Free => change.is_free_to_take(number, &entry),
                 State::Busy => !is_live,
                 State::Stored => false,
             },
         };
         if is_ours {
             change.make_busy(number);
+            change.set_side(number, side);
         }
         change.commit();
         is_ours
     }
 
-    /// Puts a free number on the list if it is on none and has been used.
+    /// Leaves a free number to later claims if it is lost to them and has been used.
     pub(crate) fn list_if_lost(&self, number: u32) {
         let mut live = self.live.write();
-        if u64::from(number) >= self.round() {
+        if self.free_map.is_none() && u64::from(number) >= self.round() {
             return;
         }
         if let Some(entry) = self.entry(number).filter(|entry| entry.state == State::Free) {
             let mut change = self.change(&mut live);
-            if !change.is_listed(&entry) {
+            if !change.is_listed(number, &entry) {
                 change.list(number, &entry);
             }
             change.commit();
@@ -150,30 +184,52 @@ impl Index {
         rival.map(|link| self.found(link.number, &link.entry))
     }
 
-    /// Counts a folder whose files have been looked at. True when it was the last one.
-    pub(crate) fn finish_folder(&self, folder: u32) -> bool {
+    /// Counts what an audit has looked at. True when it was the last.
+    pub(crate) fn finish_step(&self, step: &Step) -> bool {
+        match step {
+            Step::Folder(folder) => self.finish_folder(*folder),
+            Step::Numbers(numbers) => return self.finish_numbers(numbers),
+        }
+        false
+    }
+
+    fn finish_folder(&self, folder: u32) {
         let mut live = self.live.write();
-        let numbers = self.naming.numbers_in(folder, self.geometry.max_objects);
-        let entries = numbers.into_iter().filter_map(|number| self.entry(number));
+        let Some(audit) = live.audit.as_mut().filter(|audit| audit.next_folder == folder) else { return };
+        audit.next_folder += 1;
+        if audit.next_folder == audit.folders {
+            let mut change = self.change(&mut live);
+            let flags = change.get(CONDITION_AT);
+            change.set(CONDITION_AT, flags & !UNSURVEYED);
+            change.commit();
+        }
+    }
+
+    fn finish_numbers(&self, numbers: &Range<u32>) -> bool {
+        let mut live = self.live.write();
+        let entries = numbers.clone().filter_map(|number| self.entry(number));
         let (blocks, objects) =
             entries.map(|entry| weigh(&entry)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-        let Some(audit) = live.audit.as_mut().filter(|audit| audit.next_folder == folder) else {
+        let Some(audit) = live.audit.as_mut().filter(|audit| audit.next_number == numbers.start) else {
             return false;
         };
-        audit.next_folder += 1;
+        audit.next_number = numbers.end;
         audit.blocks += blocks;
         audit.objects += objects;
         let (blocks, objects) = (audit.blocks, audit.objects);
-        let is_last = audit.next_folder >= self.naming.folders();
+        let is_last = audit.next_number >= self.geometry.max_objects;
         if is_last {
             live.audit = None;
             let mut change = self.change(&mut live);
             change.set(CHARGED_AT, blocks);
             change.set(OBJECTS_AT, objects);
             let flags = change.get(CONDITION_AT);
-            change.set(CONDITION_AT, flags & !SUSPECT);
+            change.set(CONDITION_AT, flags & !DUE);
             change.commit();
         }
         is_last
     }
 }
+
+/// Numbers looked at in one step.
+const NUMBERS_MAX: u32 = 256;

@@ -1,11 +1,11 @@
 //! Where everything stands in the index, and what the words of an entry mean.
 //!
 //! ```text
-//! word 0        512           512+S         ...+B          ...+4·N                ...+N
-//! ┌─────────────┬─────────────┬─────────────┬──────────────────────┬─────────────┐
-//! │ header      │ berths      │ buckets     │ entries              │ side words, │
-//! │ and journal │ S words     │ B/2 words   │ N entries of 4 words │ if any: N   │
-//! └─────────────┴─────────────┴─────────────┴──────────────────────┴─────────────┘
+//! word 0        512           512+S         ...+B          ...+4·N                ...+N         ...+N/63
+//! ┌─────────────┬─────────────┬─────────────┬──────────────────────┬─────────────┬──────────────┐
+//! │ header      │ berths      │ buckets     │ entries              │ side words, │ numbers in   │
+//! │ and journal │ S words     │ B/2 words   │ N entries of 4 words │ if any: N   │ use, or none │
+//! └─────────────┴─────────────┴─────────────┴──────────────────────┴─────────────┴──────────────┘
 //! ```
 //! `docs/FORMATS.md` has it byte by byte. Numbers that stand for themselves are *sealed*: 40 bits of value and 24
 //! bits of check in one word, so that one store changes both. A *side word* means what the architecture makes of it and
@@ -156,14 +156,20 @@ pub(super) const CEILING_AT: usize = 15;
 pub(super) const HAND_AT: usize = 16;
 /// The last object's sequence number.
 pub(super) const SEQUENCE_AT: usize = 17;
+/// Sealed: where counting up goes on.
+pub(super) const CURSOR_AT: usize = 18;
 /// The journal: a word that makes it valid, then pairs of position and value.
 pub(super) const JOURNAL_AT: usize = 64;
-pub(super) const JOURNAL_PAIRS: usize = 32;
+pub(super) const JOURNAL_PAIRS: usize = 48;
 
 /// Flag of the condition: closed in order.
 pub(super) const CLEAN: u64 = 1;
 /// Flag of the condition: entries may be wrong; a repair is due.
 pub(super) const SUSPECT: u64 = 2;
+/// Flag of the condition: nothing is known of some files that are there.
+pub(super) const UNSURVEYED: u64 = 4;
+/// What is due, however the last session ended.
+pub(super) const DUE: u64 = SUSPECT | UNSURVEYED;
 
 const _: () = assert!(JOURNAL_AT + 1 + 2 * JOURNAL_PAIRS <= PAGE_WORDS);
 const _: () = assert!(ENTRY_WORDS * 8 <= 32);

@@ -22,6 +22,7 @@ mod audit;
 mod chain;
 mod change;
 mod file;
+mod free_map;
 mod home;
 mod journal;
 mod layout;
@@ -29,30 +30,31 @@ mod layout;
 mod tests;
 mod words;
 
+pub use free_map::Numbers;
 pub use home::{IndexHome, MemoryHome};
 pub use layout::{Geometry, Shape};
 pub use words::{Plain, Words};
 
-pub(crate) use audit::Seen;
+pub(crate) use audit::{Seen, Step};
 pub(crate) use change::{Charge, Claim, Refusal, Swept};
 pub(crate) use home::FileHome;
 use layout::{Entry, State};
 use words::Mapped;
 
-use crate::arch::Naming;
 use audit::Audit;
 use chain::{Chain, read_entry};
 use change::Change;
+use free_map::FreeMap;
 use layout::{
-    BOOT_AT, CEILING_AT, CHARGED_AT, CLEAN, CONDITION_AT, FREE_AT, FREE_LIST_AT, FRESH_AT, HAND_AT,
-    JOURNAL_AT, OBJECTS_AT, SEALED_MAX, SEQUENCE_AT, SUSPECT, policy_bits_of, seal, unseal, with_policy_bits,
+    BOOT_AT, CEILING_AT, CHARGED_AT, CLEAN, CONDITION_AT, CURSOR_AT, DUE, FREE_AT, FREE_LIST_AT, FRESH_AT,
+    HAND_AT, JOURNAL_AT, OBJECTS_AT, SEALED_MAX, SEQUENCE_AT, SUSPECT, policy_bits_of, seal, unseal,
+    with_policy_bits,
 };
 use parking_lot::{Mutex, RwLock};
 use shoal_core::{Key, Timestamp};
 use shoal_policy::Cyclic;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use words::PAGE_WORDS;
 
@@ -60,7 +62,8 @@ use words::PAGE_WORDS;
 pub(crate) struct Index {
     words: Box<dyn Words>,
     geometry: Geometry,
-    naming: Arc<dyn Naming>,
+    numbers: Numbers,
+    free_map: Option<FreeMap>,
     policy: &'static dyn Cyclic,
     boot: u64,
     live: RwLock<Live>,
@@ -122,13 +125,14 @@ impl Index {
     /// in order may have lost pages. `limit_blocks` is the most that objects may be charged.
     pub(crate) fn open(
         words: Box<dyn Words>,
-        naming: Arc<dyn Naming>,
+        numbers: Numbers,
         policy: &'static dyn Cyclic,
         boot: u64,
         limit_blocks: u64,
     ) -> Result<(Self, Condition), &'static str> {
         let geometry = Geometry::read(&*words)?;
-        if naming.parameters() != geometry.parameters {
+        let free_map = FreeMap::of(&geometry);
+        if free_map.is_none() != (numbers == Numbers::Any) {
             return Err("made for another naming");
         }
         let live = Live {
@@ -142,7 +146,8 @@ impl Index {
         let index = Self {
             words,
             geometry,
-            naming,
+            numbers,
+            free_map,
             policy,
             boot,
             live: RwLock::new(live),
@@ -226,8 +231,8 @@ impl Index {
         self.words.sync(0, self.words.count())?;
         if !live.clean {
             // Numbers in transition stay in their berths, which the next opening looks at in any case.
-            let is_suspect = self.sealed(CONDITION_AT) & SUSPECT != 0 || self.damage.load(Relaxed);
-            self.store_sealed(CONDITION_AT, CLEAN | if is_suspect { SUSPECT } else { 0 });
+            let found = if self.damage.load(Relaxed) { SUSPECT } else { 0 };
+            self.store_sealed(CONDITION_AT, CLEAN | found | self.sealed(CONDITION_AT) & DUE);
             self.words.sync(0, PAGE_WORDS)?;
             live.clean = true;
         }
@@ -272,8 +277,9 @@ impl Index {
         self.store_sealed(FREE_AT, 0);
         self.store_sealed(FREE_LIST_AT, (list + 1) & SEALED_MAX);
         self.store_sealed(HAND_AT, known(HAND_AT).unwrap_or(0));
+        self.store_sealed(CURSOR_AT, known(CURSOR_AT).unwrap_or(0));
         // Last: a process killed before this finds the same doubts again.
-        self.mark_in_use(live, SUSPECT);
+        self.mark_in_use(live, SUSPECT | known(CONDITION_AT).unwrap_or(0) & DUE);
     }
 
     fn take_up_berths(&self, live: &mut Live, trusted: bool) {
@@ -309,8 +315,7 @@ impl Index {
     /// Begins a change. The lock that `live` came from is held until it is committed.
     fn change<'a>(&'a self, live: &'a mut Live) -> Change<'a> {
         if live.clean || self.words.load(BOOT_AT) != self.boot {
-            let suspect = self.sealed(CONDITION_AT) & SUSPECT;
-            self.mark_in_use(live, suspect);
+            self.mark_in_use(live, self.sealed(CONDITION_AT) & DUE);
         }
         Change::new(self, live)
     }
@@ -338,10 +343,6 @@ impl Index {
 
     /// Changes a stored object's side word from what was found to `side`, in one store. False when either has
     /// changed meanwhile; then nothing happens.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for architectures whose side words change by themselves")
-    )]
     pub(crate) fn update_side(&self, found: Found, side: u64) -> bool {
         let _live = self.live.read();
         let is_same = |entry: Entry| entry.state == State::Stored && entry.generation == found.generation;
@@ -376,5 +377,5 @@ impl Index {
 }
 
 /// The header's sealed numbers.
-const SEALED: [usize; 8] =
-    [CONDITION_AT, CHARGED_AT, OBJECTS_AT, FRESH_AT, FREE_AT, FREE_LIST_AT, CEILING_AT, HAND_AT];
+const SEALED: [usize; 9] =
+    [CONDITION_AT, CHARGED_AT, OBJECTS_AT, FRESH_AT, FREE_AT, FREE_LIST_AT, CEILING_AT, HAND_AT, CURSOR_AT];

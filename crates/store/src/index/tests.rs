@@ -1,7 +1,6 @@
 //! The index by itself: against a map, under collisions, across sessions.
 
 use super::*;
-use crate::arch::Squid;
 use shoal_policy::Clock;
 use std::collections::HashSet;
 
@@ -19,14 +18,23 @@ fn home_for(objects: u32) -> Plain {
     words
 }
 
+fn shape() -> Shape<'static> {
+    Shape {
+        architecture: "squid",
+        max_objects: OBJECTS,
+        block_bytes: 4096,
+        parameters: [1, 1, 0, 0],
+        sides: false,
+        numbers: Numbers::Any,
+    }
+}
+
 fn geometry_for(max_objects: u32, sides: bool) -> Geometry {
-    let parameters = Squid::for_objects(max_objects).parameters();
-    Geometry::new(&Shape { architecture: "squid", max_objects, block_bytes: 4096, parameters, sides })
+    Geometry::new(&Shape { max_objects, sides, ..shape() })
 }
 
 fn open(words: &Plain, boot: u64) -> (Index, Condition) {
-    let naming = Arc::new(Squid::for_objects(OBJECTS));
-    Index::open(Box::new(words.clone()), naming, &Clock, boot, LIMIT).expect("an index")
+    Index::open(Box::new(words.clone()), Numbers::Any, &Clock, boot, LIMIT).expect("an index")
 }
 
 fn key(n: u64) -> Key {
@@ -131,8 +139,7 @@ fn agrees_with_a_map_over_many_sessions() {
 #[test]
 fn keys_made_to_collide_are_refused_and_harm_nobody_else() {
     let words = home_for(500);
-    let naming = Arc::new(Squid::for_objects(500));
-    let (index, _) = Index::open(Box::new(words), naming, &Clock, 1, LIMIT).unwrap();
+    let (index, _) = Index::open(Box::new(words), Numbers::Any, &Clock, 1, LIMIT).unwrap();
     let colliding = |n: u8| Key::from_bytes([n, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
     let outcomes: Vec<bool> = (0..100)
         .map(|n| {
@@ -170,10 +177,8 @@ fn the_numbers_and_berths_for_transitions_are_bounded() {
 #[test]
 fn removals_beyond_the_berths_are_found_by_the_hand_in_the_next_session() {
     let words = home_for(500);
-    let reopen = |words: &Plain| {
-        let naming = Arc::new(Squid::for_objects(500));
-        Index::open(Box::new(words.clone()), naming, &Clock, 1, LIMIT).unwrap().0
-    };
+    let reopen =
+        |words: &Plain| Index::open(Box::new(words.clone()), Numbers::Any, &Clock, 1, LIMIT).unwrap().0;
     let index = reopen(&words);
     (0..200).for_each(|n| assert!(insert(&index, key(n), 1, |_| {}).is_some()));
     let removed: HashSet<u32> = (0..100).flat_map(|n| index.retire_key(key(n))).collect();
@@ -277,4 +282,54 @@ fn killed_at_any_store_a_side_word_goes_with_its_claim_or_commit() {
         }
     }
     assert_eq!(outcomes.len(), 3);
+}
+
+fn with_map(numbers: Numbers) -> (Plain, Index) {
+    let geometry = Geometry::new(&Shape { numbers, ..shape() });
+    let words = Plain::new(geometry.words());
+    Index::format(&words, &geometry);
+    let (index, _) = Index::open(Box::new(words.clone()), numbers, &Clock, 1, LIMIT).unwrap();
+    (words, index)
+}
+
+#[test]
+fn the_lowest_free_number_is_given_or_the_next_one_counting_up() {
+    for (numbers, expected) in [(Numbers::Lowest, [3, 7, 20, 21]), (Numbers::Next, [20, 21, 22, 23])] {
+        let (words, index) = with_map(numbers);
+        (0..20).for_each(|n| assert_eq!(insert(&index, key(n), 1, |_| {}), Some(n as u32)));
+        for n in [7, 3] {
+            index.retire_key(key(n)).into_iter().for_each(|number| index.free(number, None));
+        }
+        let (index, _) = Index::open(Box::new(words.after_kill()), numbers, &Clock, 1, LIMIT).unwrap();
+        let given = [100, 101, 102, 103].map(|n| insert(&index, key(n), 1, |_| {}).unwrap());
+        assert_eq!(given, expected, "{numbers:?}");
+        let rest = (200..).map_while(|n| match index.claim(0) {
+            Claim::Number(number) => {
+                index.commit(number, key(n), 0, None, None).unwrap();
+                Some(number)
+            }
+            claim => {
+                assert_eq!(claim, Claim::Exhausted);
+                None
+            }
+        });
+        let rest: Vec<u32> = rest.collect();
+        let wrapped: &[u32] = if numbers == Numbers::Next { &[3, 7] } else { &[] };
+        let counted: Vec<u32> = (expected[3] + 1..OBJECTS).chain(wrapped.iter().copied()).collect();
+        assert_eq!(rest, counted, "{numbers:?}: all there are, in order");
+    }
+}
+
+#[test]
+fn a_map_older_than_its_entries_gives_out_no_number_twice() {
+    let (words, index) = with_map(Numbers::Lowest);
+    (0..20).for_each(|n| assert!(insert(&index, key(n), 1, |_| {}).is_some()));
+    let at = index.geometry().free_map().unwrap();
+    words.store(at, 0);
+    assert_eq!(insert(&index, key(100), 1, |_| {}), Some(20));
+    assert!(index.is_damaged());
+    // And the other way: numbers that are free and marked in use come back by the hand.
+    words.store(at, u64::MAX);
+    let number = insert(&index, key(101), 1, |_| {}).unwrap();
+    assert!(number < 21, "what the hand gave up or found: {number}");
 }

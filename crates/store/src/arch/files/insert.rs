@@ -1,6 +1,7 @@
 //! Writing an object: its number, its reserved space, its commit.
 
 use super::{Core, Pin};
+use crate::arch::naming::make_folders_above;
 use crate::door::File;
 use crate::index::{Found, Refusal};
 use crate::object::{KEY_MAX, METADATA_MAX, Room, Writing};
@@ -25,9 +26,10 @@ impl Core {
             return Err(Error::Declined(Declined::TooLarge));
         }
         self.check_service()?;
-        let number = self.claim()?;
+        let side = self.naming.side(key.full());
+        let number = self.claim(side)?;
         self.pins.pin(number);
-        let found = Found { number, generation: 0, blocks: 0, side: 0 };
+        let found = Found { number, generation: 0, blocks: 0, side };
         let place =
             Place { pin: Pin { core: Arc::clone(self), found }, reserved: AtomicU64::new(0), body_bytes };
         let sequence = self.index.next_sequence(self.opened_at);
@@ -75,7 +77,7 @@ impl Room for Place {
 
     fn create(&self) -> Result<Box<dyn File>, Error> {
         let core = &self.pin.core;
-        let path = core.naming.path(self.pin.found.number);
+        let path = core.naming.path(self.pin.found.number, self.pin.found.side);
         let mut created = core.files.create(&path);
         if matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
             // A file that the index does not know, left by a power loss. Its name is needed.
@@ -83,8 +85,8 @@ impl Room for Place {
             created = core.files.unlink(&path).and_then(|()| core.files.create(&path));
         }
         if matches!(&created, Err(error) if error.kind() == io::ErrorKind::NotFound) {
-            // Somebody has removed a folder.
-            created = core.naming.make_folders(&*core.files).and_then(|()| core.files.create(&path));
+            // The first file in this folder, or somebody has removed it.
+            created = make_folders_above(&*core.files, &path).and_then(|()| core.files.create(&path));
         }
         created.map_err(|source| core.write_failed("create an object file", source))
     }

@@ -189,9 +189,9 @@ impl Core {
 
     /// Opens the file and checks its head.
     fn load(&self, pin: &Pin, key: &ObjectKey, access: Access) -> Result<(Head, Box<dyn File>), Misfit> {
-        let Found { number, blocks, .. } = pin.found;
+        let Found { number, blocks, side, .. } = pin.found;
         let _undisturbed = self.head_lock(number).read();
-        let file = self.files.open(&self.naming.path(number), access).map_err(Misfit::Disk)?;
+        let file = self.files.open(&self.naming.path(number, side), access).map_err(Misfit::Disk)?;
         let bytes_max = u64::from(blocks) * u64::from(self.index.geometry().block_bytes);
         let head = read_head(&*file, number, bytes_max, Some(key))?;
         Ok((head, file))
@@ -199,6 +199,10 @@ impl Core {
 
     /// Drops an object that did not stand up to its checks.
     fn give_up_misfit(&self, pin: &Pin, misfit: Misfit) -> Result<(), Error> {
+        if self.naming.needs_sides() && !matches!(misfit, Misfit::OtherKey) {
+            // A wrong side word leads astray; then the file is in another folder, uncounted.
+            self.index.report_damage();
+        }
         match misfit {
             Misfit::OtherKey => Ok(()),
             Misfit::Corrupt(part) => {
@@ -264,6 +268,13 @@ impl Core {
         insert.finish(None)
     }
 
+    /// Lets go of a number; frees it when that has been left to its last user.
+    pub(super) fn unpin(&self, number: u32) {
+        if let Some(measured) = self.pins.unpin(number) {
+            self.index.free(number, measured);
+        }
+    }
+
     fn head_lock(&self, number: u32) -> &RwLock<()> {
         &self.head_locks[number as usize % HEAD_LOCKS]
     }
@@ -309,7 +320,7 @@ impl Core {
     fn count_corrupt(&self, number: u32, part: &'static str) {
         self.tally.corrupt.fetch_add(1, Relaxed);
         if self.said.corrupt.first() {
-            let path = self.naming.path(number);
+            let path = self.path(number);
             warn!(path, part, "stored bytes failed a check; the object is dropped. Further ones are counted");
         }
     }
@@ -341,9 +352,7 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if let Some(measured) = self.core.pins.unpin(self.found.number) {
-            self.core.index.free(self.found.number, measured);
-        }
+        self.core.unpin(self.found.number);
     }
 }
 

@@ -6,6 +6,16 @@ use crate::Store;
 use crate::door::{Calls, Counted};
 use std::sync::Arc;
 
+for_each_architecture! {
+    a_miss_makes_no_call,
+    a_hit_up_to_64_kib_is_one_open_and_one_read_of_everything,
+    a_longer_hit_reads_head_body_and_checksums,
+    an_insert_writes_whole_buffers,
+    eviction_costs_an_unlink_and_nothing_else,
+    updates_and_removals_touch_the_head_only,
+    opening_reads_nothing_however_much_is_stored,
+}
+
 fn counted(world: &World) -> (super::super::files::FileStore, Arc<Counted>) {
     let door = Arc::new(Counted::new(world.files.clone()));
     let store = world.open_through(door.clone());
@@ -18,9 +28,8 @@ fn calls(door: &Counted) -> Calls {
     Calls { bytes_read: 0, bytes_written: 0, ..door.take() }
 }
 
-#[test]
-fn a_miss_makes_no_call() {
-    let (store, door) = counted(&World::new(100 << 20, 1000));
+fn a_miss_makes_no_call(architecture: &str) {
+    let (store, door) = counted(&World::new(architecture, 100 << 20, 1000));
     for n in 0..100 {
         assert!(!store.may_contain(key(n).hash()));
         assert!(store.open(&key(n)).unwrap().is_none());
@@ -28,9 +37,8 @@ fn a_miss_makes_no_call() {
     assert_eq!(door.take(), Calls::default());
 }
 
-#[test]
-fn a_hit_up_to_64_kib_is_one_open_and_one_read_of_everything() {
-    let (store, door) = counted(&World::new(100 << 20, 1000));
+fn a_hit_up_to_64_kib_is_one_open_and_one_read_of_everything(architecture: &str) {
+    let (store, door) = counted(&World::new(architecture, 100 << 20, 1000));
     for length in [0, 1, 8_000, 65_536] {
         put(&store, 1, 1, length).unwrap();
         door.take();
@@ -39,9 +47,8 @@ fn a_hit_up_to_64_kib_is_one_open_and_one_read_of_everything() {
     }
 }
 
-#[test]
-fn a_longer_hit_reads_head_body_and_checksums() {
-    let (store, door) = counted(&World::new(100 << 20, 1000));
+fn a_longer_hit_reads_head_body_and_checksums(architecture: &str) {
+    let (store, door) = counted(&World::new(architecture, 100 << 20, 1000));
     put(&store, 1, 1, 1_000_000).unwrap();
     door.take();
     assert!(matches(&store, 1, 1, 1_000_000));
@@ -54,9 +61,11 @@ fn a_longer_hit_reads_head_body_and_checksums() {
     assert_eq!((calls.reads, calls.bytes_read), (1, 65_536), "then one read for each part");
 }
 
-#[test]
-fn an_insert_writes_whole_buffers() {
-    let (store, door) = counted(&World::new(100 << 20, 1000));
+fn an_insert_writes_whole_buffers(architecture: &str) {
+    let (store, door) = counted(&World::new(architecture, 100 << 20, 1000));
+    // Folders that are made on demand are there.
+    (100..120).for_each(|n| put(&store, n, 1, 10).unwrap());
+    door.take();
     let block = 65_536;
     for (length, writes) in
         [(0, 1), (8_000, 1), (block, 1), (block + 1, 3), (4 * block, 5), (4 * block + 1, 6)]
@@ -74,18 +83,16 @@ fn an_insert_writes_whole_buffers() {
     assert_eq!(calls(&door), Calls::default(), "given up before it was long");
 }
 
-#[test]
-fn eviction_costs_an_unlink_and_nothing_else() {
-    let (store, door) = counted(&World::new(100 << 20, 50));
+fn eviction_costs_an_unlink_and_nothing_else(architecture: &str) {
+    let (store, door) = counted(&World::new(architecture, 100 << 20, 50));
     (0..50).for_each(|n| put(&store, n, 1, 100).unwrap());
     door.take();
     put(&store, 50, 1, 100).unwrap();
     assert_eq!(calls(&door), Calls { creates: 1, writes: 1, unlinks: 1, ..Calls::default() });
 }
 
-#[test]
-fn updates_and_removals_touch_the_head_only() {
-    let (store, door) = counted(&World::new(100 << 20, 1000));
+fn updates_and_removals_touch_the_head_only(architecture: &str) {
+    let (store, door) = counted(&World::new(architecture, 100 << 20, 1000));
     put(&store, 1, 1, 1_000_000).unwrap();
     door.take();
     store.update_metadata(&key(1), b"fresh again", &|_| true).unwrap();
@@ -96,9 +103,8 @@ fn updates_and_removals_touch_the_head_only() {
     assert_eq!(calls(&door), Calls { unlinks: 1, ..Calls::default() });
 }
 
-#[test]
-fn opening_reads_nothing_however_much_is_stored() {
-    let world = World::new(100 << 20, 2000);
+fn opening_reads_nothing_however_much_is_stored(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 2000);
     let store = world.open();
     (0..1500).for_each(|n| put(&store, n, 1, 100).unwrap());
     drop(store);

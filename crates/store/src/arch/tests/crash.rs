@@ -7,6 +7,15 @@ use crate::door::{CrashPoint, Faults, Faulty};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+for_each_architecture! {
+    killed_at_any_step_everything_committed_is_served,
+    killed_while_the_store_is_made_it_is_made_the_next_time,
+    killed_again_while_the_next_opening_settles_things,
+    after_a_power_loss_nothing_wrong_is_served_and_the_repair_ends,
+    power_lost_after_an_orderly_close_loses_nothing,
+    an_object_replaced_after_a_power_loss_does_not_come_back,
+}
+
 /// What a caller does, and about which object.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
@@ -103,7 +112,7 @@ fn live_until(world: &World, crash: &Arc<CrashPoint>) -> (HashMap<u64, Right>, b
 
 fn check(world: &World, right: &HashMap<u64, Right>, what: &str) {
     let store = world.open();
-    assert_eq!(store.core.index.audit_folder(), None, "{what}: nothing needs repair");
+    assert_eq!(store.core.index.audit_step(), None, "{what}: nothing needs repair");
     for (n, allowed) in right {
         let found = fetch(&store, *n);
         assert!(allowed.contains(&found), "{what}: object {n} of {} bytes", found.map_or(0, |f| f.1.len()));
@@ -118,11 +127,10 @@ fn check(world: &World, right: &HashMap<u64, Right>, what: &str) {
     check_books(world, &store);
 }
 
-#[test]
-fn killed_at_any_step_everything_committed_is_served() {
+fn killed_at_any_step_everything_committed_is_served(architecture: &str) {
     let mut steps = 0;
     loop {
-        let world = World::new(100 << 20, 64);
+        let world = World::new(architecture, 100 << 20, 64);
         drop(world.open());
         let (right, crashed) = live_until(&world, &CrashPoint::after(steps));
         check(&world.after_kill(), &right, &format!("killed at step {steps}"));
@@ -134,10 +142,9 @@ fn killed_at_any_step_everything_committed_is_served() {
     assert!(steps > 500, "{steps} steps");
 }
 
-#[test]
-fn killed_while_the_store_is_made_it_is_made_the_next_time() {
+fn killed_while_the_store_is_made_it_is_made_the_next_time(architecture: &str) {
     for steps in 0..40 {
-        let world = World::new(100 << 20, 64);
+        let world = World::new(architecture, 100 << 20, 64);
         let (right, _) = live_until(&world, &CrashPoint::after(steps));
         let left = world.after_kill();
         let store = left.open();
@@ -147,10 +154,9 @@ fn killed_while_the_store_is_made_it_is_made_the_next_time() {
     }
 }
 
-#[test]
-fn killed_again_while_the_next_opening_settles_things() {
+fn killed_again_while_the_next_opening_settles_things(architecture: &str) {
     for steps in (0..900).step_by(23) {
-        let world = World::new(100 << 20, 64);
+        let world = World::new(architecture, 100 << 20, 64);
         drop(world.open());
         let (right, _) = live_until(&world, &CrashPoint::after(steps));
         for again in 0..60 {
@@ -172,11 +178,10 @@ fn killed_again_while_the_next_opening_settles_things() {
     }
 }
 
-#[test]
-fn after_a_power_loss_nothing_wrong_is_served_and_the_repair_ends() {
+fn after_a_power_loss_nothing_wrong_is_served_and_the_repair_ends(architecture: &str) {
     let mut survived = 0;
     for seed in 0..150 {
-        let world = World::new(3 << 20, 200);
+        let world = World::new(architecture, 3 << 20, 200);
         let mut versions: HashMap<u64, Vec<Object>> = HashMap::new();
         let mut random = Random(seed);
         let store = world.open();
@@ -210,29 +215,27 @@ fn after_a_power_loss_nothing_wrong_is_served_and_the_repair_ends() {
         assert!(after.usage().bytes <= after.usage().bytes_max, "seed {seed}");
         put(&after, 78, 1, 30_000).unwrap();
         assert!(matches(&after, 78, 1, 30_000));
-        assert_eq!(after.core.index.audit_folder(), None);
+        assert_eq!(after.core.index.audit_step(), None);
     }
     assert!(survived > 1000, "{survived}");
 }
 
-#[test]
-fn power_lost_after_an_orderly_close_loses_nothing() {
+fn power_lost_after_an_orderly_close_loses_nothing(architecture: &str) {
     for seed in 0..20 {
-        let world = World::new(10 << 20, 200);
+        let world = World::new(architecture, 10 << 20, 200);
         let store = world.open();
         (0..40).for_each(|n| put(&store, n, n, 2_000).unwrap());
         store.close().unwrap();
         let lost = world.after_power_loss(seed);
         let after = lost.open();
-        assert_eq!(after.core.index.audit_folder(), None);
+        assert_eq!(after.core.index.audit_step(), None);
         assert!((0..40).all(|n| matches(&after, n, n, 2_000)));
     }
 }
 
-#[test]
-fn an_object_replaced_after_a_power_loss_does_not_come_back() {
+fn an_object_replaced_after_a_power_loss_does_not_come_back(architecture: &str) {
     for seed in 0..60 {
-        let world = World::new(10 << 20, 200);
+        let world = World::new(architecture, 10 << 20, 200);
         let store = world.open();
         (0..20).for_each(|n| put(&store, n, 1, 2_000).unwrap());
         store.close().unwrap();

@@ -3,12 +3,21 @@
 use super::world::{Random, check_books, fetch, maintain, metadata_of};
 use super::*;
 use crate::Store;
+use crate::arch::ARCHITECTURES;
 use crate::index::{MemoryHome, Plain, Words};
 use proptest::prelude::*;
 
+for_each_architecture! {
+    a_lost_index_is_rebuilt_from_the_files,
+    while_the_index_is_rebuilt_lookups_and_inserts_work,
+    an_index_of_another_size_or_content_is_set_aside_and_rebuilt,
+    foreign_and_misplaced_files_do_no_harm,
+    a_corrupt_object_is_a_miss_is_counted_and_is_dropped,
+}
+
 /// A store of 60 objects of two versions, closed.
-fn filled() -> World {
-    let world = World::new(20 << 20, 100);
+fn filled(architecture: &str) -> World {
+    let world = World::new(architecture, 20 << 20, 100);
     let store = world.open();
     for n in 0..60 {
         put(&store, n, 0, 500).unwrap();
@@ -50,12 +59,11 @@ fn survive(world: &World) -> usize {
     remaining
 }
 
-#[test]
-fn a_lost_index_is_rebuilt_from_the_files() {
-    let mut world = filled();
+fn a_lost_index_is_rebuilt_from_the_files(architecture: &str) {
+    let mut world = filled(architecture);
     world.home = MemoryHome::default();
     let store = world.open();
-    assert!(store.core.index.audit_folder().is_some());
+    assert!(store.core.index.audit_step().is_some());
     assert_eq!(store.usage().objects, 0);
     maintain(&store.core);
     assert_eq!(served(&store), 60);
@@ -64,13 +72,10 @@ fn a_lost_index_is_rebuilt_from_the_files() {
     assert_eq!(survive(&world.after_kill()), 60, "the rebuilt index is as good as the first");
 }
 
-#[test]
-fn while_the_index_is_rebuilt_lookups_and_inserts_work() {
-    let mut world = filled();
+fn while_the_index_is_rebuilt_lookups_and_inserts_work(architecture: &str) {
+    let mut world = filled(architecture);
     world.home = MemoryHome::default();
     let store = world.open();
-    let folders = store.core.naming.folders();
-    assert!(folders > 0);
     // An insert before anything is known finds all space spoken for.
     assert!(put(&store, 0, 9, 500).is_err());
     assert!(fetch(&store, 1).is_none());
@@ -80,11 +85,10 @@ fn while_the_index_is_rebuilt_lookups_and_inserts_work() {
     assert_eq!((1..60).filter(|n| matches(&store, *n, 1, length_of(*n))).count(), 59);
 }
 
-#[test]
-fn an_index_of_another_size_or_content_is_set_aside_and_rebuilt() {
+fn an_index_of_another_size_or_content_is_set_aside_and_rebuilt(architecture: &str) {
     let lengths = |world: &World| world.home.words().unwrap().count();
     for (words, seed) in [(512, 1), (0, 2), (5_000, 3)] {
-        let mut world = filled();
+        let mut world = filled(architecture);
         let plain = Plain::new(if words == 0 { lengths(&world) } else { words });
         let mut random = Random(seed);
         (0..plain.count()).for_each(|at| plain.store(at, random.below(u64::MAX)));
@@ -93,27 +97,26 @@ fn an_index_of_another_size_or_content_is_set_aside_and_rebuilt() {
     }
 }
 
-#[test]
-fn foreign_and_misplaced_files_do_no_harm() {
+fn foreign_and_misplaced_files_do_no_harm(architecture: &str) {
     use crate::door::FileSystem;
-    let mut world = filled();
+    let mut world = filled(architecture);
     world.home = MemoryHome::default();
+    let stray = if architecture.starts_with("squid_") { "00/00/0AF" } else { "00/00/FFFFFFF0" };
     world.files.create("00/00/readme.txt").unwrap();
-    world.files.create("00/00/FFFFFFF0").unwrap();
+    world.files.create(stray).unwrap();
     let store = world.open();
     maintain(&store.core);
     assert_eq!(served(&store), 60);
-    let files = world.files.files();
+    let files = world.object_files();
     assert!(files.contains(&"00/00/readme.txt".to_owned()), "not ours to remove");
-    assert!(!files.contains(&"00/00/FFFFFFF0".to_owned()));
+    assert!(!files.contains(&stray.to_owned()));
 }
 
-#[test]
-fn a_corrupt_object_is_a_miss_is_counted_and_is_dropped() {
-    let world = filled();
+fn a_corrupt_object_is_a_miss_is_counted_and_is_dropped(architecture: &str) {
+    let world = filled(architecture);
     let store = world.open();
     let found = store.core.index.peek(key(25).hash(), |_| {}).unwrap();
-    world.files.tamper(&store.core.naming.path(found.number), |bytes| {
+    world.files.tamper(&store.core.path(found.number), |bytes| {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
     });
@@ -126,15 +129,16 @@ fn a_corrupt_object_is_a_miss_is_counted_and_is_dropped() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn an_index_with_random_damage_costs_misses_only(
         seed: u64,
         changes in 1_u64..200,
         clean: bool,
+        row in 0..ARCHITECTURES.len(),
     ) {
-        let world = filled().after_kill();
+        let world = filled(ARCHITECTURES[row].name).after_kill();
         let words = world.home.words().unwrap();
         let mut random = Random(seed);
         for _ in 0..changes {
@@ -155,10 +159,14 @@ proptest! {
     }
 
     #[test]
-    fn files_with_random_damage_are_misses(seed: u64, changes in 1_u64..60) {
-        let world = filled();
+    fn files_with_random_damage_are_misses(
+        seed: u64,
+        changes in 1_u64..60,
+        row in 0..ARCHITECTURES.len(),
+    ) {
+        let world = filled(ARCHITECTURES[row].name);
         let mut random = Random(seed);
-        let files = world.files.files();
+        let files = world.object_files();
         for _ in 0..changes {
             let path = &files[random.below(files.len() as u64) as usize];
             world.files.tamper(path, |bytes| {

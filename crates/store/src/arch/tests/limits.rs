@@ -8,9 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-#[test]
-fn bytes_stay_under_the_limit_and_objects_in_use_stay() {
-    let world = World::new(4 << 20, 1000);
+for_each_architecture! {
+    bytes_stay_under_the_limit_and_objects_in_use_stay,
+    the_number_of_objects_is_limited_too,
+    what_is_asked_for_stays_longest,
+    when_all_is_in_use_an_insert_is_declined,
+    a_burst_of_inserts_of_unknown_length_stays_under_the_limit,
+    threads_that_read_replace_update_and_remove_never_see_a_wrong_body,
+    a_disk_that_is_really_full_declines_and_keeps_serving,
+    a_failing_disk_costs_misses_and_declines_only,
+    a_dead_disk_is_out_of_service_and_comes_back,
+    a_lowered_limit_is_come_down_to,
+    a_limit_too_small_to_hold_anything_says_what_is_needed,
+}
+
+fn bytes_stay_under_the_limit_and_objects_in_use_stay(architecture: &str) {
+    let world = World::new(architecture, 4 << 20, 1000);
     let store = world.open();
     put(&store, 0, 1, 200_000).unwrap();
     let held = store.open(&key(0)).unwrap().unwrap();
@@ -20,26 +33,24 @@ fn bytes_stay_under_the_limit_and_objects_in_use_stay() {
         assert!(matches(&store, n, 1, 20_000 + n as usize * 50));
     }
     assert!(store.usage().evictions > 300);
-    assert!(world.files.most_used() <= World::object_bytes(&store));
+    assert!(world.files.most_used() <= World::file_bytes(&store));
     assert!(matches(&store, 0, 1, 200_000));
     assert_eq!(held.body.length(), 200_000);
 }
 
-#[test]
-fn the_number_of_objects_is_limited_too() {
-    let world = World::new(100 << 20, 40);
+fn the_number_of_objects_is_limited_too(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 40);
     let store = world.open();
     for n in 0..300 {
         put(&store, n, 1, 100).unwrap();
         assert!(store.usage().objects <= 40);
     }
-    assert_eq!(world.files.files().len(), 40);
+    assert_eq!(world.object_files().len(), 40);
     assert_eq!((0..300).filter(|n| fetch(&store, *n).is_some()).count(), 40);
 }
 
-#[test]
-fn what_is_asked_for_stays_longest() {
-    let world = World::new(100 << 20, 100);
+fn what_is_asked_for_stays_longest(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 100);
     let store = world.open();
     for n in 0..1000 {
         put(&store, n, 1, 100).unwrap();
@@ -49,9 +60,8 @@ fn what_is_asked_for_stays_longest() {
     }
 }
 
-#[test]
-fn when_all_is_in_use_an_insert_is_declined() {
-    let world = World::new(2 << 20, 100);
+fn when_all_is_in_use_an_insert_is_declined(architecture: &str) {
+    let world = World::new(architecture, 2 << 20, 100);
     let store = world.open();
     let mut held = Vec::new();
     let refused = (0..100).find_map(|n| match put(&store, n, 1, 100_000) {
@@ -66,9 +76,8 @@ fn when_all_is_in_use_an_insert_is_declined() {
     put(&store, 200, 1, 100_000).unwrap();
 }
 
-#[test]
-fn a_burst_of_inserts_of_unknown_length_stays_under_the_limit() {
-    let world = World::new(8 << 20, 500);
+fn a_burst_of_inserts_of_unknown_length_stays_under_the_limit(architecture: &str) {
+    let world = World::new(architecture, 8 << 20, 500);
     let store = world.open();
     let declined = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -89,14 +98,13 @@ fn a_burst_of_inserts_of_unknown_length_stays_under_the_limit() {
             });
         }
     });
-    assert!(world.files.most_used() <= World::object_bytes(&store));
+    assert!(world.files.most_used() <= World::file_bytes(&store));
     assert!(declined.into_inner() < 240, "most find room");
     check_books(&world, &store);
 }
 
-#[test]
-fn threads_that_read_replace_update_and_remove_never_see_a_wrong_body() {
-    let world = World::new(6 << 20, 300);
+fn threads_that_read_replace_update_and_remove_never_see_a_wrong_body(architecture: &str) {
+    let world = World::new(architecture, 6 << 20, 300);
     let store = world.open();
     let served = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -131,9 +139,8 @@ fn threads_that_read_replace_update_and_remove_never_see_a_wrong_body() {
     check_books(&world, &store);
 }
 
-#[test]
-fn a_disk_that_is_really_full_declines_and_keeps_serving() {
-    let world = World::new(100 << 20, 1000);
+fn a_disk_that_is_really_full_declines_and_keeps_serving(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     put(&store, 1, 1, 50_000).unwrap();
     world.files.resize(world.files.used());
@@ -147,10 +154,9 @@ fn a_disk_that_is_really_full_declines_and_keeps_serving() {
     put(&store, 2, 1, 50_000).unwrap();
 }
 
-#[test]
-fn a_failing_disk_costs_misses_and_declines_only() {
+fn a_failing_disk_costs_misses_and_declines_only(architecture: &str) {
     for seed in 0..20 {
-        let world = World::new(4 << 20, 300);
+        let world = World::new(architecture, 4 << 20, 300);
         drop(world.open());
         let faults = Faults::new(seed).errors(60).full(30).torn(60);
         let faulty = Arc::new(Faulty::new(world.files.clone(), faults));
@@ -180,9 +186,8 @@ fn a_failing_disk_costs_misses_and_declines_only() {
     }
 }
 
-#[test]
-fn a_dead_disk_is_out_of_service_and_comes_back() {
-    let world = World::new(100 << 20, 1000);
+fn a_dead_disk_is_out_of_service_and_comes_back(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     drop(world.open());
     let faults = Faults::new(1).errors(1000);
     let dead = Arc::new(Faulty::new(world.files.clone(), faults));
@@ -199,9 +204,8 @@ fn a_dead_disk_is_out_of_service_and_comes_back() {
     assert!(recovered > 100, "{recovered}");
 }
 
-#[test]
-fn a_lowered_limit_is_come_down_to() {
-    let mut world = World::new(20 << 20, 300);
+fn a_lowered_limit_is_come_down_to(architecture: &str) {
+    let mut world = World::new(architecture, 20 << 20, 300);
     let store = world.open();
     (0..150).for_each(|n| put(&store, n, 1, 100_000).unwrap());
     store.close().unwrap();
@@ -215,9 +219,8 @@ fn a_lowered_limit_is_come_down_to() {
     check_books(&world, &store);
 }
 
-#[test]
-fn a_limit_too_small_to_hold_anything_says_what_is_needed() {
-    let world = World::new(100_000, 1000);
+fn a_limit_too_small_to_hold_anything_says_what_is_needed(architecture: &str) {
+    let world = World::new(architecture, 100_000, 1000);
     let message = world.try_open_through(world.files.clone()).err().expect("refused").to_string();
     assert!(message.contains("100000") && message.contains("raise the limit"), "{message}");
 }

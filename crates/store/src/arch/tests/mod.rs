@@ -1,11 +1,38 @@
-//! What the store promises, tried on files in RAM, on faulty ones, and on the real file system.
+//! What the store promises, tried on files in RAM, on faulty ones, and on the real file system, for every architecture
+//! that keeps objects as files.
+
+/// Makes tests of functions that take an architecture's name: one for each architecture and function.
+macro_rules! for_each_architecture {
+    ($($test:ident,)*) => {
+        for_each_architecture!(@ squid $($test,)*);
+        for_each_architecture!(@ squid_monotonic $($test,)*);
+        for_each_architecture!(@ squid_lowest $($test,)*);
+        for_each_architecture!(@ squidl $($test,)*);
+    };
+    (@ $architecture:ident $($test:ident,)*) => {
+        mod $architecture {
+            $(#[test]
+            fn $test() {
+                super::$test(stringify!($architecture));
+            })*
+        }
+    };
+}
 
 mod budget;
 mod crash;
 mod damage;
 mod limits;
+mod making;
 mod real;
+mod sides;
 mod use_cases;
 mod world;
 
 use world::{World, body_of, key, matches, put};
+
+#[test]
+fn every_architecture_is_tried() {
+    let known: Vec<_> = super::ARCHITECTURES.iter().map(|row| row.name).collect();
+    assert_eq!(known, ["squid", "squid_monotonic", "squid_lowest", "squidl"]);
+}

@@ -2,13 +2,27 @@
 
 use super::world::{fetch, metadata_of};
 use super::*;
+use crate::index::Numbers;
 use crate::{Declined, Error, Store};
+
+for_each_architecture! {
+    objects_come_back_as_they_were_stored,
+    nothing_is_visible_before_commit_and_nothing_remains_without_it,
+    the_newer_object_replaces_the_older_at_commit,
+    a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement,
+    a_number_in_use_is_not_used_anew_and_its_space_stays_charged,
+    metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room,
+    final_metadata_may_be_longer_than_what_was_announced,
+    a_body_of_another_length_than_announced_is_not_stored,
+    what_is_too_large_is_declined,
+    a_store_is_warm_after_reopening_and_after_a_kill,
+    a_store_goes_on_after_close_and_then_counts_as_open,
+}
 
 const LENGTHS: [usize; 6] = [0, 1, 5_000, 65_536, 65_537, 400_000];
 
-#[test]
-fn objects_come_back_as_they_were_stored() {
-    let world = World::new(100 << 20, 1000);
+fn objects_come_back_as_they_were_stored(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     for (n, length) in (0..).zip(LENGTHS) {
         put(&store, n, 1, length).unwrap();
@@ -21,9 +35,8 @@ fn objects_come_back_as_they_were_stored() {
     assert_eq!(store.usage().corrupt, 0);
 }
 
-#[test]
-fn nothing_is_visible_before_commit_and_nothing_remains_without_it() {
-    let world = World::new(100 << 20, 1000);
+fn nothing_is_visible_before_commit_and_nothing_remains_without_it(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     let before = store.usage();
     for length in LENGTHS {
@@ -33,13 +46,12 @@ fn nothing_is_visible_before_commit_and_nothing_remains_without_it() {
         drop(insert);
         assert!(fetch(&store, 1).is_none());
         assert_eq!(store.usage(), before, "{length}");
-        assert_eq!(world.files.files(), Vec::<String>::new());
+        assert_eq!(world.object_files(), Vec::<String>::new());
     }
 }
 
-#[test]
-fn the_newer_object_replaces_the_older_at_commit() {
-    let world = World::new(100 << 20, 1000);
+fn the_newer_object_replaces_the_older_at_commit(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     put(&store, 1, 1, 100_000).unwrap();
     let mut insert = store.insert(&key(1), &metadata_of(1, 2, 10), None).unwrap();
@@ -48,12 +60,11 @@ fn the_newer_object_replaces_the_older_at_commit() {
     insert.commit(None).unwrap();
     assert!(matches(&store, 1, 2, 10));
     assert_eq!(store.usage().objects, 1);
-    assert_eq!(world.files.files().len(), 1);
+    assert_eq!(world.object_files().len(), 1);
 }
 
-#[test]
-fn a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement() {
-    let world = World::new(100 << 20, 1000);
+fn a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     for commit in [true, false] {
         let mut insert = store.insert(&key(1), b"m", None).unwrap();
@@ -80,9 +91,8 @@ fn a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement() 
     assert!(matches(&store, 1, 2, 10));
 }
 
-#[test]
-fn a_number_in_use_is_not_used_anew_and_its_space_stays_charged() {
-    let world = World::new(100 << 20, 1000);
+fn a_number_in_use_is_not_used_anew_and_its_space_stays_charged(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     put(&store, 1, 1, 1_000_000).unwrap();
     let charged = store.usage().bytes;
@@ -91,16 +101,17 @@ fn a_number_in_use_is_not_used_anew_and_its_space_stays_charged() {
     assert_eq!(store.usage().bytes, charged);
     assert_eq!(store.usage().objects, 0);
     put(&store, 2, 1, 10).unwrap();
-    assert_eq!(world.files.files(), [store.core.naming.path(1)], "number 0 is still being read");
+    let path = |number, n| store.core.naming.path(number, store.core.naming.side(key(n).full()));
+    assert_eq!(world.object_files(), [path(1, 2)], "number 0 is still being read");
     drop(reader);
     assert!(store.usage().bytes < charged);
     put(&store, 3, 1, 10).unwrap();
-    assert!(world.files.files().contains(&store.core.naming.path(0)));
+    let number = if store.core.naming.numbers() == Numbers::Next { 2 } else { 0 };
+    assert!(world.object_files().contains(&path(number, 3)));
 }
 
-#[test]
-fn metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room() {
-    let world = World::new(100 << 20, 1000);
+fn metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     for (n, length) in (0..).zip(LENGTHS) {
         put(&store, n, 1, length).unwrap();
@@ -114,12 +125,11 @@ fn metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room() {
     assert!(!store.update_metadata(&key(0), b"m", &|held| held == b"of another object").unwrap());
     assert_eq!(fetch(&store, 0), stored, "metadata of another object is left alone");
     assert_eq!(store.usage().objects, LENGTHS.len() as u64);
-    assert_eq!(world.files.files().len(), LENGTHS.len());
+    assert_eq!(world.object_files().len(), LENGTHS.len());
 }
 
-#[test]
-fn final_metadata_may_be_longer_than_what_was_announced() {
-    let world = World::new(100 << 20, 1000);
+fn final_metadata_may_be_longer_than_what_was_announced(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     for (n, length) in (0..).zip(LENGTHS) {
         let mut insert = store.insert(&key(n), b"short", Some(length as u64)).unwrap();
@@ -128,12 +138,11 @@ fn final_metadata_may_be_longer_than_what_was_announced() {
         insert.commit(Some(&metadata)).unwrap();
         assert_eq!(fetch(&store, n), Some((metadata, body_of(n, 1, length))), "{length}");
     }
-    assert_eq!(world.files.files().len(), LENGTHS.len());
+    assert_eq!(world.object_files().len(), LENGTHS.len());
 }
 
-#[test]
-fn a_body_of_another_length_than_announced_is_not_stored() {
-    let world = World::new(100 << 20, 1000);
+fn a_body_of_another_length_than_announced_is_not_stored(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     let mut short = store.insert(&key(1), b"m", Some(10)).unwrap();
     short.append(b"nine byte").unwrap();
@@ -145,9 +154,8 @@ fn a_body_of_another_length_than_announced_is_not_stored() {
     assert_eq!(store.usage().objects, 0);
 }
 
-#[test]
-fn what_is_too_large_is_declined() {
-    let mut world = World::new(10 << 20, 100);
+fn what_is_too_large_is_declined(architecture: &str) {
+    let mut world = World::new(architecture, 10 << 20, 100);
     world.settings.object_max_bytes = 1 << 20;
     let store = world.open();
     let is_too_large = |result| matches!(result, Err(Error::Declined(Declined::TooLarge)));
@@ -162,31 +170,29 @@ fn what_is_too_large_is_declined() {
     assert!(is_too_large(store.insert(&key(1), b"m", Some(11 << 20)).map(drop)));
 }
 
-#[test]
-fn a_store_is_warm_after_reopening_and_after_a_kill() {
-    let world = World::new(100 << 20, 1000);
+fn a_store_is_warm_after_reopening_and_after_a_kill(architecture: &str) {
+    let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     for n in 0..100 {
         put(&store, n, n, 3_000).unwrap();
     }
     let usage = store.usage();
     let killed = world.after_kill().open();
-    assert_eq!(killed.core.index.audit_folder(), None, "nothing is to be repaired");
+    assert_eq!(killed.core.index.audit_step(), None, "nothing is to be repaired");
     store.close().unwrap();
     drop(store);
     let mut rebooted = world.after_kill();
     rebooted.boot += 1;
     let reopened = rebooted.open();
-    assert_eq!(reopened.core.index.audit_folder(), None, "it was closed in order");
+    assert_eq!(reopened.core.index.audit_step(), None, "it was closed in order");
     for store in [killed, reopened] {
         assert_eq!(store.usage(), usage);
         assert!((0..100).all(|n| matches(&store, n, n, 3_000)));
     }
 }
 
-#[test]
-fn a_store_goes_on_after_close_and_then_counts_as_open() {
-    let mut world = World::new(100 << 20, 1000);
+fn a_store_goes_on_after_close_and_then_counts_as_open(architecture: &str) {
+    let mut world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     put(&store, 1, 1, 10).unwrap();
     store.close().unwrap();
@@ -194,7 +200,7 @@ fn a_store_goes_on_after_close_and_then_counts_as_open() {
     assert!(matches(&store, 1, 1, 10) && matches(&store, 2, 1, 10));
     world = world.after_kill();
     world.boot += 1;
-    assert!(world.open().core.index.audit_folder().is_some(), "it was not closed in order");
+    assert!(world.open().core.index.audit_step().is_some(), "it was not closed in order");
 }
 
 #[test]
@@ -204,6 +210,7 @@ fn an_unknown_architecture_is_refused_with_the_names_that_are_known() {
         disk_bytes: 1 << 30,
         max_objects: 0,
         object_max_bytes: 1 << 20,
+        files_per_folder: 0,
         architecture: "varnish".into(),
         now: Default::default(),
     }) {

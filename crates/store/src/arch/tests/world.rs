@@ -3,7 +3,8 @@
 use super::super::files::{Core, FileStore};
 use super::super::maintenance::Step;
 use super::super::opening::build;
-use super::super::{ARCHITECTURES, Parts, Settings};
+use super::super::signature;
+use super::super::{ARCHITECTURES, Architecture, Parts, Settings};
 use crate::door::{FileSystem, Memory};
 use crate::index::MemoryHome;
 use crate::{Error, Store};
@@ -14,6 +15,7 @@ use std::time::Duration;
 /// What is left when a store ends.
 #[derive(Clone)]
 pub(super) struct World {
+    pub(super) row: &'static Architecture,
     pub(super) files: Arc<Memory>,
     pub(super) home: MemoryHome,
     pub(super) settings: Settings,
@@ -22,15 +24,17 @@ pub(super) struct World {
 
 impl World {
     /// A disk of so many bytes, all of which the store may use.
-    pub(super) fn new(disk_bytes: u64, max_objects: u64) -> Self {
+    pub(super) fn new(architecture: &str, disk_bytes: u64, max_objects: u64) -> Self {
+        let row = ARCHITECTURES.iter().find(|row| row.name == architecture).expect("a row of the table");
         let settings = Settings {
             disk_bytes,
             max_objects,
             object_max_bytes: 1 << 30,
+            files_per_folder: 0,
             now: Timestamp::from_seconds(1_000_000),
         };
         let files = Arc::new(Memory::new(1 << 40));
-        Self { files, home: MemoryHome::default(), settings, boot: 7 }
+        Self { row, files, home: MemoryHome::default(), settings, boot: 7 }
     }
 
     pub(super) fn open(&self) -> FileStore {
@@ -44,7 +48,7 @@ impl World {
 
     pub(super) fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<FileStore, Error> {
         let parts = Parts { files, index: Box::new(self.home.clone()), boot: self.boot, lock: None };
-        let core = build(&ARCHITECTURES[0], &self.settings, parts)?;
+        let core = build(self.row, &self.settings, parts)?;
         Ok(FileStore { core, maintenance: None })
     }
 
@@ -62,12 +66,17 @@ impl World {
         let home = MemoryHome::with(words);
         let now = self.settings.now.plus(Duration::from_secs(60));
         let settings = Settings { now, ..self.settings };
-        Self { files, home, boot: self.boot + 1, settings }
+        Self { row: self.row, files, home, boot: self.boot + 1, settings }
     }
 
-    /// Bytes that the store may use for objects.
-    pub(super) fn object_bytes(store: &FileStore) -> u64 {
-        store.core.limits.disk_bytes - store.core.limits.fixed_bytes
+    /// Bytes that the store's files may take: those for objects, and the block of its signature.
+    pub(super) fn file_bytes(store: &FileStore) -> u64 {
+        store.core.limits.disk_bytes - store.core.limits.fixed_bytes + 4096
+    }
+
+    /// The files that hold objects.
+    pub(super) fn object_files(&self) -> Vec<String> {
+        self.files.files().into_iter().filter(|path| path != signature::PATH).collect()
     }
 }
 
@@ -94,8 +103,9 @@ impl Random {
     }
 }
 
+/// The keys of a few hosts.
 pub(super) fn key(n: u64) -> ObjectKey {
-    ObjectKey::new(format!("GET http://example.org/{n}").into_bytes())
+    ObjectKey::new(format!("http://host{}.example/{n}", n % 5).into_bytes())
 }
 
 /// Bytes that tell an object's name, version and place.
@@ -142,8 +152,8 @@ pub(super) fn matches(store: &dyn Store, n: u64, version: u64, length: usize) ->
 
 /// What is charged is what the files take, to the block, and each file is an object.
 pub(super) fn check_books(world: &World, store: &FileStore) {
-    let lengths = world.files.files().into_iter().map(|path| world.files.length(&path).unwrap());
+    let lengths = world.object_files().into_iter().map(|path| world.files.length(&path).unwrap());
     let blocks: u64 = lengths.map(|length| store.core.blocks(length)).sum();
     assert_eq!(store.core.index.totals().blocks, blocks);
-    assert_eq!(store.usage().objects, world.files.files().len() as u64);
+    assert_eq!(store.usage().objects, world.object_files().len() as u64);
 }

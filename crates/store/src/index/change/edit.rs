@@ -4,16 +4,16 @@ use super::Refusal;
 use crate::index::chain::{CHAIN_MAX, Chain, Link, read_entry};
 use crate::index::journal::Transaction;
 use crate::index::layout::{
-    CHARGED_AT, Entry, FREE_AT, FREE_LIST_AT, FRESH_AT, HAND_AT, OBJECTS_AT, SEALED_MAX, State, seal, unseal,
+    CHARGED_AT, Entry, FRESH_AT, HAND_AT, OBJECTS_AT, SEALED_MAX, State, seal, unseal,
 };
 use crate::index::{Index, Live};
 use shoal_core::Key;
 
 /// A change under way: a transaction, with the names of things.
 pub(in crate::index) struct Change<'a> {
-    index: &'a Index,
+    pub(super) index: &'a Index,
     live: &'a mut Live,
-    transaction: Transaction<'a>,
+    pub(super) transaction: Transaction<'a>,
 }
 
 impl<'a> Change<'a> {
@@ -57,7 +57,7 @@ impl<'a> Change<'a> {
             self.set(OBJECTS_AT, adjust(self.get(OBJECTS_AT), objects_before, objects));
         }
         if let Some(audit) = &mut self.live.audit
-            && audit.is_past(self.index.naming.folder_of(number))
+            && audit.is_past(number)
         {
             audit.blocks = adjust(audit.blocks, blocks_before, blocks);
             audit.objects = adjust(audit.objects, objects_before, objects);
@@ -66,8 +66,7 @@ impl<'a> Change<'a> {
 
     /// Whether an audit, if one is under way, has seen this number.
     pub(in crate::index) fn audit_is_past(&self, number: u32) -> bool {
-        let folder = self.index.naming.folder_of(number);
-        self.live.audit.as_ref().is_none_or(|audit| audit.is_past(folder))
+        self.live.audit.as_ref().is_none_or(|audit| audit.is_past(number))
     }
 
     /// Sets a number's side word, where there are side words.
@@ -104,57 +103,6 @@ impl<'a> Change<'a> {
     pub(in crate::index) fn free(&mut self, number: u32, entry: &Entry) {
         self.end_busy(number);
         self.list(number, entry);
-    }
-
-    /// Makes the number free and puts it at the head of the list.
-    pub(in crate::index) fn list(&mut self, number: u32, entry: &Entry) {
-        let mut low = [0; 16];
-        low[..8].copy_from_slice(&self.list_mark().to_le_bytes());
-        let next = u32::try_from(self.get(FREE_AT)).ok().and_then(|head| head.checked_sub(1));
-        let free =
-            Entry { key: Key::from_bytes(low), next, generation: entry.generation, ..blank(State::Free) };
-        self.put(number, free);
-        self.set(FREE_AT, u64::from(number) + 1);
-    }
-
-    /// Whether a free entry stands in the list that is valid now.
-    pub(in crate::index) fn is_listed(&self, entry: &Entry) -> bool {
-        entry.key.low() == self.list_mark()
-    }
-
-    /// What entries of the valid list carry: never zero, which is what unused entries carry.
-    fn list_mark(&self) -> u64 {
-        self.get(FREE_LIST_AT) + 1
-    }
-
-    pub(super) fn pop_free(&mut self) -> Option<u32> {
-        let number = u32::try_from(self.get(FREE_AT).checked_sub(1)?).ok()?;
-        match self.entry(number).filter(|entry| entry.state == State::Free && self.is_listed(entry)) {
-            Some(entry) => {
-                self.set(FREE_AT, entry.next.map_or(0, |next| u64::from(next) + 1));
-                Some(number)
-            }
-            None => {
-                // What is on the list is lost until the hand comes by.
-                self.index.report_damage();
-                self.set(FREE_LIST_AT, (self.get(FREE_LIST_AT) + 1) & SEALED_MAX);
-                self.set(FREE_AT, 0);
-                None
-            }
-        }
-    }
-
-    pub(super) fn pop_fresh(&mut self) -> Option<u32> {
-        let fresh = self.get(FRESH_AT) as u32;
-        let end = fresh.saturating_add(FRESH_TRIES).min(self.index.geometry.max_objects);
-        // After a power loss the header may be older than the entries.
-        let is_free = |number: &u32| self.entry(*number).is_some_and(|entry| entry.state == State::Free);
-        let number = (fresh..end).find(is_free);
-        let next = number.map_or(end, |number| number + 1);
-        if next > fresh {
-            self.set(FRESH_AT, u64::from(next));
-        }
-        number
     }
 
     /// Takes the objects of `key` out of their chain and marks them busy.
@@ -198,9 +146,7 @@ impl<'a> Change<'a> {
         let next = self.head(bucket);
         self.put(number, Entry { key, next, generation, policy_bits, blocks, state: State::Stored });
         self.set_link(None, bucket, Some(number));
-        if u64::from(number) >= self.get(FRESH_AT) {
-            self.set(FRESH_AT, u64::from(number) + 1);
-        }
+        self.note_used(number);
     }
 
     /// Ends a chain before its broken link: the number behind it may come into this chain again, in another place.
@@ -271,11 +217,9 @@ pub(in crate::index) fn weigh(entry: &Entry) -> (u64, u64) {
     (u64::from(entry.blocks), u64::from(entry.state == State::Stored))
 }
 
-fn blank(state: State) -> Entry {
+pub(super) fn blank(state: State) -> Entry {
     Entry { key: Key::from_bytes([0; 16]), next: None, generation: 0, policy_bits: 0, blocks: 0, state }
 }
 
-/// Objects of one key that one transaction takes; each stores up to five words of the journal's 32.
+/// Objects of one key that one transaction takes; each stores up to five words of the journal's 48.
 const TWINS_MAX: usize = 4;
-/// Entries beyond the mark of fresh numbers that a claim looks at.
-const FRESH_TRIES: u32 = 64;

@@ -1,6 +1,7 @@
 //! What changes the index: numbers claimed, charged, committed, retired, freed.
 
 mod edit;
+mod free;
 
 pub(super) use edit::{Change, weigh};
 
@@ -57,12 +58,14 @@ impl Index {
     /// Takes a number that has no file, and gives it this side word.
     pub(crate) fn claim(&self, side: u64) -> Claim {
         let mut live = self.live.write();
-        // The rest of the berths is kept for removals, which make room.
-        if live.free_berths.len() as u32 <= self.geometry.berths / 4 {
+        // The rest of the berths is kept for removals, which make room. Which numbers have files is not known before
+        // a survey of the folders.
+        let is_unknown = live.audit.as_ref().is_some_and(|audit| audit.is_surveying_unknown());
+        if live.free_berths.len() as u32 <= self.geometry.berths / 4 || is_unknown {
             return Claim::Crowded;
         }
         let mut change = self.change(&mut live);
-        let claimed = change.pop_free().or_else(|| change.pop_fresh());
+        let claimed = change.pick();
         if let Some(number) = claimed {
             change.make_busy(number);
             change.set_side(number, side);
@@ -259,7 +262,7 @@ impl Index {
     /// Puts a free number that is on no list, for instance since a power loss, back on it.
     pub(super) fn reclaim_lost(&self, live: &mut Live, number: u32, entry: &Entry) -> Option<Swept> {
         let mut change = self.change(live);
-        let is_lost = !change.is_listed(entry) && change.audit_is_past(number);
+        let is_lost = !change.is_listed(number, entry) && change.audit_is_past(number);
         if is_lost {
             change.list(number, entry);
         }

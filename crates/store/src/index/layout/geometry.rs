@@ -1,6 +1,7 @@
 //! What is fixed when an index is made: its size, what made it, and where its parts stand.
 
 use super::{ENTRY_WORDS, hash};
+use crate::index::free_map::{FreeMap, Numbers};
 use crate::index::words::{PAGE_WORDS, Words};
 use shoal_core::Key;
 
@@ -18,6 +19,8 @@ pub struct Geometry {
     pub parameters: [u32; PARAMETERS],
     /// Whether each entry has a side word.
     pub sides: bool,
+    /// Whether there is a map of the numbers in use, instead of a list of the free ones.
+    has_free_map: bool,
     maker: [u8; MAKER_BYTES],
 }
 
@@ -34,6 +37,8 @@ pub struct Shape<'a> {
     pub parameters: [u32; PARAMETERS],
     /// Whether each entry has a side word.
     pub sides: bool,
+    /// Which free number the next object gets.
+    pub numbers: Numbers,
 }
 
 impl Geometry {
@@ -50,6 +55,7 @@ impl Geometry {
             block_bytes: shape.block_bytes,
             parameters: shape.parameters,
             sides: shape.sides,
+            has_free_map: shape.numbers != Numbers::Any,
             maker,
         }
     }
@@ -65,7 +71,8 @@ impl Geometry {
 
     /// Size of the whole index, in words.
     pub fn words(&self) -> usize {
-        self.end_of_sides().next_multiple_of(PAGE_WORDS)
+        let map = if self.has_free_map { FreeMap::words(self.max_objects) } else { 0 };
+        (self.end_of_sides().next_multiple_of(PAGE_WORDS) + map).next_multiple_of(PAGE_WORDS)
     }
 
     pub(in crate::index) fn berth(&self, berth: u32) -> usize {
@@ -84,9 +91,14 @@ impl Geometry {
     }
 
     /// The side word of a number; `None` when there are none.
-    pub(in crate::index) fn side(&self, number: u32) -> Option<usize> {
+    pub(crate) fn side(&self, number: u32) -> Option<usize> {
         let sides_at = self.entry(self.max_objects).next_multiple_of(PAGE_WORDS);
         self.sides.then(|| sides_at + number as usize)
+    }
+
+    /// Where the map of the numbers in use stands; `None` when there is a list of the free ones.
+    pub(crate) fn free_map(&self) -> Option<usize> {
+        self.has_free_map.then(|| self.end_of_sides().next_multiple_of(PAGE_WORDS))
     }
 
     fn end_of_sides(&self) -> usize {
@@ -128,10 +140,12 @@ impl Geometry {
             block_bytes: low(3),
             parameters: [low(4), high(4), 0, 0],
             sides: false,
+            has_free_map: false,
             maker: [0; MAKER_BYTES],
         };
         if version > 1 {
             geometry.sides = high(3) & SIDES != 0;
+            geometry.has_free_map = high(3) & FREE_MAP != 0;
             geometry.parameters[2..].copy_from_slice(&[low(PARAMETERS_AT), high(PARAMETERS_AT)]);
             for (bytes, at) in geometry.maker.as_chunks_mut::<8>().0.iter_mut().zip(MAKER_AT..) {
                 *bytes = words.load(at).to_le_bytes();
@@ -154,7 +168,7 @@ impl Geometry {
     /// The fixed words, in the order of [`FIXED_AT`].
     fn fixed(&self) -> [u64; FIXED_AT.len()] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let flags = if self.sides { SIDES } else { 0 };
+        let flags = if self.sides { SIDES } else { 0 } | if self.has_free_map { FREE_MAP } else { 0 };
         let [first, second, third, fourth] = self.parameters;
         let maker = |n: usize| u64::from_le_bytes(self.maker.as_chunks::<8>().0[n]);
         [
@@ -196,6 +210,8 @@ const PARAMETERS: usize = 4;
 const MAKER_BYTES: usize = 24;
 /// Flag: entries have side words.
 const SIDES: u32 = 1;
+/// Flag: there is a map of the numbers in use.
+const FREE_MAP: u32 = 2;
 /// Where the fixed words stand. Version 1 has the first five.
 const FIXED_AT: [usize; 9] = [0, 1, 2, 3, 4, MAKER_AT, MAKER_AT + 1, MAKER_AT + 2, PARAMETERS_AT];
 const FIXED_OF_VERSION_1: usize = 5;
@@ -211,15 +227,22 @@ mod tests {
     use crate::index::words::Plain;
 
     fn shape(max_objects: u32, sides: bool) -> Shape<'static> {
-        Shape { architecture: "squid", max_objects, block_bytes: 4096, parameters: [16, 256, 384, 7], sides }
+        Shape {
+            architecture: "squid",
+            max_objects,
+            block_bytes: 4096,
+            parameters: [16, 256, 384, 7],
+            sides,
+            numbers: if sides { Numbers::Lowest } else { Numbers::Any },
+        }
     }
 
     #[test]
     fn an_object_costs_well_below_64_bytes_all_in() {
         for (objects, bytes) in [(1_000_u32, 50), (100_000, 38), (100_000_000, 37)] {
-            for (sides, more) in [(false, 0), (true, 8)] {
+            for (sides, more) in [(false, 0), (true, 9)] {
                 let all = Geometry::new(&shape(objects, sides)).words() * 8;
-                let most = (bytes + more) * u64::from(objects) + 4096;
+                let most = (bytes + more) * u64::from(objects) + 8192;
                 assert!(all as u64 <= most, "{all} bytes for {objects}");
             }
         }
@@ -264,7 +287,9 @@ mod tests {
             let last_entry_word = geometry.entry(objects - 1) + ENTRY_WORDS - 1;
             let (first, last) = (geometry.side(0).unwrap(), geometry.side(objects - 1).unwrap());
             assert!(geometry.berth(geometry.berths - 1) < geometry.bucket(0).0);
-            assert!(last_bucket < geometry.entry(0) && last_entry_word < first && last < geometry.words());
+            let map = geometry.free_map().unwrap();
+            assert!(last_bucket < geometry.entry(0) && last_entry_word < first && last < map);
+            assert!(map + FreeMap::words(objects) <= geometry.words());
         }
     }
 }
