@@ -24,7 +24,7 @@ pub struct Calls {
     pub writes: u64,
     /// Names removed.
     pub unlinks: u64,
-    /// Everything else: lengths, folders made and listed, space, sync.
+    /// Everything else: lengths asked for and set, folders made, removed and listed, space, sync.
     pub others: u64,
     /// Bytes read.
     pub bytes_read: u64,
@@ -76,6 +76,11 @@ impl FileSystem for Counted {
         self.inner.make_folder(path)
     }
 
+    fn remove_folder(&self, path: &str) -> io::Result<()> {
+        self.tally.count(Kind::Other);
+        self.inner.remove_folder(path)
+    }
+
     fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
         self.tally.count(Kind::Other);
         self.inner.list(path, limit)
@@ -111,6 +116,11 @@ impl File for CountedFile {
         let written = self.inner.write_at(bytes, offset)?;
         self.tally.add(Kind::BytesWritten, written as u64);
         Ok(written)
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        self.tally.count(Kind::Other);
+        self.inner.set_length(bytes)
     }
 }
 

@@ -171,6 +171,11 @@ impl FileSystem for Faulty {
         self.inner.make_folder(path)
     }
 
+    fn remove_folder(&self, path: &str) -> io::Result<()> {
+        self.faults.befall()?;
+        self.inner.remove_folder(path)
+    }
+
     fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
         self.faults.befall()?;
         self.inner.list(path, limit)
@@ -218,6 +223,11 @@ impl File for FaultyFile {
         }
         outcome?;
         self.inner.write_at(bytes, offset)
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        self.faults.befall_growth()?;
+        self.inner.set_length(bytes)
     }
 }
 

@@ -164,6 +164,17 @@ impl FileSystem for Memory {
         Ok(())
     }
 
+    fn remove_folder(&self, path: &str) -> io::Result<()> {
+        let mut tree = self.tree.lock();
+        let prefix = format!("{path}/");
+        let is_inside = |name: Option<&String>| name.is_some_and(|name| name.starts_with(&prefix));
+        let has_files = is_inside(tree.files.range(prefix.clone()..).next().map(|(name, _)| name));
+        if has_files || is_inside(tree.folders.range(prefix.clone()..).next()) {
+            return Err(Errno::NOTEMPTY.into());
+        }
+        if tree.folders.remove(path) { Ok(()) } else { Err(Errno::NOENT.into()) }
+    }
+
     fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
         let tree = self.tree.lock();
@@ -213,21 +224,36 @@ impl File for Handle {
         let end = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(bytes.len()));
         let end = end.ok_or(Errno::FBIG)?;
         let mut content = self.inode.bytes.write();
-        let blocks = |length: usize| length.div_ceil(PAGE) as u64 * PAGE as u64;
-        let more = blocks(end.max(content.len())) - blocks(content.len());
-        if !self.inode.space.take(more) {
-            return Err(Errno::NOSPC.into());
-        }
         let length = end.max(content.len());
-        content.resize(length, 0);
+        self.inode.resize(&mut content, length)?;
         content[end - bytes.len()..end].copy_from_slice(bytes);
         Ok(bytes.len())
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        if self.access == Access::Read {
+            return Err(Errno::INVAL.into());
+        }
+        let length = usize::try_from(bytes).map_err(|_| Errno::FBIG)?;
+        self.inode.resize(&mut self.inode.bytes.write(), length)
     }
 }
 
 impl Inode {
     fn new(space: &Arc<SpaceUsed>) -> Arc<Self> {
         Arc::new(Self { bytes: RwLock::default(), space: Arc::clone(space) })
+    }
+
+    /// Gives the bytes another length, zeros at the end, and takes or gives back the space.
+    fn resize(&self, bytes: &mut Vec<u8>, length: usize) -> io::Result<()> {
+        let space = |length: usize| (length.div_ceil(PAGE) * PAGE) as u64;
+        let (before, after) = (space(bytes.len()), space(length));
+        if after > before && !self.space.take(after - before) {
+            return Err(Errno::NOSPC.into());
+        }
+        self.space.used.fetch_sub(before.saturating_sub(after), SeqCst);
+        bytes.resize(length, 0);
+        Ok(())
     }
 
     /// Changes the bytes without regard to the limit.
@@ -248,7 +274,7 @@ impl Drop for Inode {
 impl SpaceUsed {
     fn take(&self, more: u64) -> bool {
         let limit = self.limit.load(SeqCst);
-        let fits = |used: u64| Some(used + more).filter(|sum| more == 0 || *sum <= limit);
+        let fits = |used: u64| Some(used + more).filter(|sum| *sum <= limit);
         let taken = self.used.fetch_update(SeqCst, SeqCst, fits);
         if let Ok(before) = taken {
             self.most.fetch_max(before + more, SeqCst);

@@ -35,6 +35,9 @@ pub trait FileSystem: Send + Sync {
     /// Makes a folder; its parent exists. Done already is done.
     fn make_folder(&self, path: &str) -> io::Result<()>;
 
+    /// Removes a folder; `DirectoryNotEmpty` when something is in it.
+    fn remove_folder(&self, path: &str) -> io::Result<()>;
+
     /// Names in a folder, at most `limit`, in no order.
     fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>>;
 
@@ -52,6 +55,9 @@ pub trait File: Send + Sync {
 
     /// Writes from `bytes` at `offset`; may write fewer.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Ends the file after so many bytes; one that was shorter goes on with zeros.
+    fn set_length(&self, bytes: u64) -> io::Result<()>;
 }
 
 /// What a file is opened for.

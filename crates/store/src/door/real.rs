@@ -65,6 +65,10 @@ impl FileSystem for Real {
         }
     }
 
+    fn remove_folder(&self, path: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.root, path, AtFlags::REMOVEDIR)?)
+    }
+
     fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
         let folder = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut names = Vec::new();
@@ -102,6 +106,10 @@ impl File for RealFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         Ok(rustix::io::pwrite(&self.0, bytes, offset)?)
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        Ok(rustix::fs::ftruncate(&self.0, bytes)?)
     }
 }
 

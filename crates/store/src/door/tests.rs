@@ -14,6 +14,11 @@ fn behaves(door: &dyn FileSystem) {
     assert_eq!(door.length("00/a").unwrap(), 4100);
     let again = door.open("00/a", Access::Read).unwrap();
     assert!(again.write_at(b"x", 0).is_err());
+    file.set_length(5000).unwrap();
+    assert_eq!(door.length("00/a").unwrap(), 5000);
+    file.set_length(4100).unwrap();
+    assert_eq!(door.length("00/a").unwrap(), 4100);
+    assert!(again.set_length(0).is_err());
     door.unlink("00/a").unwrap();
     assert_eq!(door.unlink("00/a").unwrap_err().kind(), io::ErrorKind::NotFound);
     let mut buffer = [0; 5000];
@@ -30,6 +35,11 @@ fn behaves(door: &dyn FileSystem) {
     assert_eq!(door.list("00", 2).unwrap().len(), 2);
     assert_eq!(door.list("", 9).unwrap(), ["00"]);
     assert!(door.list("01", 2).is_err());
+    door.make_folder("00/sub").unwrap();
+    let full = door.remove_folder("00").unwrap_err();
+    assert_eq!(full.kind(), io::ErrorKind::DirectoryNotEmpty);
+    door.remove_folder("00/sub").unwrap();
+    assert_eq!(door.remove_folder("00/sub").unwrap_err().kind(), io::ErrorKind::NotFound);
     assert!(door.space().unwrap().block_bytes > 0);
     door.sync().unwrap();
 }
@@ -79,6 +89,9 @@ fn memory_keeps_its_limit_and_counts_unlinked_files_that_are_open() {
     drop(file);
     write_full(&*other, &[1; 4097], 0).unwrap();
     assert_eq!((door.used(), door.most_used()), (8192, 8192));
+    assert_eq!(other.set_length(12289).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    other.set_length(1).unwrap();
+    assert_eq!((door.used(), door.most_used()), (4096, 8192));
 }
 
 #[test]

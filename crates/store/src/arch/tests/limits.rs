@@ -258,6 +258,10 @@ impl crate::door::FileSystem for Switch {
         self.check()?.make_folder(path)
     }
 
+    fn remove_folder(&self, path: &str) -> std::io::Result<()> {
+        self.check()?.remove_folder(path)
+    }
+
     fn list(&self, path: &str, limit: usize) -> std::io::Result<Vec<String>> {
         self.check()?.list(path, limit)
     }
