@@ -1,23 +1,51 @@
 //! Decisions about keeping: replacement and admission, without I/O.
 //!
-//! Two families. A [`Replacement`] knows every object by a handle and names victims: [`Lru`], [`S3Fifo`]. A
-//! [`Cyclic`] policy is what a hand asks while it passes over an array whose entries hold the policy's state
-//! themselves, so that it survives a restart: [`Clock`].
+//! Two families. A [`Replacement`] knows every object by a handle and names victims; [`POLICIES`] lists them by name, and
+//! [`Belady`] and [`BeladySize`], who know the future, are for the lab. A [`Cyclic`] policy is what a hand asks while it
+//! passes over an array whose entries hold the policy's state themselves, so that it survives a restart: [`Clock`];
+//! a [`Ring`] makes a `Replacement` of it.
 
 #![forbid(unsafe_code)]
 
+mod belady;
+mod belady_size;
 mod clock;
 mod cyclic;
+mod fifo;
+mod gdsf;
+mod ghost;
+mod lfu_da;
 mod lru;
+mod next_uses;
+mod policies;
 mod queue;
+mod ranks;
 mod replacement;
+mod ring;
 mod s3_fifo;
+mod second_chance;
+mod sieve;
+mod sketch;
+mod slru;
+mod w_tiny_lfu;
 
 #[cfg(test)]
 mod testing;
 
+pub use belady::Belady;
+pub use belady_size::BeladySize;
 pub use clock::Clock;
 pub use cyclic::{Cyclic, Passing};
+pub use fifo::Fifo;
+pub use gdsf::Gdsf;
+pub use lfu_da::LfuDa;
 pub use lru::Lru;
-pub use replacement::{Handle, Replacement, Victim};
+pub use next_uses::NextUses;
+pub use policies::{POLICIES, Policy};
+pub use replacement::{Handle, Identity, Replacement, Victim, WEIGHT_MAX};
+pub use ring::Ring;
 pub use s3_fifo::S3Fifo;
+pub use second_chance::SecondChance;
+pub use sieve::Sieve;
+pub use slru::Slru;
+pub use w_tiny_lfu::WTinyLfu;

@@ -7,36 +7,36 @@
 //! objects are asked for once (each must sink through the whole list before it leaves), or where sizes differ
 //! much and requests, not bytes, are to be saved. Every operation is O(1); a hit moves the object, so it writes.
 
-use crate::queue::{Nodes, Place, Queue};
-use crate::{Handle, Replacement, Victim};
+use crate::queue::{Nodes, Queue};
+use crate::replacement::{Handle, Identity, Replacement, Victim};
 use shoal_core::Key;
 
 /// Least recently used. See the file's head.
 #[derive(Debug)]
-pub struct Lru {
-    nodes: Nodes,
+pub struct Lru<K = Key> {
+    nodes: Nodes<K>,
     queue: Queue,
 }
 
-impl Lru {
+impl<K: Identity> Lru<K> {
     /// An empty order.
     pub fn new() -> Self {
-        Self { nodes: Nodes::default(), queue: Queue::new(Place::Main) }
+        Self { nodes: Nodes::new(), queue: Queue::new(0) }
     }
 }
 
-impl Default for Lru {
+impl<K: Identity> Default for Lru<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Replacement for Lru {
+impl<K: Identity> Replacement<K> for Lru<K> {
     fn name(&self) -> &'static str {
         "lru"
     }
 
-    fn insert(&mut self, key: Key, weight: u64) -> Handle {
+    fn insert(&mut self, key: K, weight: u64) -> Handle {
         let handle = self.nodes.add(key, weight);
         self.queue.push_front(&mut self.nodes, handle);
         handle
@@ -44,8 +44,7 @@ impl Replacement for Lru {
 
     fn hit(&mut self, handle: Handle) {
         if self.nodes.queued(handle).is_some() {
-            self.queue.remove(&mut self.nodes, handle);
-            self.queue.push_front(&mut self.nodes, handle);
+            self.queue.move_to_front(&mut self.nodes, handle);
         }
     }
 
@@ -56,9 +55,13 @@ impl Replacement for Lru {
         }
     }
 
-    fn evict(&mut self) -> Option<Victim> {
+    fn evict(&mut self) -> Option<Victim<K>> {
         let handle = self.queue.pop_back(&mut self.nodes)?;
         Some(self.nodes.release(handle))
+    }
+
+    fn key(&self, handle: Handle) -> Option<K> {
+        self.nodes.key(handle)
     }
 
     fn weight(&self) -> u64 {
@@ -68,45 +71,74 @@ impl Replacement for Lru {
     fn len(&self) -> usize {
         self.queue.len()
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.nodes.memory_bytes()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Model, agrees_with_model};
+    use crate::testing::{Model, Object, agrees_with_model, misses, random_string};
 
     /// The slow, obvious version: a list, most recently used first.
     #[derive(Default)]
-    struct SlowLru(Vec<(Key, u64)>);
+    struct SlowLru(Vec<Object>);
 
     impl Model for SlowLru {
-        fn insert(&mut self, key: Key, weight: u64) {
-            self.0.insert(0, (key, weight));
+        fn insert(&mut self, object: Object) {
+            self.0.insert(0, object);
         }
 
         fn hit(&mut self, key: Key) {
-            let position = self.0.iter().position(|(k, _)| *k == key).unwrap();
+            let position = self.0.iter().position(|object| object.key == key).unwrap();
             let object = self.0.remove(position);
             self.0.insert(0, object);
         }
 
         fn remove(&mut self, key: Key) {
-            self.0.retain(|(k, _)| *k != key);
+            self.0.retain(|object| object.key != key);
         }
 
-        fn evict(&mut self) -> Option<Victim> {
-            self.0.pop().map(|(key, weight)| Victim { key, weight })
+        fn evict(&mut self) -> Option<Object> {
+            self.0.pop()
         }
 
-        fn weight(&self) -> u64 {
-            self.0.iter().map(|(_, weight)| weight).sum()
+        fn objects(&self) -> Vec<Object> {
+            self.0.clone()
         }
     }
 
     #[test]
     fn agrees_with_the_slow_version() {
-        for seed in 0..50 {
-            agrees_with_model(Lru::new(), SlowLru::default(), seed);
+        agrees_with_model(Lru::new, SlowLru::default);
+    }
+
+    #[test]
+    fn misses_what_is_worked_out_by_hand() {
+        assert_eq!(misses(Lru::new(), "70120304230321201701", 3), 12);
+        assert_eq!(misses(Lru::new(), "123412512345", 3), 10);
+        assert_eq!(misses(Lru::new(), "123412512345", 4), 8);
+    }
+
+    /// Mattson's theorem: a request hits exactly when fewer other objects than there is room for came since the last.
+    #[test]
+    fn misses_what_reuse_distances_say() {
+        for seed in 0..20 {
+            let string = random_string(seed, 500);
+            for room in 1..=20 {
+                let far = |at: usize| {
+                    let before = &string[..at];
+                    let last = before.iter().rposition(|object| *object == string[at]);
+                    let since =
+                        last.map(|last| before[last + 1..].iter().collect::<std::collections::HashSet<_>>());
+                    since.is_none_or(|others| others.len() >= room)
+                };
+                let expected = (0..string.len()).filter(|at| far(*at)).count();
+                let text: String = string.iter().collect();
+                assert_eq!(misses(Lru::new(), &text, room as u64), expected, "seed {seed}, room {room}");
+            }
         }
     }
 }

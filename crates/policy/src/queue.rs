@@ -1,77 +1,129 @@
 //! Queues that share one array of nodes, linked by position: no allocation per object and no pointers.
+//!
+//! A node is 24 bytes with a 64-bit key and 32 with a 128-bit one. Nodes given back are linked through `next` and
+//! handed out again last in, first out, so that the memory just read for a victim serves the newcomer.
 
-use crate::{Handle, Victim};
+use crate::replacement::{Handle, Identity, Victim, WEIGHT_MAX};
 use shoal_core::Key;
 
 /// The nodes of all queues of one policy.
-#[derive(Debug, Default)]
-pub(crate) struct Nodes {
-    nodes: Vec<Node>,
-    free: Vec<u32>,
+#[derive(Debug)]
+pub(crate) struct Nodes<K> {
+    nodes: Vec<Node<K>>,
+    /// The first node given back, [`NONE`] without any.
+    free: u32,
 }
 
 /// One object's place in a queue.
 #[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) key: Key,
-    pub(crate) weight: u64,
-    /// The policy's own mark.
-    pub(crate) frequency: u8,
-    pub(crate) place: Place,
+pub(crate) struct Node<K> {
+    key: K,
     previous: u32,
     next: u32,
+    weight_low: u32,
+    weight_high: u16,
+    /// The queue it stands in, or [`NOWHERE`].
+    place: u8,
+    /// The policy's own mark.
+    pub(crate) mark: u8,
 }
 
-/// Which queue a node stands in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    Nowhere,
-    Small,
-    Main,
-}
+const _: () = assert!(size_of::<Node<u64>>() == 24 && size_of::<Node<Key>>() == 32);
 
 /// A queue: enters at the front, leaves at the back or from anywhere. All operations are O(1).
 #[derive(Debug)]
 pub(crate) struct Queue {
-    place: Place,
+    place: u8,
     front: u32,
     back: u32,
     weight: u64,
     len: usize,
 }
 
-impl Nodes {
-    pub(crate) fn add(&mut self, key: Key, weight: u64) -> Handle {
-        let node = Node { key, weight, frequency: 0, place: Place::Nowhere, previous: NONE, next: NONE };
-        if let Some(position) = self.free.pop() {
-            self.nodes[position as usize] = node;
+impl<K: Identity> Nodes<K> {
+    pub(crate) fn new() -> Self {
+        Self { nodes: Vec::new(), free: NONE }
+    }
+
+    /// A node for an object, in no queue yet.
+    pub(crate) fn add(&mut self, key: K, weight: u64) -> Handle {
+        let weight = weight.min(WEIGHT_MAX);
+        let node = Node {
+            key,
+            previous: NONE,
+            next: NONE,
+            weight_low: weight as u32,
+            weight_high: (weight >> 32) as u16,
+            place: NOWHERE,
+            mark: 0,
+        };
+        if let Some(free) = self.nodes.get_mut(self.free as usize) {
+            let position = std::mem::replace(&mut self.free, free.next);
+            *free = node;
             return Handle(position);
         }
         let position = u32::try_from(self.nodes.len()).expect("fewer than 2^32 objects fit in memory");
+        if self.nodes.len() == self.nodes.capacity() {
+            // An eighth at a time: memory in proportion to the objects, and still O(1) amortised.
+            self.nodes.reserve_exact(self.nodes.len() / 8 + GROWTH_MIN);
+        }
         self.nodes.push(node);
         Handle(position)
     }
 
     /// Gives the node back for reuse; it must stand in no queue.
-    pub(crate) fn release(&mut self, handle: Handle) -> Victim {
-        let node = &self.nodes[handle.0 as usize];
-        debug_assert_eq!(node.place, Place::Nowhere);
-        self.free.push(handle.0);
-        Victim { key: node.key, weight: node.weight }
+    pub(crate) fn release(&mut self, handle: Handle) -> Victim<K> {
+        let free = self.free;
+        let node = self.at(handle);
+        debug_assert_eq!(node.place, NOWHERE);
+        node.next = free;
+        let victim = Victim { key: node.key, weight: node.weight(), handle };
+        self.free = handle.0;
+        victim
     }
 
     /// The node of a handle that is in some queue.
-    pub(crate) fn queued(&mut self, handle: Handle) -> Option<&mut Node> {
-        self.nodes.get_mut(handle.0 as usize).filter(|node| node.place != Place::Nowhere)
+    pub(crate) fn queued(&mut self, handle: Handle) -> Option<&mut Node<K>> {
+        self.nodes.get_mut(handle.0 as usize).filter(|node| node.place != NOWHERE)
     }
 
-    pub(crate) fn at(&mut self, handle: Handle) -> &mut Node {
+    pub(crate) fn at(&mut self, handle: Handle) -> &mut Node<K> {
         &mut self.nodes[handle.0 as usize]
+    }
+
+    pub(crate) fn key(&self, handle: Handle) -> Option<K> {
+        self.nodes.get(handle.0 as usize).filter(|node| node.place != NOWHERE).map(|node| node.key)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node<K>>()
+    }
+}
+
+impl<K: Identity> Node<K> {
+    pub(crate) fn weight(&self) -> u64 {
+        u64::from(self.weight_low) | u64::from(self.weight_high) << 32
+    }
+
+    /// Which queue it stands in; some number that is no queue's when in none.
+    pub(crate) fn place(&self) -> usize {
+        usize::from(self.place)
+    }
+
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.key.fingerprint()
+    }
+
+    /// The next towards the front.
+    pub(crate) fn towards_front(&self) -> Option<Handle> {
+        some(self.previous)
     }
 }
 
 impl Queue {
-    pub(crate) fn new(place: Place) -> Self {
+    /// An empty queue. Queues over the same nodes have different places, below 255.
+    pub(crate) fn new(place: u8) -> Self {
+        debug_assert_ne!(place, NOWHERE);
         Self { place, front: NONE, back: NONE, weight: 0, len: 0 }
     }
 
@@ -83,12 +135,16 @@ impl Queue {
         self.len
     }
 
-    pub(crate) fn push_front(&mut self, nodes: &mut Nodes, handle: Handle) {
+    pub(crate) fn back(&self) -> Option<Handle> {
+        some(self.back)
+    }
+
+    pub(crate) fn push_front<K: Identity>(&mut self, nodes: &mut Nodes<K>, handle: Handle) {
         let front = self.front;
         let node = nodes.at(handle);
-        debug_assert_eq!(node.place, Place::Nowhere);
+        debug_assert_eq!(node.place, NOWHERE);
         (node.place, node.previous, node.next) = (self.place, NONE, front);
-        self.weight += node.weight;
+        self.weight += node.weight();
         self.len += 1;
         match front {
             NONE => self.back = handle.0,
@@ -97,20 +153,25 @@ impl Queue {
         self.front = handle.0;
     }
 
-    pub(crate) fn pop_back(&mut self, nodes: &mut Nodes) -> Option<Handle> {
-        let handle = Handle(self.back);
-        (self.back != NONE).then(|| {
+    pub(crate) fn move_to_front<K: Identity>(&mut self, nodes: &mut Nodes<K>, handle: Handle) {
+        if self.front != handle.0 {
             self.remove(nodes, handle);
-            handle
-        })
+            self.push_front(nodes, handle);
+        }
     }
 
-    pub(crate) fn remove(&mut self, nodes: &mut Nodes, handle: Handle) {
+    pub(crate) fn pop_back<K: Identity>(&mut self, nodes: &mut Nodes<K>) -> Option<Handle> {
+        let handle = self.back()?;
+        self.remove(nodes, handle);
+        Some(handle)
+    }
+
+    pub(crate) fn remove<K: Identity>(&mut self, nodes: &mut Nodes<K>, handle: Handle) {
         let node = nodes.at(handle);
         debug_assert_eq!(node.place, self.place);
         let (previous, next) = (node.previous, node.next);
-        node.place = Place::Nowhere;
-        self.weight -= node.weight;
+        node.place = NOWHERE;
+        self.weight -= node.weight();
         self.len -= 1;
         match previous {
             NONE => self.front = next,
@@ -123,4 +184,12 @@ impl Queue {
     }
 }
 
+fn some(position: u32) -> Option<Handle> {
+    (position != NONE).then_some(Handle(position))
+}
+
 const NONE: u32 = u32::MAX;
+/// The place of a node in no queue.
+const NOWHERE: u8 = u8::MAX;
+/// Nodes added at once, at least.
+const GROWTH_MIN: usize = 64;

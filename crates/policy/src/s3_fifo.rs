@@ -16,101 +16,112 @@
 //! objects that are then forgotten. Insert and hit are O(1); evict is O(1) amortised, since each step back
 //! into the main queue spends a frequency that a hit has paid for.
 //!
-//! Weights: queues are bounded by weight where the paper counts objects; the ghost holds as many keys as the
-//! main queue holds objects (the paper's size), and at least [`GHOST_MIN`].
+//! Weights: queues are bounded by weight where the paper counts objects, and by shares of the weight that is in where it
+//! takes shares of a capacity; the ghost remembers as many keys as the main queue holds objects (the paper's size),
+//! and at least [`GHOST_MIN`].
 
-use crate::queue::{Nodes, Place, Queue};
-use crate::{Handle, Replacement, Victim};
+use crate::ghost::Ghost;
+use crate::queue::{Nodes, Queue};
+use crate::replacement::{Handle, Identity, Replacement, Victim};
 use shoal_core::Key;
-use std::collections::{HashMap, VecDeque};
 
 /// S3-FIFO. See the file's head.
 #[derive(Debug)]
-pub struct S3Fifo {
-    nodes: Nodes,
+pub struct S3Fifo<K = Key> {
+    nodes: Nodes<K>,
     small: Queue,
     main: Queue,
     ghost: Ghost,
 }
 
-impl S3Fifo {
+impl<K: Identity> S3Fifo<K> {
     /// An empty order.
     pub fn new() -> Self {
         Self {
-            nodes: Nodes::default(),
-            small: Queue::new(Place::Small),
-            main: Queue::new(Place::Main),
-            ghost: Ghost::default(),
+            nodes: Nodes::new(),
+            small: Queue::new(SMALL),
+            main: Queue::new(SMALL + 1),
+            ghost: Ghost::new(),
         }
     }
 
-    fn evict_from_small(&mut self) -> Option<Victim> {
+    fn evict_from_small(&mut self) -> Option<Victim<K>> {
         while let Some(handle) = self.small.pop_back(&mut self.nodes) {
             let node = self.nodes.at(handle);
-            if node.frequency > 1 {
-                node.frequency = 0;
+            if node.mark > 1 {
+                node.mark = 0;
                 self.main.push_front(&mut self.nodes, handle);
                 continue;
             }
             let victim = self.nodes.release(handle);
-            self.ghost.remember(victim.key, self.main.len().max(GHOST_MIN));
+            self.ghost.remember(victim.key.fingerprint(), self.ghosts());
             return Some(victim);
         }
         None
     }
 
-    fn evict_from_main(&mut self) -> Option<Victim> {
-        while let Some(handle) = self.main.pop_back(&mut self.nodes) {
+    fn evict_from_main(&mut self) -> Option<Victim<K>> {
+        while let Some(handle) = self.main.back() {
             let node = self.nodes.at(handle);
-            if node.frequency > 0 {
-                node.frequency -= 1;
-                self.main.push_front(&mut self.nodes, handle);
-                continue;
+            if node.mark == 0 {
+                self.main.remove(&mut self.nodes, handle);
+                return Some(self.nodes.release(handle));
             }
-            return Some(self.nodes.release(handle));
+            node.mark -= 1;
+            self.main.move_to_front(&mut self.nodes, handle);
         }
         None
     }
+
+    /// How many keys are remembered.
+    fn ghosts(&self) -> usize {
+        self.main.len().max(GHOST_MIN)
+    }
 }
 
-impl Default for S3Fifo {
+impl<K: Identity> Default for S3Fifo<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Replacement for S3Fifo {
+impl<K: Identity> Replacement<K> for S3Fifo<K> {
     fn name(&self) -> &'static str {
         "s3_fifo"
     }
 
-    fn insert(&mut self, key: Key, weight: u64) -> Handle {
+    fn insert(&mut self, key: K, weight: u64) -> Handle {
         let handle = self.nodes.add(key, weight);
-        let queue = if self.ghost.forget(key) { &mut self.main } else { &mut self.small };
+        let is_remembered = self.ghost.forget(key.fingerprint(), self.ghosts());
+        let queue = if is_remembered { &mut self.main } else { &mut self.small };
         queue.push_front(&mut self.nodes, handle);
         handle
     }
 
     fn hit(&mut self, handle: Handle) {
-        if let Some(node) = self.nodes.queued(handle) {
-            node.frequency = (node.frequency + 1).min(FREQUENCY_MAX);
+        if let Some(node) = self.nodes.queued(handle).filter(|node| node.mark < FREQUENCY_MAX) {
+            node.mark += 1;
         }
     }
 
     fn remove(&mut self, handle: Handle) {
-        let Some(place) = self.nodes.queued(handle).map(|node| node.place) else { return };
-        let queue = if place == Place::Small { &mut self.small } else { &mut self.main };
+        let Some(place) = self.nodes.queued(handle).map(|node| node.place()) else { return };
+        let queue = if place == usize::from(SMALL) { &mut self.small } else { &mut self.main };
         queue.remove(&mut self.nodes, handle);
         self.nodes.release(handle);
     }
 
-    fn evict(&mut self) -> Option<Victim> {
+    fn evict(&mut self) -> Option<Victim<K>> {
         let small_is_full = self.small.weight() * SMALL_PARTS >= self.weight();
         if small_is_full || self.main.len() == 0 {
             // The small queue may be empty, or pass everything on to the main one.
             return self.evict_from_small().or_else(|| self.evict_from_main());
         }
         self.evict_from_main()
+    }
+
+    fn key(&self, handle: Handle) -> Option<K> {
+        self.nodes.key(handle)
     }
 
     fn weight(&self) -> u64 {
@@ -120,37 +131,14 @@ impl Replacement for S3Fifo {
     fn len(&self) -> usize {
         self.small.len() + self.main.len()
     }
-}
 
-/// Keys of objects that left the small queue, oldest forgotten first.
-#[derive(Debug, Default)]
-struct Ghost {
-    /// Fingerprints with the turn they came in, oldest at the back. An entry whose turn is not the map's is void.
-    order: VecDeque<(u64, u32)>,
-    turns: HashMap<u64, u32>,
-    turn: u32,
-}
-
-impl Ghost {
-    fn remember(&mut self, key: Key, limit: usize) {
-        self.turn = self.turn.wrapping_add(1);
-        self.turns.insert(key.high(), self.turn);
-        self.order.push_front((key.high(), self.turn));
-        // Void entries count too, so that the queue itself is bounded and not only the live ones.
-        while self.order.len() > limit {
-            let Some((fingerprint, turn)) = self.order.pop_back() else { break };
-            if self.turns.get(&fingerprint) == Some(&turn) {
-                self.turns.remove(&fingerprint);
-            }
-        }
-    }
-
-    /// Whether the key was remembered; it no longer is.
-    fn forget(&mut self, key: Key) -> bool {
-        self.turns.remove(&key.high()).is_some()
+    fn memory_bytes(&self) -> usize {
+        self.nodes.memory_bytes() + self.ghost.memory_bytes()
     }
 }
 
+/// The place of the small queue.
+const SMALL: u8 = 0;
 /// The small queue gets one of so many parts of the weight.
 const SMALL_PARTS: u64 = 10;
 /// Frequencies are capped here, so that nothing keeps its place for long on old fame.

@@ -1,0 +1,58 @@
+//! The replacement policies by name, for settings, the lab and whoever lists them.
+
+use crate::replacement::{Identity, Replacement};
+use crate::{Fifo, Gdsf, LfuDa, Lru, Ring, S3Fifo, SecondChance, Sieve, Slru, WTinyLfu};
+use shoal_core::Key;
+
+/// One policy, by its published name.
+pub struct Policy<K = Key> {
+    /// The published name, as settings and reports write it.
+    pub name: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// Makes an empty order.
+    pub construct: fn() -> Box<dyn Replacement<K>>,
+}
+
+impl<K: Identity> Policy<K> {
+    /// Every policy that knows no future. The offline ones, [`Belady`](crate::Belady) and
+    /// [`BeladySize`](crate::BeladySize), are made from a trace.
+    pub const ALL: &'static [Self] = &[
+        Self::of::<Fifo<K>>("fifo", "Belady 1966"),
+        Self::of::<Ring<SecondChance, K>>("clock", "Corbató 1969"),
+        Self::of::<Lru<K>>("lru", "Mattson et al. 1970"),
+        Self::of::<Slru<K>>("slru", "Karedla et al. 1994; Huang et al. 2013"),
+        Self::of::<LfuDa<K>>("lfu_da", "Arlitt et al. 2000"),
+        Self::of::<Gdsf<K>>("gdsf", "Cherkasova 1998"),
+        Self::of::<S3Fifo<K>>("s3_fifo", "Yang et al. 2023"),
+        Self::of::<Sieve<K>>("sieve", "Zhang et al. 2024"),
+        Self::of::<WTinyLfu<K>>("w_tinylfu", "Einziger et al. 2017"),
+    ];
+
+    /// The policy of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|policy| policy.name == name)
+    }
+
+    const fn of<P: Replacement<K> + Default + 'static>(name: &'static str, source: &'static str) -> Self {
+        Self { name, source, construct: || Box::new(P::default()) }
+    }
+}
+
+/// The policies for the cache's own keys.
+pub const POLICIES: &[Policy] = Policy::<Key>::ALL;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_the_name_that_it_goes_by() {
+        for policy in POLICIES {
+            assert_eq!((policy.construct)().name(), policy.name);
+            let found = Policy::<Key>::named(policy.name).expect("it is in the table");
+            assert_eq!(found.source, policy.source, "{} stands there twice", policy.name);
+        }
+        assert!(Policy::<u64>::named("optimal").is_none());
+    }
+}

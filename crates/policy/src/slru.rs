@@ -1,0 +1,176 @@
+//! Segmented LRU: several LRU lists, of which each hit moves an object one up.
+//!
+//! Karedla, Love, Wherry: "Caching strategies to improve disk system performance", IEEE Computer, 1994, with two
+//! segments; Huang, Birman, van Renesse, Lloyd, Kumar, Li: "An analysis of Facebook photo caching", SOSP 2013, with four
+//! equal ones (S4LRU), which is what stands here unless told otherwise. A newcomer enters the lowest segment; what is
+//! hit goes to the head of the next one; a segment above its share hands its tail to the head of the one below; the
+//! victim is the tail of the lowest that holds anything.
+//!
+//! Fits where many objects are asked for once, since these never leave the lowest segment. Does not fit where popularity
+//! moves fast: what has climbed must sink through every segment. Every operation is O(1), with at most one move for each
+//! segment when objects weigh the same.
+//!
+//! Each segment's share is of the weight that is in, not of a capacity, so that it needs no knowing; once the cache is
+//! full both are the same.
+
+use crate::queue::{Nodes, Queue};
+use crate::replacement::{Handle, Identity, Replacement, Victim};
+use shoal_core::Key;
+
+/// Segmented LRU in so many equal segments, at least one. See the file's head.
+#[derive(Debug)]
+pub struct Slru<K = Key, const SEGMENTS: usize = 4> {
+    nodes: Nodes<K>,
+    /// Lowest first.
+    segments: [Queue; SEGMENTS],
+    weight: u64,
+}
+
+impl<K: Identity, const SEGMENTS: usize> Slru<K, SEGMENTS> {
+    /// An empty order.
+    pub fn new() -> Self {
+        const { assert!(0 < SEGMENTS && SEGMENTS < 255, "each segment has a number") };
+        Self { nodes: Nodes::new(), segments: std::array::from_fn(|at| Queue::new(at as u8)), weight: 0 }
+    }
+
+    /// Hands on what is above its share, from this segment down.
+    fn settle(&mut self, highest: usize) {
+        for at in (1..=highest).rev() {
+            while self.segments[at].weight() * SEGMENTS as u64 > self.weight {
+                let Some(handle) = self.segments[at].pop_back(&mut self.nodes) else { break };
+                self.segments[at - 1].push_front(&mut self.nodes, handle);
+            }
+        }
+    }
+}
+
+impl<K: Identity, const SEGMENTS: usize> Default for Slru<K, SEGMENTS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Identity, const SEGMENTS: usize> Replacement<K> for Slru<K, SEGMENTS> {
+    fn name(&self) -> &'static str {
+        "slru"
+    }
+
+    fn insert(&mut self, key: K, weight: u64) -> Handle {
+        let handle = self.nodes.add(key, weight);
+        self.weight += self.nodes.at(handle).weight();
+        self.segments[0].push_front(&mut self.nodes, handle);
+        handle
+    }
+
+    fn hit(&mut self, handle: Handle) {
+        let Some(at) = self.nodes.queued(handle).map(|node| node.place()) else { return };
+        let to = (at + 1).min(SEGMENTS - 1);
+        self.segments[at].remove(&mut self.nodes, handle);
+        self.segments[to].push_front(&mut self.nodes, handle);
+        self.settle(to);
+    }
+
+    fn remove(&mut self, handle: Handle) {
+        let Some(at) = self.nodes.queued(handle).map(|node| node.place()) else { return };
+        self.segments[at].remove(&mut self.nodes, handle);
+        self.weight -= self.nodes.release(handle).weight;
+    }
+
+    fn evict(&mut self) -> Option<Victim<K>> {
+        let handle = self.segments.iter_mut().find_map(|segment| segment.pop_back(&mut self.nodes))?;
+        let victim = self.nodes.release(handle);
+        self.weight -= victim.weight;
+        Some(victim)
+    }
+
+    fn key(&self, handle: Handle) -> Option<K> {
+        self.nodes.key(handle)
+    }
+
+    fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    fn len(&self) -> usize {
+        self.segments.iter().map(Queue::len).sum()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.nodes.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Model, Object, agrees_with_model, misses};
+
+    /// Lists, lowest first and each newest first.
+    struct SlowSlru(Vec<Vec<Object>>);
+
+    impl SlowSlru {
+        fn of(segments: usize) -> Self {
+            Self(vec![Vec::new(); segments])
+        }
+    }
+
+    impl Model for SlowSlru {
+        fn insert(&mut self, object: Object) {
+            self.0[0].insert(0, object);
+        }
+
+        fn hit(&mut self, key: Key) {
+            let at = self.0.iter().position(|list| list.iter().any(|object| object.key == key)).unwrap();
+            let position = self.0[at].iter().position(|object| object.key == key).unwrap();
+            let object = self.0[at].remove(position);
+            let to = (at + 1).min(self.0.len() - 1);
+            self.0[to].insert(0, object);
+            let weight = |objects: &[Object]| objects.iter().map(|object| object.weight).sum::<u64>();
+            let share = weight(&self.objects()) as f64 / self.0.len() as f64;
+            for above in (1..=to).rev() {
+                while weight(&self.0[above]) as f64 > share {
+                    let object = self.0[above].pop().unwrap();
+                    self.0[above - 1].insert(0, object);
+                }
+            }
+        }
+
+        fn remove(&mut self, key: Key) {
+            self.0.iter_mut().for_each(|list| list.retain(|object| object.key != key));
+        }
+
+        fn evict(&mut self) -> Option<Object> {
+            self.0.iter_mut().find_map(Vec::pop)
+        }
+
+        fn objects(&self) -> Vec<Object> {
+            self.0.concat()
+        }
+    }
+
+    #[test]
+    fn agrees_with_the_slow_version() {
+        agrees_with_model(Slru::<Key, 1>::new, || SlowSlru::of(1));
+        agrees_with_model(Slru::<Key, 2>::new, || SlowSlru::of(2));
+        agrees_with_model(Slru::<Key, 4>::new, || SlowSlru::of(4));
+    }
+
+    #[test]
+    fn with_one_segment_it_is_lru() {
+        for seed in 0..20 {
+            let string: String = crate::testing::random_string(seed, 500).iter().collect();
+            let expected = misses(crate::Lru::new(), &string, 9);
+            assert_eq!(misses(Slru::<Key, 1>::new(), &string, 9), expected, "seed {seed}");
+        }
+    }
+
+    /// Room for four in two segments, `lower|upper`, newest first.
+    #[test]
+    fn misses_what_is_worked_out_by_hand() {
+        // `ba|`, a hits: `b|a`; c d: `dcb|a`; then e f g h push out b c d e, and a is still in. LRU gives it up for f.
+        assert_eq!(misses(Slru::<Key, 2>::new(), "abacdefgha", 4), 8);
+        assert_eq!(misses(crate::Lru::new(), "abacdefgha", 4), 9);
+        // `dcb|a`, b hits: `dc|ba`, c hits: `ad|cb`, d hits: `ba|dc`; e pushes out a.
+        assert_eq!(misses(Slru::<Key, 2>::new(), "abacdbcdefa", 4), 7);
+    }
+}
