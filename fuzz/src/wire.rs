@@ -13,6 +13,7 @@ pub fn request_head(data: &[u8]) {
         let pieced = head(data, piece).and_then(Result::ok);
         assert_eq!(pieced, whole, "read in pieces of {piece}");
     }
+    check_plain(data, whole.as_ref());
     let Some(head) = whole else { return };
     let bytes = &data[..head.head_bytes];
     assert!(head.head_bytes <= LIMITS.head_bytes_max);
@@ -28,6 +29,20 @@ pub fn request_head(data: &[u8]) {
         assert!(paired, "a bare CR or LF was taken at {at}");
     }
     check_framing(&head);
+}
+
+/// What is plain at a glance is taken the ordinary way too, and is the same request.
+fn check_plain(data: &[u8], head: Option<&Head>) {
+    let Some(get) = HeadParser::new().plain(data, &LIMITS) else { return };
+    let head = head.expect("a plain request is a whole head that is taken");
+    assert_eq!((&head.method, head.version), (&http::Method::GET, http::Version::HTTP_11));
+    assert_eq!(
+        (head.body, head.flags, head.head_bytes),
+        (BodyFraming::None, [true, false, false, false], get.head_bytes)
+    );
+    let host = head.fields["host"].to_str().expect("a plain host is ASCII");
+    let target = if get.absolute { format!("http://{host}{}", get.path) } else { get.path.to_owned() };
+    assert_eq!(head.target, target);
 }
 
 /// RFC 9112 section 6.3: both Transfer-Encoding and Content-Length, or lengths that differ, are never taken.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use shoal_core::Timestamp;
+use shoal_wire::PlainGet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -88,6 +89,8 @@ pub struct StoredHead {
     pub fields: HeaderMap,
     /// The same as HTTP/1 lines (`Name: value CRLF`…), without the status line and the empty line.
     pub lines: Bytes,
+    /// Whether Date is among the fields.
+    pub dated: bool,
 }
 
 /// Where a reply's body is.
@@ -181,10 +184,38 @@ pub enum Outcome {
     Denied,
 }
 
+/// A hit in RAM, for as long as it takes to put the reply together.
+pub struct Hit<'a> {
+    /// The stored head.
+    pub stored: &'a StoredHead,
+    /// The body.
+    pub body: &'a Bytes,
+    /// Current age in seconds, for the Age field.
+    pub age_seconds: u64,
+    /// Seconds until it becomes stale, which end the Cache-Status value.
+    pub ttl_seconds: u64,
+    /// What stands before them.
+    pub cache_status: &'a [u8],
+    /// The Proxy-Status value of this node.
+    pub proxy_status: &'a [u8],
+}
+
+/// What came of a glance at RAM.
+pub enum Glance {
+    /// Nothing: the request goes the ordinary way.
+    Ordinary,
+    /// A hit. The record, when somebody wants one, is given back through [`Handler::sent`].
+    Hit(Option<Box<Record>>),
+}
+
 /// Turns requests into replies. The server calls this and nothing else of the exchange.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. Dropping the future means that the client has gone.
     fn handle(&self, request: Request) -> impl Future<Output = Reply> + Send;
+
+    /// Answers a plain request at once if its response is fresh in RAM, by calling `reply`. The answer is the one that
+    /// [`Self::handle`] would give.
+    fn glance(&self, get: &PlainGet<'_>, client: &Client, reply: impl FnOnce(&Hit<'_>)) -> Glance;
 
     /// Takes note of a reply that was sent or cut, its record now complete.
     fn sent(&self, record: Box<Record>);

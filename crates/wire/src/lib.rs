@@ -22,4 +22,4 @@ pub mod response;
 pub use body::{BodyDecoder, Decoded, Malformed};
 pub use date::{DateCache, IMF_FIXDATE_BYTES};
 pub use refusal::Refusal;
-pub use request::{Authority, BodyFraming, HeadParser, Limits, Parsed, RequestHead};
+pub use request::{Authority, BodyFraming, HeadParser, Limits, Parsed, PlainGet, RequestHead};

@@ -84,6 +84,12 @@ pub fn number_field(out: &mut Vec<u8>, name: &str, value: u64) {
     field(out, name, decimal(value, &mut digits));
 }
 
+/// Appends a number in decimal.
+pub fn push_decimal(out: &mut Vec<u8>, value: u64) {
+    let mut digits = [0; 20];
+    out.extend_from_slice(decimal(value, &mut digits));
+}
+
 /// Appends all fields but those that this connection's framing decides: Content-Length, Transfer-Encoding,
 /// Connection and its kin. `Upgrade` stays when the status is 101.
 pub fn fields(out: &mut Vec<u8>, status: StatusCode, fields: &HeaderMap) {

@@ -19,6 +19,7 @@ mod messages;
 mod mixed_load;
 mod ranges;
 mod reverse_mode;
+mod short_way;
 mod stale_answers;
 mod status_fields;
 mod tls_and_http2;

@@ -60,6 +60,11 @@ impl AccessLog {
         Ok(Self { output: Some(output), metrics })
     }
 
+    /// Whether lines are wanted.
+    pub fn is_on(&self) -> bool {
+        self.output.is_some()
+    }
+
     /// Adds the line of one request. Never waits for the disk; when too much is pending, drops the line and counts it.
     pub fn log(&self, record: &Record) {
         let Some(output) = &self.output else { return };

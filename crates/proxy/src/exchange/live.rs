@@ -5,6 +5,7 @@ use crate::access::{AccessError, ForwardRules, PurgeRules};
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_semantics::Rules;
+use shoal_semantics::status_fields::{CacheStatus, Handling};
 use shoal_settings::{Cache, Mode, Settings};
 use std::fmt;
 use std::net::SocketAddr;
@@ -34,6 +35,8 @@ pub struct Live {
     pub purge: PurgeRules,
     /// The Proxy-Status of an answer that no origin had a part in.
     pub own_proxy_status: HeaderValue,
+    /// The Cache-Status of a hit, but for the seconds at its end.
+    pub hit_status: Box<[u8]>,
 }
 
 /// Settings that cannot be put in force.
@@ -71,6 +74,7 @@ impl Live {
             routes: Routes::new(&settings.site, identity).map_err(LiveError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             own_proxy_status,
+            hit_status: hit_status(&cache.name),
         })
     }
 
@@ -87,6 +91,12 @@ fn rules(cache: &Cache) -> Rules {
         stale_if_error: cache.stale_if_error,
         ..Rules::default()
     }
+}
+
+fn hit_status(name: &str) -> Box<[u8]> {
+    let hit = CacheStatus { cache: name, handling: Handling::Hit, ttl: Some(0), key: None, detail: None };
+    let text = hit.to_bytes();
+    text.strip_suffix(b"0").expect("a hit's status ends with its time to live").into()
 }
 
 fn hop(name: &str, identity: u64) -> String {

@@ -19,6 +19,7 @@ mod epochs;
 mod fetch;
 mod filing;
 mod flight;
+mod glance;
 mod growing;
 mod invalidate;
 mod invalidations;
@@ -38,7 +39,7 @@ pub use epochs::Epochs;
 pub use live::{Live, LiveError};
 
 use crate::access_log::AccessLog;
-use crate::message::{Client, Handler, Outcome, Record, Reply, Request};
+use crate::message::{Client, Glance, Handler, Hit, Outcome, Record, Reply, Request};
 use crate::metrics::Metrics;
 use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
@@ -48,6 +49,7 @@ use invalidations::Invalidations;
 use passes::Passes;
 use shelf::Shelf;
 use shoal_core::Timestamp;
+use shoal_wire::PlainGet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -152,6 +154,10 @@ pub struct Front(pub Arc<Exchange>);
 impl Handler for Front {
     async fn handle(&self, request: Request) -> Reply {
         self.0.admit(request).await
+    }
+
+    fn glance(&self, get: &PlainGet<'_>, client: &Client, reply: impl FnOnce(&Hit<'_>)) -> Glance {
+        self.0.glance(get, client, reply)
     }
 
     fn sent(&self, record: Box<Record>) {

@@ -75,7 +75,8 @@ impl Head {
     ) -> Self {
         let (requested, slots) = origin;
         let (fields, lines) = compact(&fields);
-        Self { stored: Arc::new(StoredHead { status, fields, lines }), policy, requested, slots }
+        let dated = fields.contains_key(http::header::DATE);
+        Self { stored: Arc::new(StoredHead { status, fields, lines, dated }), policy, requested, slots }
     }
 
     /// The same head, to be validated before its next use.

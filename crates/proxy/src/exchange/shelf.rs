@@ -133,6 +133,11 @@ impl Shelf {
         self.memory.get(key.hash()).filter(|resident| resident.key == *key)
     }
 
+    /// The same for who has the full key and its hash apart.
+    pub fn resident_of(&self, hash: Key, full: &[u8]) -> Option<Arc<Resident>> {
+        self.memory.get(hash).filter(|resident| resident.key.full() == full)
+    }
+
     /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is read.
     pub async fn find(&self, key: &ObjectKey, begin: impl FnOnce() -> Validity + Send) -> Option<Found> {
         if let Some(resident) = self.resident(key) {

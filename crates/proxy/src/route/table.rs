@@ -2,8 +2,8 @@
 //!
 //! An exact host goes before `*.suffix`, a longer suffix before a shorter, and `*` comes last. Among sites of one
 //! host pattern the longest path prefix wins. A site whose host fits but none of whose prefixes does leaves
-//! the request to less specific hosts. Cost: one hash lookup for each label of the host, then one comparison a
-//! prefix.
+//! the request to less specific hosts. Cost: one hash lookup, with suffixes configured one for each label of the host,
+//! then one comparison a prefix; no lookup where only `*` is configured.
 
 use crate::access::HostPattern;
 use crate::upstream::{Group, UpstreamUrlError};
@@ -15,8 +15,12 @@ use std::sync::Arc;
 /// All sites, ready for lookups.
 #[derive(Debug, Default)]
 pub struct Routes {
-    /// By exact host, by suffix with its leading dot, and by `*`; each with the longest prefix first.
+    /// By exact host, and by suffix with its leading dot; each with the longest prefix first.
     hosts: HashMap<Box<str>, Vec<Arc<Route>>>,
+    /// Whether there are suffixes among them.
+    suffixes: bool,
+    /// Those of `*`, the longest prefix first.
+    any: Vec<Arc<Route>>,
     all: Vec<Arc<Route>>,
 }
 
@@ -57,7 +61,7 @@ impl Routes {
         for (index, site) in sites.iter().enumerate() {
             routes.add(index, site, seed.wrapping_add(index as u64))?;
         }
-        for sites in routes.hosts.values_mut() {
+        for sites in routes.hosts.values_mut().chain([&mut routes.any]) {
             sites.sort_by_key(|route| std::cmp::Reverse(route.path_prefix.len()));
         }
         Ok(routes)
@@ -65,12 +69,18 @@ impl Routes {
 
     /// The site that serves `host` (as in the Host field: port and case do not matter) and `path`.
     pub fn find(&self, host: &str, path: &str) -> Option<&Arc<Route>> {
-        let host = host_name(host);
-        let exact = std::iter::once(&*host);
-        // ".b.c" and ".c" of "a.b.c"; an address has no suffixes worth the name, and none is configured for it.
-        let suffixes = host.match_indices('.').map(|(dot, _)| &host[dot..]);
-        let fitting = exact.chain(suffixes).chain(std::iter::once("*"));
-        fitting.filter_map(|pattern| self.hosts.get(pattern)).flatten().find(|route| route.serves(path))
+        let of = |pattern: &str| serving(self.hosts.get(pattern)?, path);
+        let named = match self.hosts.is_empty() {
+            true => None,
+            false => {
+                let host = host_name(host);
+                // ".b.c" and ".c" of "a.b.c"; an address has no suffixes worth the name, and none is configured for it.
+                let suffixes =
+                    || host.match_indices('.').filter(|_| self.suffixes).map(|(dot, _)| &host[dot..]);
+                of(&host).or_else(|| suffixes().find_map(of))
+            }
+        };
+        named.or_else(|| serving(&self.any, path))
     }
 
     /// Every site, in the settings' order.
@@ -95,7 +105,11 @@ impl Routes {
         });
         for host in &site.hosts {
             let name = pattern_key(host).ok_or_else(|| RouteError::Host(index, host.clone()))?;
-            let same_host = self.hosts.entry(name).or_default();
+            self.suffixes |= name.starts_with('.');
+            let same_host = match &*name {
+                "*" => &mut self.any,
+                _ => self.hosts.entry(name).or_default(),
+            };
             if same_host.iter().any(|other| other.path_prefix == *prefix) {
                 return Err(RouteError::Duplicate(index, format!("{host}{prefix}")));
             }
@@ -113,6 +127,11 @@ impl Route {
             rest.is_empty() || self.path_prefix.ends_with('/') || rest.starts_with(['/', '?'])
         })
     }
+}
+
+/// The first that serves `path`.
+fn serving<'r>(routes: &'r [Arc<Route>], path: &str) -> Option<&'r Arc<Route>> {
+    routes.iter().find(|route| route.serves(path))
 }
 
 /// What a host pattern is filed under.

@@ -9,10 +9,12 @@
 
 mod authority;
 mod framing;
+mod plain;
 mod target;
 
 pub use authority::Authority;
 pub use framing::BodyFraming;
+pub use plain::PlainGet;
 
 use crate::Refusal;
 use crate::field_line::{BARE_LF, FieldAt, offset_in};

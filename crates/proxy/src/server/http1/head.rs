@@ -1,7 +1,7 @@
 //! Reply heads as HTTP/1 bytes.
 
 use super::Asked;
-use crate::message::{ReplyBody, ReplyHead};
+use crate::message::{Hit, ReplyBody, ReplyHead};
 use crate::server::dates::Dates;
 use http::{HeaderMap, Method, StatusCode, Version, header};
 use shoal_wire::response::{self, Persistence, ResponseFraming};
@@ -47,7 +47,7 @@ pub(super) fn write(
             response::number_field(out, "age", *age_seconds);
             response::field(out, "cache-status", cache_status);
             response::field(out, "proxy-status", proxy_status.as_bytes());
-            stored.fields.contains_key(header::DATE)
+            stored.dated
         }
     };
     // RFC 9110 section 6.6.1: "An origin server with a clock … MUST generate a Date header field in all 2xx …
@@ -61,6 +61,25 @@ pub(super) fn write(
         response::number_field(out, "content-length", length);
     }
     response::framing_fields(out, framing.0, framing.1);
+    out.extend_from_slice(shoal_wire::chunk::CRLF);
+}
+
+/// Appends the whole head of a hit in RAM, as [`write`] does for the same reply.
+pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant, dates: &mut Dates) {
+    out.reserve(hit.stored.lines.len() + HIT_FIELDS_BYTES);
+    response::status_line(out, hit.stored.status);
+    out.extend_from_slice(&hit.stored.lines);
+    response::number_field(out, "age", hit.age_seconds);
+    out.extend_from_slice(b"cache-status: ");
+    out.extend_from_slice(hit.cache_status);
+    response::push_decimal(out, hit.ttl_seconds);
+    out.extend_from_slice(b"\r\nproxy-status: ");
+    out.extend_from_slice(hit.proxy_status);
+    out.extend_from_slice(shoal_wire::chunk::CRLF);
+    if !hit.stored.dated {
+        response::field(out, "date", dates.at(now));
+    }
+    response::number_field(out, "content-length", hit.body.len() as u64);
     out.extend_from_slice(shoal_wire::chunk::CRLF);
 }
 
@@ -94,3 +113,6 @@ pub(super) fn persistence(asked: &Asked, keep: bool, status: StatusCode) -> Pers
         (true, _) => Persistence::Keep,
     }
 }
+
+/// What the status line and our own fields of a hit take at most, as a rule.
+const HIT_FIELDS_BYTES: usize = 256;

@@ -10,6 +10,7 @@
 //! once for the connection and used for every request.
 
 mod answer;
+mod glance;
 mod head;
 mod incoming;
 mod interim;
@@ -24,6 +25,7 @@ use super::socket::Socket;
 use super::{Shared, tunnel};
 use crate::message::{Client, Handler, Reply, Request};
 use answer::Answer;
+use glance::Glanced;
 use http::{Method, StatusCode, Version};
 use incoming::Incoming;
 use interim::Interim;
@@ -87,6 +89,18 @@ enum Next {
     Tunnel(Box<dyn crate::message::TunnelIo>),
 }
 
+/// A request that came.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made and taken apart once a request; a box would cost an allocation"
+)]
+enum Came {
+    /// Its head, and when the first byte of it was there.
+    Head(RequestHead, Instant),
+    /// It is answered already; the reply is in the output.
+    Glanced(Glanced),
+}
+
 /// Why no further request came.
 enum NoHead {
     /// The client left, was idle for too long, or we are stopping.
@@ -98,15 +112,18 @@ enum NoHead {
 impl<T: ClientIo> Connection<T> {
     async fn serve<H: Handler>(mut self, shared: &Shared<H>) {
         loop {
-            let (head, received) = match self.next_head().await {
-                Ok(head) => head,
+            let (head, received) = match self.next_head(shared).await {
+                Ok(Came::Head(head, received)) => (head, received),
+                Ok(Came::Glanced(glanced)) => match self.finish_glanced(shared, glanced).await {
+                    Next::Keep => continue,
+                    _ => return,
+                },
                 Err(NoHead::Over) => return self.socket.close().await,
                 Err(NoHead::Refused(refusal)) => {
                     self.refuse(shared, refusal).await;
                     return self.socket.linger().await;
                 }
             };
-            shared.metrics.requests.count();
             match self.exchange(shared, head, received).await {
                 Next::Keep => {}
                 Next::Close => return self.socket.close().await,
@@ -116,16 +133,22 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Waits for a whole request head, and says when its first byte was there.
-    async fn next_head(&mut self) -> Result<(RequestHead, Instant), NoHead> {
+    /// Waits for a whole request head, and says when its first byte was there; or has what is in RAM answered at once.
+    async fn next_head<H: Handler>(&mut self, shared: &Shared<H>) -> Result<Came, NoHead> {
         let mut received = None;
         loop {
             if !self.socket.input.is_empty() {
                 let since = *received.get_or_insert_with(Instant::now);
+                if let Some(glanced) = self.glance(shared, since) {
+                    self.socket.deadline.lift();
+                    shared.metrics.requests.count();
+                    return Ok(Came::Glanced(glanced));
+                }
                 match self.parser.parse(&mut self.socket.input, &self.live.limits) {
                     Parsed::Head(head) => {
                         self.socket.deadline.lift();
-                        return Ok((head, since));
+                        shared.metrics.requests.count();
+                        return Ok(Came::Head(head, since));
                     }
                     Parsed::Refused(refusal) => return Err(NoHead::Refused(refusal)),
                     Parsed::Incomplete => self.socket.deadline.set(since + self.live.head_timeout),

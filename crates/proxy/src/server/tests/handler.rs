@@ -1,13 +1,15 @@
 //! A handler whose reply follows from the request's path, and which notes what happens to it.
 
 use crate::message::{
-    BodyError, Client, Handler, Record, Reply, ReplyBody, ReplyHead, Request, StoredHead, StreamBody,
+    BodyError, Client, Glance, Handler, Hit, Record, Reply, ReplyBody, ReplyHead, Request, StoredHead,
+    StreamBody,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
+use shoal_wire::PlainGet;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -49,6 +51,10 @@ impl Handler for Scripted {
             fields.insert("x-handler", HeaderValue::from_static("scripted"));
         }
         reply
+    }
+
+    fn glance(&self, _: &PlainGet<'_>, _: &Client, _: impl FnOnce(&Hit<'_>)) -> Glance {
+        Glance::Ordinary
     }
 
     fn sent(&self, record: Box<Record>) {
@@ -206,6 +212,7 @@ fn stored() -> Reply {
         status: StatusCode::OK,
         fields,
         lines: Bytes::from_static(b"Date: then\r\nETag: \"x\"\r\n"),
+        dated: true,
     };
     Reply {
         head: ReplyHead::Stored {

@@ -1,0 +1,116 @@
+//! The short way: a plain GET whose response is fresh in RAM, answered in place.
+//!
+//! It decides what [`Exchange::admit`] and the steps after it would decide, for the one case that a cache meets most
+//! and that needs nothing but a lookup: no field map, no [`super::ask::Ask`], nothing to wait for. Whatever does not fit
+//! goes the ordinary way, as if nobody had looked. Tests compare the two ways' answers byte by byte.
+
+use super::{Exchange, live::Live, record::Record as Stored, shelf::Resident};
+use crate::message::{Client, Glance, Hit, Outcome, Record};
+use http::{HeaderValue, Method, header};
+use shoal_core::{Key, Timestamp};
+use shoal_semantics::directives::RequestDirectives;
+use shoal_semantics::reuse::{self, Reuse};
+use shoal_settings::Mode;
+use shoal_wire::PlainGet;
+use shoal_wire::response::{is_bodiless, push_decimal};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+impl Exchange {
+    /// Answers `get` through `send` if its response is in RAM and fresh.
+    pub(super) fn glance(&self, get: &PlainGet<'_>, client: &Client, send: impl FnOnce(&Hit<'_>)) -> Glance {
+        let live = self.live.load();
+        URL.with_borrow_mut(|url| {
+            let found = self.find_fresh(&live, get, client, url);
+            let Some((resident, now)) = found else { return Glance::Ordinary };
+            let Stored::Response(head) = &resident.record else { return Glance::Ordinary };
+            let hit = Hit {
+                stored: &head.stored,
+                body: &resident.body,
+                age_seconds: head.policy.current_age(now).as_secs(),
+                ttl_seconds: head.policy.time_to_live(now).unsigned_abs(),
+                cache_status: &live.hit_status,
+                proxy_status: live.own_proxy_status.as_bytes(),
+            };
+            send(&hit);
+            let log = self.log.load();
+            if !log.is_on() {
+                self.count(Outcome::MemoryHit);
+                return Glance::Hit(None);
+            }
+            Glance::Hit(Some(record(get, client, url, now, &hit)))
+        })
+    }
+
+    /// The fresh response in RAM, when this client may have it. `url` becomes the effective URI.
+    fn find_fresh(
+        &self,
+        live: &Live,
+        get: &PlainGet<'_>,
+        client: &Client,
+        url: &mut Vec<u8>,
+    ) -> Option<(Arc<Resident>, Timestamp)> {
+        let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
+        if get.absolute != (mode == Mode::Forward) {
+            return None;
+        }
+        let host = write_url(url, get, mode == Mode::Reverse && client.tls);
+        let admitted = match mode {
+            Mode::Forward => {
+                live.forward.client(client.address.ip()).is_ok() && live.forward.authenticate(None).is_ok()
+            }
+            Mode::Reverse => live.routes.find(std::str::from_utf8(&url[host]).ok()?, get.path).is_some(),
+        };
+        let resident = self.shelf.resident_of(Key::of(url), url).filter(|_| admitted)?;
+        let Stored::Response(head) = &resident.record else { return None };
+        let now = self.now();
+        let usable = !is_bodiless(head.stored.status)
+            && !self.epochs.purged(&head.slots, head.requested)
+            && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
+        usable.then_some((resident, now))
+    }
+}
+
+/// Writes the effective URI, which is the primary key, as [`super::target::Target`] does, and says where its host is.
+fn write_url(url: &mut Vec<u8>, get: &PlainGet<'_>, https: bool) -> Range<usize> {
+    url.clear();
+    url.extend_from_slice(if https { b"https://" } else { b"http://" });
+    let start = url.len();
+    url.extend_from_slice(get.authority.host);
+    url[start..].make_ascii_lowercase();
+    let host = start..url.len();
+    let default = if https { 443 } else { 80 };
+    if let Some(port) = get.authority.port.filter(|port| *port != default) {
+        url.push(b':');
+        push_decimal(url, u64::from(port));
+    }
+    url.extend_from_slice(get.path.as_bytes());
+    host
+}
+
+/// The access log's record of a hit.
+fn record(get: &PlainGet<'_>, client: &Client, url: &[u8], now: Timestamp, hit: &Hit<'_>) -> Box<Record> {
+    let value = |bytes: Option<&[u8]>| bytes.and_then(|bytes| HeaderValue::from_bytes(bytes).ok());
+    let mut cache_status = hit.cache_status.to_vec();
+    push_decimal(&mut cache_status, hit.ttl_seconds);
+    Box::new(Record {
+        time: now,
+        client: Some(client.address),
+        method: Some(Method::GET),
+        url: String::from_utf8_lossy(url).into(),
+        version: "1.1",
+        status: hit.stored.status.as_u16(),
+        outcome: Outcome::MemoryHit,
+        referer: value(get.referer),
+        user_agent: value(get.user_agent),
+        content_type: hit.stored.fields.get(header::CONTENT_TYPE).cloned(),
+        cache_status: cache_status.into(),
+        ..Record::default()
+    })
+}
+
+thread_local! {
+    /// The effective URI in the making, kept so that it costs no allocation.
+    static URL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}

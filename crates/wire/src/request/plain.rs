@@ -1,0 +1,268 @@
+//! Plain requests: a GET that asks for nothing but the current representation, seen without taking it off the buffer.
+//!
+//! Most requests to a cache are of this kind, and most of what [`super::HeadParser::parse`] makes of a head (a field
+//! map, a parsed URI) serves the others. Here the head is looked at in place: nothing is allocated or copied. Whatever
+//! is not plain at first sight, be it faulty, incomplete or only unusual, is [`None`], and the ordinary way decides;
+//! so this is never more tolerant than that one, which a test compares.
+
+use super::{Authority, FIELDS_ON_STACK, HeadParser, Limits};
+use crate::field_line::FieldAt;
+use httparse::Status;
+use std::mem::MaybeUninit;
+
+/// An HTTP/1.1 GET without a body, conditions, ranges or directives, whose connection is to be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainGet<'b> {
+    /// Host and port: of the target in absolute form, which Host repeats, or else of Host. A registered name or an
+    /// IPv4 address.
+    pub authority: Authority<'b>,
+    /// Path and query, from the first `/` on.
+    pub path: &'b str,
+    /// Whether the target was in absolute form, with the scheme `http`.
+    pub absolute: bool,
+    /// The Referer field.
+    pub referer: Option<&'b [u8]>,
+    /// The User-Agent field.
+    pub user_agent: Option<&'b [u8]>,
+    /// Bytes that the head takes.
+    pub head_bytes: usize,
+}
+
+impl HeadParser {
+    /// The plain request at the front of `buffer`, if there is one. Leaves the parser as it was.
+    pub fn plain<'b>(&self, buffer: &'b [u8], limits: &Limits) -> Option<PlainGet<'b>> {
+        // A head that trickles in is none of the many.
+        if self.attempt_at != 0 || !buffer.starts_with(b"GET ") {
+            return None;
+        }
+        let mut slots = [const { MaybeUninit::uninit() }; FIELDS_ON_STACK];
+        let mut request = httparse::Request::new(&mut []);
+        let slots = &mut slots[..limits.fields_max.min(FIELDS_ON_STACK)];
+        let Ok(Status::Complete(head_bytes)) = request.parse_with_uninit_headers(buffer, slots) else {
+            return None;
+        };
+        let target = request.path.filter(|target| target.len() <= limits.target_bytes_max)?;
+        let head = &buffer[..head_bytes];
+        let ends_well = head_bytes <= limits.head_bytes_max
+            && head.get("GET ".len() + target.len()..)?.starts_with(b" HTTP/1.1\r")
+            && head.ends_with(b"\r\n");
+        if !ends_well {
+            return None;
+        }
+        let mut fields = Fields::default();
+        for field in request.headers.iter() {
+            FieldAt::locate(head, field).ok()?;
+            fields.note(field.name.as_bytes(), field.value)?;
+        }
+        let host = fields.host?;
+        let (absolute, path) = match target.strip_prefix("http://") {
+            None => (false, target),
+            // The authority's spelling may differ from Host's in harmless ways; then the ordinary way compares them.
+            Some(rest) => {
+                (true, rest.as_bytes().strip_prefix(host).map(|path| &rest[rest.len() - path.len()..])?)
+            }
+        };
+        let authority = plain_authority(host)?;
+        let is_plain = path.starts_with('/') && path.bytes().all(|byte| IN_PATH[byte as usize]);
+        let Fields { referer, user_agent, .. } = fields;
+        is_plain.then_some(PlainGet { authority, path, absolute, referer, user_agent, head_bytes })
+    }
+}
+
+/// What the fields of a plain request say.
+#[derive(Default)]
+struct Fields<'b> {
+    host: Option<&'b [u8]>,
+    referer: Option<&'b [u8]>,
+    user_agent: Option<&'b [u8]>,
+}
+
+impl<'b> Fields<'b> {
+    /// Takes note of one field. `None` when it makes the request one that is not plain.
+    fn note(&mut self, name: &[u8], value: &'b [u8]) -> Option<()> {
+        let is = |lower_case: &str| name.eq_ignore_ascii_case(lower_case.as_bytes());
+        // By length first, which spares nearly every comparison of names.
+        let telling: &[&str] = match name.len() {
+            2 => &["te"],
+            3 => &["via"],
+            4 if is("host") => return self.host.replace(value).is_none().then_some(()),
+            5 => &["range"],
+            6 => &["expect", "pragma"],
+            7 if is("referer") => {
+                self.referer = self.referer.or(Some(value));
+                return Some(());
+            }
+            7 => &["upgrade"],
+            8 => &["if-match", "if-range", "cdn-loop"],
+            10 if is("user-agent") => {
+                self.user_agent = self.user_agent.or(Some(value));
+                return Some(());
+            }
+            10 if is("connection") => return value.eq_ignore_ascii_case(b"keep-alive").then_some(()),
+            13 => &["cache-control", "if-none-match"],
+            14 => &["content-length"],
+            17 => &["if-modified-since", "transfer-encoding"],
+            19 => &["if-unmodified-since", "proxy-authorization"],
+            _ => &[],
+        };
+        // Fields that change what a cache does with a GET, or where the request ends.
+        (!telling.iter().any(|telling| is(telling))).then_some(())
+    }
+}
+
+/// `host[:port]` of a registered name or an IPv4 address in the characters that all parsers agree on.
+fn plain_authority(text: &[u8]) -> Option<Authority<'_>> {
+    let agreed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
+    let authority = Authority::parse(text).filter(|_| text.iter().all(agreed))?;
+    // An empty port is one more spelling than is needed here.
+    (!text.ends_with(b":")).then_some(authority)
+}
+
+/// RFC 3986 section 3.3 and 3.4: the characters of a path and of a query.
+static IN_PATH: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let marks = b"-._~%!$&'()*+,;=:@/?";
+    let mut index = 0;
+    while index < marks.len() {
+        table[marks[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BodyFraming, Parsed};
+    use bytes::BytesMut;
+    use http::{Method, Version};
+    use proptest::prelude::*;
+
+    const TELLING: [&str; 16] = [
+        "TE",
+        "Via",
+        "Range",
+        "Expect",
+        "Pragma",
+        "Upgrade",
+        "If-Match",
+        "If-Range",
+        "CDN-Loop",
+        "Cache-Control",
+        "If-None-Match",
+        "Content-Length",
+        "If-Modified-Since",
+        "Transfer-Encoding",
+        "If-Unmodified-Since",
+        "Proxy-Authorization",
+    ];
+
+    const LIMITS: Limits = Limits { head_bytes_max: 4096, fields_max: 32, target_bytes_max: 1024 };
+
+    #[test]
+    fn plain_requests_are_seen() {
+        let text = b"GET /a/b?c=%20 HTTP/1.1\r\nHost: Example.org:8080\r\nuser-agent: x\r\nConnection: keep-alive\r\n\r\nGET";
+        let parser = HeadParser::new();
+        let get = parser.plain(text, &LIMITS).expect("plain");
+        assert_eq!((get.authority.host, get.authority.port), (&b"Example.org"[..], Some(8080)));
+        assert_eq!((get.path, get.absolute, get.head_bytes), ("/a/b?c=%20", false, text.len() - 3));
+        assert_eq!((get.user_agent, get.referer), (Some(&b"x"[..]), None));
+        let get = parser.plain(b"GET http://a.b/ HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
+        assert_eq!((get.authority.host, get.path, get.absolute), (&b"a.b"[..], "/", true));
+    }
+
+    #[test]
+    fn everything_else_goes_the_ordinary_way() {
+        let parser = HeadParser::new();
+        let mut heads = vec![
+            "POST / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+            "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+            "GET / HTTP/1.0\r\nHost: a\r\n\r\n".to_owned(),
+            "GET / HTTP/1.1\r\n\r\n".to_owned(),
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".to_owned(),
+            "GET / HTTP/1.1\r\nHost: a\r\n".to_owned(),
+            "GET / HTTP/1.1\nHost: a\n\n".to_owned(),
+            "GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n".to_owned(),
+            "GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+            "GET * HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+            "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+            "GET http://ab/ HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+            "GET http://a HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+            "GET https://a/ HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+            "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n".to_owned(),
+            "GET / HTTP/1.1\r\nHost: a:\r\n\r\n".to_owned(),
+            "GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n".to_owned(),
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned(),
+            "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, upgrade\r\n\r\n".to_owned(),
+            format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(LIMITS.target_bytes_max)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(LIMITS.head_bytes_max)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(LIMITS.fields_max)),
+        ];
+        let telling = TELLING.iter().map(|name| format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: 0\r\n\r\n"));
+        heads.extend(telling);
+        for head in heads {
+            assert!(parser.plain(head.as_bytes(), &LIMITS).is_none(), "{head}");
+        }
+    }
+
+    /// Heads near to plain ones, and mangled.
+    fn head() -> impl Strategy<Value = Vec<u8>> {
+        let target =
+            prop_oneof!["/[a-c#?%\" ]{0,5}", "http://(a|A|b)(:80)?/?[a-c]{0,3}", Just("*".to_owned())];
+        let host = prop_oneof!["(a|A|b|a_b)(:80|:|:0[0-9]{1,5})?", "[ab:.@%\\[\\]]{0,4}"];
+        let field = prop_oneof![
+            "(Accept|cookie|x-[a-c]{1,3}): [ -~]{0,6}",
+            "(Connection|Cache-Control|Range|content-length|TE): [a-z0-9,-]{0,10}",
+        ];
+        let line_end = prop_oneof![9 => Just("\r\n"), 1 => Just("\n")];
+        let fields = prop::collection::vec((field, line_end), 0..4);
+        let mangle = prop::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
+        (prop_oneof![9 => Just("GET"), 1 => Just("PUT")], target, host, fields, mangle).prop_map(
+            |(method, target, host, fields, mangle)| {
+                let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
+                fields.iter().for_each(|(field, end)| text.extend([field.as_str(), end]));
+                text.push_str("\r\n");
+                let mut bytes = text.into_bytes();
+                if let Some((at, byte)) = mangle {
+                    let at = at.index(bytes.len());
+                    bytes[at] = byte;
+                }
+                bytes
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn what_is_plain_the_ordinary_way_reads_alike(bytes in head()) {
+            let mut parser = HeadParser::new();
+            if let Some(get) = parser.plain(&bytes, &LIMITS) {
+                let mut buffer = BytesMut::from(&bytes[..]);
+                let Parsed::Head(head) = parser.parse(&mut buffer, &LIMITS) else {
+                    panic!("refused: {:?}", String::from_utf8_lossy(&bytes));
+                };
+                prop_assert_eq!(&head.parts.method, Method::GET);
+                prop_assert_eq!(head.parts.version, Version::HTTP_11);
+                prop_assert_eq!(head.body, BodyFraming::None);
+                prop_assert!(head.keep_alive && !head.expects_continue && !head.upgrade && !head.accepts_trailers);
+                prop_assert_eq!(head.head_bytes, get.head_bytes);
+                let uri = &head.parts.uri;
+                prop_assert_eq!(uri.path_and_query().map(|path| path.as_str()), Some(get.path));
+                prop_assert_eq!(uri.authority().is_some(), get.absolute);
+                let host = head.parts.headers["host"].as_bytes();
+                let authority: http::uri::Authority = std::str::from_utf8(host).expect("ASCII").parse().expect("one");
+                prop_assert_eq!(authority.host().as_bytes(), get.authority.host);
+                prop_assert_eq!(authority.port_u16(), get.authority.port);
+                if let Some(named) = uri.authority() {
+                    prop_assert_eq!(named.as_str().as_bytes(), host);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A plain request whose response is fresh in RAM is answered on a short way. Its answer, its line in the log and its
+//! count are those of the ordinary way, which a field that is not plain leads to.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use shoal_testkit::{Answer, Origin, Request, Response, Setup};
+use std::time::SystemTime;
+
+/// A token that changes nothing, but makes the request one that is not plain.
+const ORDINARY: (&str, &str) = ("Connection", "keep-alive, x-nothing");
+
+/// All of an answer but what the clock decides.
+fn picture(response: &Response) -> (u16, String, Vec<u8>) {
+    let lines = response.fields.lines();
+    let timeless = lines.lines().map(|line| match line.split_once(": ") {
+        Some((name @ ("age" | "date"), _)) => name.to_owned(),
+        Some(("cache-status", value)) => value.split(";ttl=").next().unwrap_or_default().to_owned(),
+        _ => line.to_owned(),
+    });
+    (response.status, timeless.collect::<Vec<_>>().join("\n"), response.body.clone())
+}
+
+#[test]
+fn answers_are_alike_on_both_ways() {
+    let origin = Origin::start();
+    origin
+        .on("/plain", Answer::fresh("body", 6000).field("Date", &httpdate::fmt_http_date(SystemTime::now())));
+    origin.on(
+        "/rich",
+        Answer::fresh("x".repeat(20_000), 6000).field("ETag", "\"a\"").field("X-A", "1").field("X-A", "2"),
+    );
+    origin.on("/empty", Answer::fresh("", 6000));
+    origin.on("/gone", Answer { status: 404, ..Answer::fresh("gone", 6000) });
+    origin.on("/moved", Answer { status: 301, ..Answer::fresh("moved", 6000) }.field("Location", "/plain"));
+    origin.on("/none", Answer { status: 204, ..Answer::fresh("", 6000) });
+    origin.on("/varied", Answer::fresh("varied", 6000).field("Vary", "Accept-Language"));
+    origin.on("/old", Answer::fresh("old", 6000).field("Age", "6001"));
+    let shoal = Setup::to(&origin).start();
+    let mut client = shoal.connect();
+    for path in ["/plain", "/rich", "/empty", "/gone", "/moved", "/none", "/varied", "/old", "/plain?q=%20#"]
+    {
+        for host in ["site.test", "SITE.test", "site.test:80"] {
+            let plain = Request::get(path).field("User-Agent", "x").field("Cookie", "a=b");
+            let ordinary = plain.clone().field(ORDINARY.0, ORDINARY.1);
+            let mut ask = |request: &Request| client.ask(request, host);
+            if path.contains('#') {
+                assert_eq!(shoal.connect().ask(&plain, host).status, 400);
+                continue;
+            }
+            ask(&ordinary);
+            let (first, second) = (ask(&ordinary), ask(&plain));
+            assert_eq!(picture(&second), picture(&first), "{path} of {host}");
+            assert_eq!(second.hit(), path != "/old", "{path} of {host}");
+        }
+    }
+}
+
+#[test]
+fn requests_in_a_row_are_answered_in_order() {
+    let origin = Origin::start();
+    let shoal = Setup::to(&origin).start();
+    let mut client = shoal.connect();
+    let mut row = Vec::new();
+    for turn in 0..40 {
+        let path = format!("/{}", turn % 4);
+        origin.on(&path, Answer::fresh(format!("body of {path}").repeat(3000), 6000));
+        let request = Request::get(&path);
+        let request = if turn % 3 == 0 { request.field(ORDINARY.0, ORDINARY.1) } else { request };
+        row.extend(request.to_bytes("site.test"));
+    }
+    client.send(&row);
+    for turn in 0..40 {
+        let path = format!("/{}", turn % 4);
+        client.response("GET").expect_status(200).expect_body(format!("body of {path}").repeat(3000));
+    }
+}
+
+#[test]
+fn lines_in_the_log_are_alike() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("12345", 6000).field("Content-Type", "text/plain"));
+    let shoal = Setup::to(&origin).set("log.format", "json").start();
+    let mut client = shoal.connect();
+    let plain = Request::get("/a?b=c").field("User-Agent", "tester \"x\"").field("Referer", "http://r.test/");
+    let ordinary = plain.clone().field(ORDINARY.0, ORDINARY.1);
+    for request in [&plain, &ordinary, &plain] {
+        client.ask(request, "Site.test").expect_body("12345");
+    }
+    let timeless = |line: &String| {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let fields = line.as_object_mut().expect("an object");
+        fields.retain(|name, _| !["time", "duration_us", "head_bytes"].contains(&name.as_str()));
+        let status = fields.get_mut("cache_status").and_then(|value| value.as_str().map(str::to_owned));
+        let status = status.expect("every line has one");
+        fields.insert("cache_status".into(), status.split(";ttl=").next().unwrap_or_default().into());
+        line
+    };
+    let log = shoal.access_log(3);
+    assert_eq!(timeless(&log[2]), timeless(&log[1]));
+    assert!(log[2].contains("hit"), "{}", log[2]);
+    shoal.expect_responses("memory_hit", 2);
+    shoal.expect_responses("miss", 1);
+}
+
+#[test]
+fn the_log_may_be_off() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("12345", 6000));
+    let shoal = Setup::to(&origin).set("log.access", "none").start();
+    let mut client = shoal.connect();
+    (0..5).for_each(|_| assert_eq!(client.ask(&Request::get("/a"), "site.test").body, b"12345"));
+    shoal.expect_responses("memory_hit", 4);
+}
+
+#[test]
+fn rules_hold_on_the_short_way_too() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 6000));
+    let url = format!("{}/a", origin.url());
+    let host = origin.address().to_string();
+    let setup = Setup::bare();
+    let users = setup.file("users", "alice:open sesame\n");
+    let shoal = setup.set("forward.users_file", users.to_str().expect("UTF-8")).start();
+    let plain = Request::get(&url);
+    let proof = format!("Basic {}", BASE64_STANDARD.encode("alice:open sesame"));
+    let known = plain.clone().field("Proxy-Authorization", &proof);
+    let mut client = shoal.connect_forward();
+    client.ask(&known, &host).expect_body("body");
+    client.ask(&known, &host).expect_hit();
+    assert_eq!(client.ask(&plain, &host).status, 407);
+    client.ask(&known, &host).expect_hit();
+}
+
+#[test]
+fn what_was_purged_is_not_served() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 6000).field("Cache-Tag", "news"));
+    let shoal = Setup::to(&origin).start();
+    let mut client = shoal.connect();
+    let plain = Request::get("/a");
+    client.ask(&plain, "site.test").expect_body("body");
+    client.ask(&plain, "site.test").expect_hit();
+    shoal.ask_admin(&Request::new("POST", "/purge?tag=news")).expect_status(200);
+    client.ask(&plain, "site.test").expect_forwarded("uri-miss");
+}
