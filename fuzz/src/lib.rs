@@ -13,6 +13,7 @@
 pub mod semantics;
 pub mod settings;
 pub mod store;
+pub mod trace;
 pub mod wire;
 
 /// One fuzz target.
@@ -38,7 +39,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "storing", run: semantics::storing, replays: QUICK },
     Target { name: "store_object", run: store::store_object, replays: SLOW },
     Target { name: "store_index", run: store::store_index, replays: SLOW },
+    Target { name: "trace", run: trace::any, replays: MIDDLING },
 ];
 
 const QUICK: usize = 2000;
+const MIDDLING: usize = 200;
 const SLOW: usize = 15;

@@ -1,0 +1,170 @@
+//! Which requests of a log count.
+
+use crate::record::{Record, scheme_of};
+
+/// What a request must be. The default takes all.
+///
+/// Maltzahn 1999, section 4: "removed every non-HTTP request, every HTTP request with a reply code other than 200 (OK), and
+/// every HTTP request which contain ? or cgi-bin". What a log does not tell does not exclude.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filter {
+    /// Status 200 only.
+    pub ok_only: bool,
+    /// No `?` in the URL.
+    pub no_query: bool,
+    /// No `cgi-bin` in the URL.
+    pub no_cgi: bool,
+    /// URLs of http and https only. A path without a scheme, as logs of origins have it, counts as http.
+    pub http_only: bool,
+    /// Method GET only.
+    pub get_only: bool,
+    /// Sizes from this many bytes.
+    pub bytes_min: u64,
+    /// Sizes up to so many bytes.
+    pub bytes_max: u64,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            ok_only: false,
+            no_query: false,
+            no_cgi: false,
+            http_only: false,
+            get_only: false,
+            bytes_min: 0,
+            bytes_max: u64::MAX,
+        }
+    }
+}
+
+/// Why a request does not count, in the order in which they are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// Its scheme is another than http.
+    Scheme,
+    /// Its method is another than GET.
+    Method,
+    /// Its status is another than 200.
+    Status,
+    /// Its URL has a `?`.
+    Query,
+    /// Its URL has `cgi-bin`.
+    Cgi,
+    /// It is too small or too large.
+    Size,
+}
+
+impl Filter {
+    /// The names of the rules, for the command line.
+    pub const RULES: [&'static str; 7] = ["none", "paper", "http", "get", "status200", "no-query", "no-cgi"];
+
+    /// The paper's.
+    pub fn paper() -> Self {
+        Self { ok_only: true, no_query: true, no_cgi: true, http_only: true, ..Self::default() }
+    }
+
+    /// Adds the rule of a name of [`Filter::RULES`]; false when there is none.
+    pub fn add(&mut self, rule: &str) -> bool {
+        match rule {
+            "none" => {
+                *self = Self { bytes_min: self.bytes_min, bytes_max: self.bytes_max, ..Self::default() }
+            }
+            "paper" => {
+                *self = Self {
+                    bytes_min: self.bytes_min,
+                    bytes_max: self.bytes_max,
+                    get_only: self.get_only,
+                    ..Self::paper()
+                }
+            }
+            "http" => self.http_only = true,
+            "get" => self.get_only = true,
+            "status200" => self.ok_only = true,
+            "no-query" => self.no_query = true,
+            "no-cgi" => self.no_cgi = true,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Why a request does not count; `None` when it does.
+    pub fn refuses(&self, record: &Record<'_>) -> Option<Refused> {
+        let scheme = || scheme_of(&record.url).is_none_or(is_http);
+        let broken = [
+            (self.http_only && !scheme(), Refused::Scheme),
+            (
+                self.get_only && record.method.as_deref().is_some_and(|method| method != "GET"),
+                Refused::Method,
+            ),
+            (self.ok_only && record.status.is_some_and(|status| status != 200), Refused::Status),
+            (self.no_query && record.url.contains('?'), Refused::Query),
+            (self.no_cgi && record.url.contains("cgi-bin"), Refused::Cgi),
+            (
+                record.bytes.is_some_and(|bytes| bytes < self.bytes_min || bytes > self.bytes_max),
+                Refused::Size,
+            ),
+        ];
+        broken.into_iter().find_map(|(is_broken, why)| is_broken.then_some(why))
+    }
+}
+
+impl Refused {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Scheme, Self::Method, Self::Status, Self::Query, Self::Cgi, Self::Size];
+
+    /// What it says of the requests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scheme => "not http",
+            Self::Method => "not GET",
+            Self::Status => "status other than 200",
+            Self::Query => "with ?",
+            Self::Cgi => "with cgi-bin",
+            Self::Size => "size out of limits",
+        }
+    }
+}
+
+fn is_http(scheme: &str) -> bool {
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_rules_are_those_of_its_section_4() {
+        let paper = Filter { bytes_max: 8192, ..Filter::paper() };
+        let case =
+            |url: &'static str, status, bytes| Record { url: url.into(), status, bytes, ..Record::default() };
+        for (record, why) in [
+            (case("http://a/", Some(200), Some(8192)), None),
+            (case("/path", None, None), None),
+            (case("http://a/", Some(304), Some(1)), Some(Refused::Status)),
+            (case("http://a/?x", Some(200), Some(1)), Some(Refused::Query)),
+            (case("http://a/cgi-bin/x", Some(200), Some(1)), Some(Refused::Cgi)),
+            (case("ftp://a/", Some(200), Some(1)), Some(Refused::Scheme)),
+            (case("a.example:443", Some(200), Some(1)), Some(Refused::Scheme)),
+            (case("http://a/", Some(200), Some(8193)), Some(Refused::Size)),
+        ] {
+            assert_eq!(paper.refuses(&record), why, "{record:?}");
+            assert_eq!(Filter::default().refuses(&record), None);
+        }
+    }
+
+    #[test]
+    fn each_name_is_a_rule() {
+        for rule in Filter::RULES {
+            assert!(Filter::default().add(rule), "{rule}");
+        }
+        let mut filter = Filter::default();
+        assert!(!filter.add("paperr"));
+        ["http", "status200", "no-query", "no-cgi"].iter().for_each(|rule| assert!(filter.add(rule)));
+        assert_eq!(filter, Filter::paper());
+        assert!(filter.add("get") && filter.add("paper") && filter.get_only);
+        assert!(filter.add("none"));
+        assert_eq!(filter, Filter::default());
+    }
+}

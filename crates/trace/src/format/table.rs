@@ -1,0 +1,212 @@
+//! Tables: columns by name.
+//!
+//! The names of many publishers are known. Three shapes of the shared traces need more than a column: objects named by three
+//! columns together (Tencent), hits of the browser's own cache (Boston University), and times in units that the name tells.
+
+use super::Parsed;
+use crate::record::Record;
+use crate::scan::{Reason, bytes, status, time};
+use std::borrow::Cow;
+
+/// A table's columns, and what separates them.
+pub(crate) struct Table {
+    separator: char,
+    columns: Columns,
+    width: usize,
+}
+
+/// Where each is, from 0.
+#[derive(Default)]
+struct Columns {
+    url: usize,
+    /// Further columns that belong to the object's name.
+    qualifiers: Vec<usize>,
+    bytes: Option<usize>,
+    time: Option<(usize, u64)>,
+    client: Option<usize>,
+    method: Option<usize>,
+    status: Option<usize>,
+    browser_hit: Option<usize>,
+}
+
+/// Whether a line names columns that are enough for a trace.
+pub(super) fn has_names(line: &str) -> bool {
+    Table::of(line).is_ok()
+}
+
+impl Table {
+    /// Reads the line of names; also gives what is taken for granted.
+    pub(super) fn of(line: &str) -> Result<(Self, Vec<String>), Reason> {
+        let separator = ['\t', ',', ';'].into_iter().find(|mark| line.contains(*mark));
+        let separator = separator.ok_or("the first line does not name columns")?;
+        let cells: Vec<String> = Fields { rest: Some(line), separator }
+            .map(|name| name.map(|name| name.trim().to_ascii_lowercase()))
+            .collect::<Result<_, _>>()?;
+        let find = |names: &[&str]| names.iter().find_map(|name| cells.iter().position(|cell| cell == name));
+        let url = find(URL_NAMES).ok_or("no column is called url, or any other known name of an object")?;
+        let qualifiers = match cells[url].as_str() {
+            "object" => ["format", "spec"].iter().filter_map(|name| find(&[name])).collect(),
+            _ => Vec::new(),
+        };
+        let scaled = |(name, per_second): &(&str, u64)| Some((find(&[name])?, *per_second));
+        let columns = Columns {
+            url,
+            qualifiers,
+            bytes: find(SIZE_NAMES),
+            time: TIME_NAMES.iter().find_map(scaled),
+            client: find(CLIENT_NAMES),
+            method: find(&["method", "request_method"]),
+            status: find(&["status", "code", "status_code", "http_status"]),
+            browser_hit: find(&["browser_hit"]),
+        };
+        let assumed = columns.assumed(&cells);
+        Ok((Self { separator, columns, width: cells.len() }, assumed))
+    }
+
+    /// Reads one row.
+    pub(super) fn parse<'a>(&self, line: &'a str) -> Result<Parsed<'a>, Reason> {
+        let mut record = Record::default();
+        let mut left_out = false;
+        let mut width = 0;
+        let mut qualifiers = String::new();
+        let columns = &self.columns;
+        let fields = Fields { rest: Some(line), separator: self.separator };
+        for (at, field) in fields.enumerate() {
+            let field = field?;
+            width += 1;
+            match Some(at) {
+                _ if at == columns.url => record.url = field,
+                here if here == columns.bytes => record.bytes = bytes(&field)?,
+                _ if columns.time.is_some_and(|(column, _)| column == at) => {
+                    let (_, per_second) = columns.time.expect("it has just been compared");
+                    record.time_ms = time(&field, per_second)?;
+                }
+                here if here == columns.client => record.client = Some(field),
+                here if here == columns.method => record.method = Some(field),
+                here if here == columns.status => record.status = status(&field)?,
+                here if here == columns.browser_hit => left_out = field == "1",
+                _ if columns.qualifiers.contains(&at) => {
+                    qualifiers.push('/');
+                    qualifiers.push_str(&field);
+                }
+                _ => {}
+            }
+        }
+        match width {
+            _ if width != self.width => Err("the line has another number of columns than the first"),
+            _ if record.url.is_empty() => Err("the object has no name"),
+            _ if left_out => Ok(Parsed::LeftOut),
+            _ => {
+                if !qualifiers.is_empty() {
+                    record.url.to_mut().push_str(&qualifiers);
+                }
+                Ok(Parsed::Request(record))
+            }
+        }
+    }
+}
+
+impl Columns {
+    fn assumed(&self, cells: &[String]) -> Vec<String> {
+        let name = |column: usize| cells.get(column).map_or("", String::as_str);
+        let mut assumed = vec![format!("column {} names the object", name(self.url))];
+        assumed.extend(
+            self.qualifiers.iter().map(|column| format!("column {} belongs to the name", name(*column))),
+        );
+        assumed.extend(self.bytes.map(|column| format!("column {} is its size in bytes", name(column))));
+        assumed.extend(self.time.map(|(column, per_second)| {
+            let unit = match per_second {
+                1 => "seconds",
+                1000 => "milliseconds",
+                1_000_000 => "microseconds",
+                _ => "nanoseconds",
+            };
+            format!("column {} is the time in {unit} since 1970", name(column))
+        }));
+        assumed.extend(self.client.map(|column| format!("column {} is the client", name(column))));
+        assumed.extend(self.browser_hit.map(|_| "hits in the browser's own cache are left out".to_owned()));
+        assumed
+    }
+}
+
+/// Fields of a line: quotes hold a field together and are doubled inside (RFC 4180).
+struct Fields<'a> {
+    /// What has not been given; `None` after the last.
+    rest: Option<&'a str>,
+    separator: char,
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Cow<'a, str>, Reason>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.rest.take()?;
+        if let Some(quoted) = rest.strip_prefix('"').filter(|_| self.separator != '\t') {
+            return Some(self.quoted(quoted));
+        }
+        match rest.split_once(self.separator) {
+            Some((field, rest)) => {
+                self.rest = Some(rest);
+                Some(Ok(field.into()))
+            }
+            None => Some(Ok(rest.into())),
+        }
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn quoted(&mut self, text: &'a str) -> Result<Cow<'a, str>, Reason> {
+        let mut field = Cow::Borrowed("");
+        let mut from = text;
+        loop {
+            let (part, after) = from.split_once('"').ok_or("a quoted field does not end")?;
+            match after.strip_prefix('"') {
+                Some(more) => {
+                    field.to_mut().push_str(part);
+                    field.to_mut().push('"');
+                    from = more;
+                }
+                None => {
+                    match &mut field {
+                        Cow::Borrowed(whole) => *whole = part,
+                        Cow::Owned(whole) => whole.push_str(part),
+                    }
+                    return match after.strip_prefix(self.separator) {
+                        Some(rest) => {
+                            self.rest = Some(rest);
+                            Ok(field)
+                        }
+                        None if after.is_empty() => Ok(field),
+                        None => Err("something follows a quoted field"),
+                    };
+                }
+            }
+        }
+    }
+}
+
+const URL_NAMES: &[&str] =
+    &["url", "uri", "request_uri", "object", "object_id", "obj_id", "key", "path", "id"];
+const SIZE_NAMES: &[&str] = &[
+    "bytes",
+    "size",
+    "size_bytes",
+    "obj_size",
+    "object_size",
+    "body_bytes",
+    "body_bytes_sent",
+    "content_length",
+    "bytes_sent",
+];
+/// Names of times, and how many of their units make a second.
+const TIME_NAMES: &[(&str, u64)] = &[
+    ("time_ns", 1_000_000_000),
+    ("time_us", 1_000_000),
+    ("time_ms", 1000),
+    ("time_s", 1),
+    ("time", 1),
+    ("timestamp", 1),
+    ("ts", 1),
+    ("unix_time", 1),
+];
+const CLIENT_NAMES: &[&str] = &["client", "client_ip", "client_id", "machine", "remote_addr", "ip", "user"];

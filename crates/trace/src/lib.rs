@@ -1,0 +1,30 @@
+//! Traces: who asked for what and when, read from logs or made.
+//!
+//! From bytes to experiments: [`Input`] opens a file and undoes its compression, [`Reader`] finds the format and gives one
+//! [`Record`] a line, a [`Filter`] says which count, and [`Trace`] keeps them in 24 bytes a request with each name
+//! once. [`generate`] makes a trace where a real one is missing.
+//!
+//! No line is trusted: what cannot be read is counted and the first few are kept with their numbers ([`Reading`]).
+
+#![forbid(unsafe_code)]
+
+mod dictionary;
+mod filter;
+mod format;
+
+mod input;
+mod lines;
+mod random;
+mod reader;
+mod record;
+mod scan;
+mod trace;
+
+pub use dictionary::Dictionary;
+pub use filter::{Filter, Refused};
+pub use format::Format;
+pub use input::{Compression, Input};
+pub use random::Random;
+pub use reader::{Error, Problem, ReadOptions, Reader, Reading};
+pub use record::{Record, SizeChange, host_of, scheme_of};
+pub use trace::{Request, Trace, Unread};

@@ -1,0 +1,180 @@
+//! Lines of a stream, in memory that does not grow with them.
+//!
+//! One buffer of fixed size: a line that does not fit is skipped to its end and told by its number, never held. Costs one
+//! search for the line end and, per buffer, one move of the line that was cut.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+/// Gives line after line.
+pub(crate) struct Lines<R> {
+    input: R,
+    buffer: Box<[u8]>,
+    /// What has been read and not given yet.
+    unread: Range<usize>,
+    ended: bool,
+    line: u64,
+}
+
+/// One line.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Line {
+    /// It stands there in [`Lines::bytes`], without its end.
+    Whole(Range<usize>),
+    /// It was longer than the limit.
+    TooLong,
+}
+
+impl<R: Read> Lines<R> {
+    /// Reads lines of at most `line_max` bytes.
+    pub(crate) fn new(input: R, line_max: usize) -> Self {
+        let size = line_max.saturating_add(1).max(BUFFER_MIN);
+        Self { input, buffer: vec![0; size].into(), unread: 0..0, ended: false, line: 0 }
+    }
+
+    /// The number of the line given last, from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.line
+    }
+
+    /// What stands at the beginning, at most a buffer full, without taking it.
+    pub(crate) fn peek(&mut self) -> io::Result<&[u8]> {
+        while !self.ended && self.unread.end < self.buffer.len().min(PEEK) {
+            self.fill()?;
+        }
+        Ok(&self.buffer[self.unread.clone()])
+    }
+
+    /// The next line; `None` at the end.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
+        let mut searched = 0;
+        loop {
+            let unread = &self.buffer[self.unread.clone()];
+            if let Some(at) = memchr::memchr(b'\n', &unread[searched..]) {
+                let line = self.unread.start..self.unread.start + searched + at;
+                self.unread.start = line.end + 1;
+                self.line += 1;
+                return Ok(Some(Line::Whole(self.without_return(line))));
+            }
+            searched = unread.len();
+            if self.ended {
+                return Ok(self.last());
+            }
+            if self.is_full() {
+                return self.skip().map(Some);
+            }
+            self.fill()?;
+        }
+    }
+
+    /// The bytes of a line that was given last.
+    pub(crate) fn bytes(&self, line: Range<usize>) -> &[u8] {
+        &self.buffer[line]
+    }
+
+    fn last(&mut self) -> Option<Line> {
+        if self.unread.is_empty() {
+            return None;
+        }
+        let line = std::mem::replace(&mut self.unread, 0..0);
+        self.line += 1;
+        Some(Line::Whole(self.without_return(line)))
+    }
+
+    fn without_return(&self, line: Range<usize>) -> Range<usize> {
+        let returns = usize::from(self.buffer[line.clone()].ends_with(b"\r"));
+        line.start..line.end - returns
+    }
+
+    fn is_full(&self) -> bool {
+        self.unread == (0..self.buffer.len())
+    }
+
+    /// Leaves a line out that fills the whole buffer.
+    fn skip(&mut self) -> io::Result<Line> {
+        self.line += 1;
+        loop {
+            self.unread = 0..0;
+            self.fill()?;
+            match memchr::memchr(b'\n', &self.buffer[self.unread.clone()]) {
+                Some(at) => {
+                    self.unread.start += at + 1;
+                    return Ok(Line::TooLong);
+                }
+                None if self.ended => {
+                    self.unread = 0..0;
+                    return Ok(Line::TooLong);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Reads more behind what is unread, which moves to the front when there is no room.
+    fn fill(&mut self) -> io::Result<()> {
+        if self.unread.end == self.buffer.len() {
+            self.buffer.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+        }
+        loop {
+            match self.input.read(&mut self.buffer[self.unread.end..]) {
+                Ok(0) => self.ended = true,
+                Ok(more) => self.unread.end += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    // What came before it is still given.
+                    self.ended = true;
+                    return Err(error);
+                }
+            }
+            return Ok(());
+        }
+    }
+}
+
+/// Less would cost a call too often.
+const BUFFER_MIN: usize = 256 << 10;
+/// What a look at the beginning takes at most.
+const PEEK: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives a few bytes at a time.
+    struct Slow<'a>(&'a [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.1.min(buffer.len());
+            self.0.read(&mut buffer[..length])
+        }
+    }
+
+    fn all(text: &[u8], step: usize) -> Vec<Option<Vec<u8>>> {
+        let mut lines = Lines::new(Slow(text, step), 10);
+        let mut found = Vec::new();
+        while let Some(line) = lines.next().expect("memory does not fail") {
+            found.push(match line {
+                Line::Whole(range) => Some(lines.bytes(range).to_vec()),
+                Line::TooLong => None,
+            });
+        }
+        assert_eq!(lines.number() as usize, found.len());
+        found
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_how_they_arrive() {
+        let long = vec![b'x'; BUFFER_MIN * 2 + 5];
+        let fits = vec![b'y'; BUFFER_MIN - 1];
+        let text = [b"one\r\n\n", &long[..], b"\ntwo\n", &fits, b"\nthree"].concat();
+        let expected = [Some(&b"one"[..]), Some(b""), None, Some(b"two"), Some(&fits[..]), Some(b"three")];
+        for step in [1, 7, 4096, usize::MAX] {
+            let found = all(&text, step);
+            assert!(found.iter().map(Option::as_deref).eq(expected), "{step} bytes at a time");
+        }
+        assert_eq!(all(&long, 5000), [None]);
+        assert!(all(b"", 1).is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! Streams with all that can be wrong with them.
+
+use super::*;
+use std::io::Write;
+
+type Requests = Vec<(String, Option<u64>)>;
+
+fn read(bytes: &[u8], options: &ReadOptions) -> Result<(Requests, Reading), Error> {
+    let input = Input::new(io::Cursor::new(bytes.to_vec())).map_err(Error::Input)?;
+    let mut reader = Reader::of(input, options)?;
+    let mut found = Vec::new();
+    while let Some(request) = reader.next(|record| (record.url.to_string(), record.bytes))? {
+        found.push(request);
+    }
+    assert!(reader.next(|_| ())?.is_none(), "the end stays the end");
+    Ok((found, reader.reading().clone()))
+}
+
+const TEXT: &[u8] =
+    b"# two of six lines are bad\nhttp://a/ 10\nhttp://b/ many\n\nhttp://c/ 30\r\nhttp://d/ -7";
+
+fn compressed(kind: Compression, bytes: &[u8]) -> Vec<u8> {
+    match kind {
+        Compression::Plain => bytes.to_vec(),
+        Compression::Gzip => {
+            let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            writer.write_all(bytes).expect("memory");
+            writer.finish().expect("memory")
+        }
+        Compression::Zstd => zstd::encode_all(bytes, 3).expect("memory"),
+        Compression::Xz => XZ.to_vec(),
+    }
+}
+
+/// `TEXT` as the xz tool packs it.
+const XZ: &[u8] = include_bytes!("text.xz");
+
+use crate::input::Compression;
+
+const KINDS: [Compression; 4] = [Compression::Plain, Compression::Gzip, Compression::Zstd, Compression::Xz];
+
+#[test]
+fn bad_lines_are_counted_and_kept_with_their_numbers() {
+    for kind in KINDS {
+        let (found, reading) = read(&compressed(kind, TEXT), &ReadOptions::default()).expect("readable");
+        assert_eq!(found, [("http://a/".to_owned(), Some(10)), ("http://c/".to_owned(), Some(30))]);
+        assert_eq!((reading.lines, reading.requests, reading.bad), (6, 2, 2));
+        assert_eq!((reading.compression, reading.format), (kind.name(), Format::UrlSize));
+        let told: Vec<_> = reading.problems.iter().map(Problem::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "line 3: the size is not a whole number: \"http://b/ many\"",
+                "line 6: the size is not a whole number: \"http://d/ -7\""
+            ]
+        );
+    }
+}
+
+#[test]
+fn strictness_stops_at_the_first() {
+    let strict = ReadOptions { strict: true, ..ReadOptions::default() };
+    let error = read(TEXT, &strict).expect_err("a bad line");
+    assert_eq!(error.to_string(), "line 3: the size is not a whole number: \"http://b/ many\"");
+}
+
+#[test]
+fn members_and_frames_in_a_row_are_one_stream() {
+    for kind in [Compression::Gzip, Compression::Zstd] {
+        let twice = [compressed(kind, b"a/ 1\n"), compressed(kind, b"b/ 2\n")].concat();
+        assert_eq!(read(&twice, &ReadOptions::default()).expect("readable").0.len(), 2, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_stream_that_breaks_off_gives_what_came_before() {
+    let mut text = String::new();
+    for line in 0..200_000u64 {
+        text += &format!("http://h{}.example/{line} {}\n", line.wrapping_mul(2654435761) % 4093, line % 997);
+    }
+    for kind in [Compression::Gzip, Compression::Zstd] {
+        let mut whole = compressed(kind, text.as_bytes());
+        whole.truncate(whole.len() / 2);
+        let (found, reading) = read(&whole, &ReadOptions::default()).expect("a beginning");
+        assert!(found.len() > 10_000 && found.len() < 200_000, "{}", found.len());
+        assert!(reading.problems.last().is_some_and(|problem| problem.reason.contains("breaks off")));
+        let strict = ReadOptions { strict: true, ..ReadOptions::default() };
+        assert!(matches!(read(&whole, &strict), Err(Error::Bad(_))));
+    }
+    for cut in 7..XZ.len() {
+        // As little as this holds, it ends in an error or in fewer lines, never in a panic.
+        let _ = read(&XZ[..cut], &ReadOptions::default());
+    }
+}
+
+#[test]
+fn long_lines_are_bad_and_not_held() {
+    let long = [&b"http://a/ 1\n"[..], &vec![b'x'; 10 << 20], b"\nhttp://b/ 2\n"].concat();
+    let (found, reading) = read(&long, &ReadOptions::default()).expect("readable");
+    assert_eq!((found.len(), reading.bad), (2, 1));
+    assert_eq!(reading.problems[0].to_string(), "line 2: the line is too long");
+}
+
+#[test]
+fn without_a_format_there_is_an_error() {
+    for bytes in [&b""[..], b"\n\n", b"what is this line\n", &[0x1F, 0x8B, 0, 0], &[0xFF; 100]] {
+        let outcome = read(bytes, &ReadOptions::default());
+        assert!(matches!(outcome, Err(Error::Format(_) | Error::Input(_))) || bytes[0] == 0xFF, "{bytes:?}");
+    }
+    let told = ReadOptions { format: Some(Format::Squid), ..ReadOptions::default() };
+    assert_eq!(read(b"http://a/ 1\n", &told).expect("as told").1.bad, 1);
+}

@@ -1,0 +1,152 @@
+//! A trace in memory: 24 bytes a request, and each name once.
+
+use crate::dictionary::Dictionary;
+use crate::filter::{Filter, Refused};
+use crate::input::Input;
+use crate::reader::{Error, ReadOptions, Reader, Reading};
+use crate::record::{Record, host_of};
+
+/// A request, its names as numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// When, in milliseconds since 1970, or since the first where the trace has no times: then its place in the trace.
+    pub time_ms: u64,
+    /// The response's size in bytes.
+    pub bytes: u64,
+    /// What was asked for.
+    pub object: u32,
+    /// Who asked; 0 where the trace does not tell.
+    pub client: u32,
+}
+
+const _: () = assert!(size_of::<Request>() == 24);
+
+/// A trace.
+#[derive(Clone, Default)]
+pub struct Trace {
+    requests: Vec<Request>,
+    objects: Dictionary,
+    hosts: Dictionary,
+    clients: Dictionary,
+    /// The host of each object.
+    host_of: Vec<u32>,
+}
+
+/// What was not taken into a trace, by reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unread {
+    /// Requests refused by the filter, in the order of [`Refused::ALL`].
+    pub refused: [u64; Refused::ALL.len()],
+    /// Requests that came with no size, and got [`Trace::read`]'s.
+    pub without_size: u64,
+    /// Requests that came with no time, and got their place.
+    pub without_time: u64,
+    /// Whether there was more than the limit.
+    pub limited: bool,
+}
+
+impl Trace {
+    /// Reads a trace: at most `limit` requests that the filter takes. A request of unknown size counts as `bytes_unknown`.
+    ///
+    /// # Errors
+    /// As [`Reader::of`] and [`Reader::next`].
+    pub fn read(
+        input: Input,
+        options: &ReadOptions,
+        filter: &Filter,
+        limit: usize,
+        bytes_unknown: u64,
+    ) -> Result<(Self, Reading, Unread), Error> {
+        let mut reader = Reader::of(input, options)?;
+        let (mut trace, mut unread) = (Self::default(), Unread::default());
+        while let Some(outcome) = reader.next(|record| match filter.refuses(record) {
+            Some(refused) => Err(refused),
+            None if trace.requests.len() >= limit => Ok(false),
+            None => {
+                unread.without_size += u64::from(record.bytes.is_none());
+                unread.without_time += u64::from(record.time_ms.is_none());
+                Ok(trace.push(record, bytes_unknown))
+            }
+        })? {
+            match outcome {
+                Err(refused) => unread.refused[refused as usize] += 1,
+                Ok(true) => {}
+                Ok(false) => {
+                    unread.limited = true;
+                    break;
+                }
+            }
+        }
+        Ok((trace, reader.reading().clone(), unread))
+    }
+
+    /// Adds a request at the end. False when there is no number left for its object.
+    pub fn push(&mut self, record: &Record<'_>, bytes_unknown: u64) -> bool {
+        let place = self.requests.len() as u64;
+        let Some(object) = self.objects.number(&record.url) else { return false };
+        if object as usize == self.host_of.len() {
+            // There are no more hosts than objects, so that their numbers suffice.
+            self.host_of.push(self.hosts.number(host_of(&record.url)).unwrap_or_default());
+        }
+        self.requests.push(Request {
+            time_ms: record.time_ms.unwrap_or(place),
+            bytes: record.bytes.unwrap_or(bytes_unknown),
+            object,
+            client: record.client.as_deref().and_then(|client| self.clients.number(client)).unwrap_or(0),
+        });
+        true
+    }
+
+    /// The requests in their order.
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    /// The names of the objects: URLs, where the trace has them.
+    pub fn objects(&self) -> &Dictionary {
+        &self.objects
+    }
+
+    /// The names of the hosts; one is empty when objects have none.
+    pub fn hosts(&self) -> &Dictionary {
+        &self.hosts
+    }
+
+    /// The names of the clients.
+    pub fn clients(&self) -> &Dictionary {
+        &self.clients
+    }
+
+    /// The number of an object's host; 0 for no object.
+    pub fn host_of(&self, object: u32) -> u32 {
+        self.host_of.get(object as usize).copied().unwrap_or_default()
+    }
+
+    /// A request's URL.
+    pub fn url(&self, request: &Request) -> &str {
+        self.objects.name(request.object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn names_become_numbers() {
+        let text = "time_s,client,status,bytes,url\n5,x,200,10,http://a/1\n6,y,200,20,http://b/1\n6,x,404,1,http://c/\n\
+                    7,x,200,-,http://a/1\n8,y,200,40,http://a/2\n9,y,200,50,http://a/2\n";
+        let input = Input::new(Cursor::new(text)).expect("memory");
+        let read = Trace::read(input, &ReadOptions::default(), &Filter::paper(), 4, 8192).expect("readable");
+        let (trace, reading, unread) = read;
+        let told: Vec<_> =
+            trace.requests().iter().map(|r| (r.time_ms, r.object, r.client, r.bytes)).collect();
+        assert_eq!(told, [(5000, 0, 0, 10), (6000, 1, 1, 20), (7000, 0, 0, 8192), (8000, 2, 1, 40)]);
+        assert_eq!((reading.requests, unread.limited, unread.without_size), (6, true, 1));
+        assert_eq!(unread.refused[Refused::Status as usize], 1);
+        let hosts: Vec<_> = (0..3).map(|object| trace.hosts().name(trace.host_of(object))).collect();
+        assert_eq!(hosts, ["a", "b", "a"]);
+        assert_eq!(trace.url(&trace.requests()[3]), "http://a/2");
+    }
+}
