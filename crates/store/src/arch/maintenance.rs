@@ -82,7 +82,7 @@ impl Core {
             self.index.begin_audit(self.naming.folders());
             return Step::Worked(0);
         }
-        match self.trim() {
+        match self.trim() + self.discard_lingering(TRIM_FILES) {
             0 => Step::Idle,
             given_up => Step::Worked(given_up),
         }
@@ -101,5 +101,5 @@ const IDLE_PAUSE: Duration = Duration::from_secs(1);
 /// Bounds the rate to a few thousand files a second, of which a disk arm would manage fewer.
 const PAUSE_PER_FILE: Duration = Duration::from_micros(250);
 const LEAST_PAUSE: Duration = Duration::from_micros(500);
-/// Files given up in one step to come down to a lowered limit.
+/// Files given up in one step to come down to a lowered limit, or since nobody has overwritten them.
 const TRIM_FILES: usize = 64;

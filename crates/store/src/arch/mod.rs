@@ -8,6 +8,7 @@ mod maintenance;
 mod naming;
 mod opening;
 mod pins;
+mod released;
 mod repair;
 mod signature;
 mod space;
@@ -29,6 +30,7 @@ pub struct Architecture {
     pub source: &'static str,
     naming: fn(NamingFor) -> Option<Arc<dyn Naming>>,
     small_objects: SmallObjects,
+    released_files: ReleasedFiles,
     replacement: &'static dyn Cyclic,
 }
 
@@ -50,6 +52,15 @@ struct Making {
     files_per_folder: u32,
 }
 
+/// What becomes of the file of an object that is given up or replaced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReleasedFiles {
+    /// It is removed.
+    Removed,
+    /// It is overwritten by another object.
+    Overwritten,
+}
+
 /// Where objects of at most 8192 bytes go.
 enum SmallObjects {
     /// Files, like the others.
@@ -63,6 +74,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         source: "Maltzahn, Richardson, Grunwald: Reducing the Disk I/O of Web Proxy Server Caches, 1999, 2.3.2",
         naming: squid,
         small_objects: SmallObjects::AsFiles,
+        released_files: ReleasedFiles::Removed,
         replacement: &Clock,
     },
     Architecture {
@@ -70,6 +82,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         source: "Maltzahn et al. 1999, 2.4.1, after Arjan de Vet's patch of Squid",
         naming: squid_monotonic,
         small_objects: SmallObjects::AsFiles,
+        released_files: ReleasedFiles::Removed,
         replacement: &Clock,
     },
     Architecture {
@@ -77,6 +90,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         source: "Andres Kroonmaa: Clustered Store, squid-dev, 1998",
         naming: squid_lowest,
         small_objects: SmallObjects::AsFiles,
+        released_files: ReleasedFiles::Overwritten,
         replacement: &Clock,
     },
     Architecture {
@@ -84,6 +98,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         source: "Maltzahn et al. 1999, 2.4.1",
         naming: squidl,
         small_objects: SmallObjects::AsFiles,
+        released_files: ReleasedFiles::Removed,
         replacement: &Clock,
     },
 ];

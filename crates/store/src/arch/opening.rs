@@ -2,8 +2,11 @@
 
 use super::files::{Core, FileStore, HEAD_LOCKS, Limits};
 use super::maintenance::Maintenance;
+use super::released::Released;
 use super::signature::Signature;
-use super::{ARCHITECTURES, Architecture, Making, Naming, NamingFor, SQUID, SmallObjects, Squid};
+use super::{
+    ARCHITECTURES, Architecture, Making, Naming, NamingFor, ReleasedFiles, SQUID, SmallObjects, Squid,
+};
 use crate::door::{FileSystem, Real};
 use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, Shape, Words};
 use crate::{Error, OpenOptions, Store};
@@ -93,12 +96,15 @@ pub(super) fn build(row: &Architecture, settings: &Settings, parts: Parts) -> Re
         Some(found) => found,
         None => make(row, settings, &parts)?,
     };
+    let berths = found.index.geometry().berths;
+    let released = (row.released_files == ReleasedFiles::Overwritten).then(|| Released::new(berths));
     let core = Arc::new(Core {
         name: row.name,
         files: parts.files,
         index: found.index,
         naming: found.naming,
         pins: Default::default(),
+        released,
         limits: found.limits,
         tally: Default::default(),
         said: Default::default(),
@@ -108,7 +114,7 @@ pub(super) fn build(row: &Architecture, settings: &Settings, parts: Parts) -> Re
     });
     for number in core.index.left_busy() {
         // What cannot be removed now stays charged; this has been logged.
-        let _ = core.dispose(number);
+        let _ = core.discard(number);
     }
     match found.state {
         Start::Sound => {}

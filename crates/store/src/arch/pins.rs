@@ -16,8 +16,17 @@ pub(super) struct Pins {
 #[derive(Default)]
 struct Use {
     users: u32,
-    /// Its file is gone; the last user frees the number. Holds the space measured, where that was needed.
-    doomed: Option<Option<u64>>,
+    /// What its last user does with it.
+    fate: Option<Fate>,
+}
+
+/// What becomes of a number when its last user has let go of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Its file is gone, and the number is freed; with the space measured, where that was needed.
+    Free(Option<u64>),
+    /// Its file waits to be overwritten.
+    Release,
 }
 
 impl Pins {
@@ -26,15 +35,15 @@ impl Pins {
         self.shard(number).lock().entry(number).or_default().users += 1;
     }
 
-    /// One user fewer. When it was the last and the number is doomed, what it was doomed with: the caller frees it.
-    pub(super) fn unpin(&self, number: u32) -> Option<Option<u64>> {
+    /// One user fewer. When it was the last and the number's fate was left to it, that: the caller sees to it.
+    pub(super) fn unpin(&self, number: u32) -> Option<Fate> {
         let mut shard = self.shard(number).lock();
         let used = shard.get_mut(&number)?;
         used.users -= 1;
         if used.users > 0 {
             return None;
         }
-        shard.remove(&number)?.doomed
+        shard.remove(&number)?.fate
     }
 
     /// Whether anyone uses the number.
@@ -42,11 +51,11 @@ impl Pins {
         self.shard(number).lock().contains_key(&number)
     }
 
-    /// Leaves freeing the number to its last user. False when there is none: the caller frees it.
-    pub(super) fn doom(&self, number: u32, measured: Option<u64>) -> bool {
+    /// Leaves the number to its last user. False when there is none: the caller sees to it.
+    pub(super) fn doom(&self, number: u32, fate: Fate) -> bool {
         match self.shard(number).lock().get_mut(&number) {
             Some(used) => {
-                used.doomed = Some(measured);
+                used.fate = Some(fate);
                 true
             }
             None => false,

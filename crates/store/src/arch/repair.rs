@@ -129,7 +129,7 @@ impl Core {
         }
         if !self.adopt(number) {
             // Trouble with the file has been logged.
-            let _ = self.dispose(number);
+            let _ = self.discard(number);
         }
     }
 
@@ -150,7 +150,7 @@ impl Core {
         let Ok(older) = self.index.adopt(number, header.key, blocks) else { return false };
         for number in older {
             // Trouble with the file has been logged.
-            let _ = self.dispose(number);
+            let _ = self.discard(number);
         }
         true
     }
@@ -169,7 +169,7 @@ impl Core {
         if self.index.retire(found.number, found.generation) {
             self.tally.corrupt.fetch_add(1, Relaxed);
             // Trouble with the file has been logged.
-            let _ = self.dispose(found.number);
+            let _ = self.discard(found.number);
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Space: how much a file is charged, how room is made, how files leave.
 
 use super::files::Core;
+use super::pins::Fate;
+use super::released::Released;
+use crate::door::Access;
 use crate::index::{Charge, Claim, Swept};
 use crate::{Declined, Error};
 use std::io;
@@ -25,16 +28,32 @@ impl Core {
         blocks_of(file_bytes, u64::from(self.index.geometry().block_bytes))
     }
 
-    /// A number for a new object with this side word, giving up another when all are in use.
-    pub(super) fn claim(&self, side: u64) -> Result<u32, Error> {
+    /// A number for a new object with this side word and of so many blocks, giving up another when all are in use.
+    pub(super) fn claim(&self, side: u64, blocks: u64) -> Result<Claimed, Error> {
         let mut passed = 0;
+        if self.released.as_ref().is_some_and(|released| released.len() == 0) && !self.index.has_room(blocks)
+        {
+            // Something will have to go, so it goes now: its file is the one to overwrite. Where nothing can go the
+            // charge will say so.
+            let _ = self.give_up_one(&mut passed);
+        }
         loop {
+            if let Some(claimed) = self.claim_released(side) {
+                return Ok(claimed);
+            }
             match self.index.claim(side) {
-                Claim::Number(number) => return Ok(number),
+                Claim::Number(number) => return Ok(Claimed { number, file_blocks: None }),
                 Claim::Crowded => return Err(Error::Declined(Declined::NoSpace)),
                 Claim::Exhausted => self.give_up_one(&mut passed)?,
             }
         }
+    }
+
+    /// A number whose file is to be overwritten, if it is the lowest there is.
+    fn claim_released(&self, side: u64) -> Option<Claimed> {
+        let number = self.released.as_ref()?.take_lowest(self.index.lowest_free())?;
+        let file_blocks = self.index.reuse(number, side)?;
+        Some(Claimed { number, file_blocks: Some(file_blocks) })
     }
 
     /// Charges a busy number so many blocks in all, giving up other objects to make room.
@@ -56,8 +75,12 @@ impl Core {
         }
     }
 
-    /// Gives up one object. `passed` counts over several calls what the hand has passed in vain.
+    /// Gives up one object, or the space of a file that waits to be overwritten. `passed` counts over several calls
+    /// what the hand has passed in vain.
     pub(super) fn give_up_one(&self, passed: &mut u64) -> Result<(), Error> {
+        if let Some(number) = self.released.as_ref().and_then(Released::take_full) {
+            return self.empty(number).map_err(|_| Error::Declined(Declined::NoSpace));
+        }
         let enough = self.index.round() * (self.index.rounds_max() + 1);
         while *passed <= enough {
             match self.index.sweep(|number| self.pins.in_use(number)) {
@@ -74,12 +97,70 @@ impl Core {
                 Swept::Passed(count) => *passed += u64::from(count),
             }
         }
-        Err(Error::Declined(Declined::NoSpace))
+        match self.released.as_ref().and_then(Released::take_highest) {
+            Some(number) => self.discard(number).map_err(|_| Error::Declined(Declined::NoSpace)),
+            None => Err(Error::Declined(Declined::NoSpace)),
+        }
+    }
+
+    /// Lets go of the file of a busy number: it waits to be overwritten, where files are, or is removed.
+    pub(super) fn dispose(&self, number: u32) -> io::Result<()> {
+        if self.released.is_none() || !self.index.is_measured(number) {
+            return self.discard(number);
+        }
+        if !self.pins.doom(number, Fate::Release) {
+            self.release(number);
+        }
+        Ok(())
+    }
+
+    /// Sees to what the last user of a number was left.
+    pub(super) fn see_to(&self, number: u32, fate: Fate) {
+        match fate {
+            Fate::Free(measured) => self.index.free(number, measured),
+            Fate::Release => self.release(number),
+        }
+    }
+
+    fn release(&self, number: u32) {
+        if !self.released.as_ref().is_some_and(|released| released.put(number, false)) {
+            // Trouble with the file has been logged.
+            let _ = self.discard(number);
+        }
+    }
+
+    /// Takes the space of a file that waits to be overwritten.
+    fn empty(&self, number: u32) -> io::Result<()> {
+        let opened = self.files.open(&self.path(number), Access::Write);
+        let emptied = opened.and_then(|file| file.set_length(0));
+        let is_done = emptied.is_ok()
+            && self.index.charge(number, self.blocks(0) as u32) == Charge::Done
+            && self.released.as_ref().is_some_and(|released| released.put(number, true));
+        if is_done { Ok(()) } else { self.discard(number) }
+    }
+
+    /// Removes the files that wait to be overwritten.
+    pub(super) fn discard_released(&self) {
+        while let Some(number) = self.released.as_ref().and_then(Released::take_highest) {
+            // Trouble with the file has been logged.
+            let _ = self.discard(number);
+        }
+    }
+
+    /// Removes files that have been waiting for a while. Returns how many.
+    pub(super) fn discard_lingering(&self, most: usize) -> usize {
+        let Some(released) = &self.released else { return 0 };
+        let numbers = released.take_lingering(most);
+        for number in &numbers {
+            // Trouble with the file has been logged.
+            let _ = self.discard(*number);
+        }
+        numbers.len()
     }
 
     /// Removes the file of a busy number and frees the number, or leaves that to who still reads it. When the file
     /// cannot be removed the number stays busy and charged; the next opening tries again.
-    pub(super) fn dispose(&self, number: u32) -> io::Result<()> {
+    pub(super) fn discard(&self, number: u32) -> io::Result<()> {
         let path = self.path(number);
         let measured = (!self.index.is_measured(number))
             .then(|| self.files.length(&path).map_or(0, |length| self.blocks(length)));
@@ -93,9 +174,18 @@ impl Core {
                 return Err(error);
             }
         }
-        if !self.pins.doom(number, measured) {
-            self.index.free(number, measured);
+        let fate = Fate::Free(measured);
+        if !self.pins.doom(number, fate) {
+            self.see_to(number, fate);
         }
         Ok(())
     }
+}
+
+/// A number for a new object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimed {
+    pub(super) number: u32,
+    /// Blocks of the file to be overwritten, which are charged already.
+    pub(super) file_blocks: Option<u32>,
 }

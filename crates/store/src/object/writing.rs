@@ -21,6 +21,16 @@ pub(crate) trait Room: Send + Sync {
     /// Makes the file; asked once, after space has been reserved.
     fn create(&self) -> Result<Box<dyn File>, Error>;
 
+    /// Whether the file has bytes of another object.
+    fn is_overwritten(&self) -> bool {
+        false
+    }
+
+    /// Ends the file, which has all its bytes, after so many.
+    fn end(&self, _file: &dyn File, _file_bytes: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// What a write error means.
     fn failed(&self, error: std::io::Error) -> Error;
 }
@@ -119,9 +129,11 @@ impl<R: Room> Writing<R> {
             whole.resize(header.body_at() as usize, 0);
             whole.append(&mut tail);
             self.write(&mut state, &whole, 0)?;
+            self.end(&mut state, header.file_bytes())?;
         } else {
             let tail_at = header.body_at() + state.written;
             self.write(&mut state, &tail, tail_at)?;
+            self.end(&mut state, header.file_bytes())?;
             self.write(&mut state, &head, 0)?;
         }
         Ok(header)
@@ -134,6 +146,12 @@ impl<R: Room> Writing<R> {
         let body_at = HEADER_BYTES as u64 + self.key.full().len() as u64 + u64::from(self.metadata_room);
         let outcome = match state.written + BLOCK_BYTES as u64 {
             length if length > BODY_MAX => Err(Error::Declined(crate::Declined::TooLarge)),
+            // The other object's header goes with the first block.
+            _ if state.written == 0 && self.room.is_overwritten() => {
+                let mut from_start = vec![0; body_at as usize];
+                from_start.extend_from_slice(&bytes);
+                self.write(state, &from_start, 0)
+            }
             _ => self.write(state, &bytes, body_at + state.written),
         };
         state.buffer = bytes;
@@ -160,6 +178,12 @@ impl<R: Room> Writing<R> {
             None => Arc::clone(state.file.insert(Arc::from(self.room.create()?))),
         };
         write_full(&*file, bytes, offset).map_err(|error| self.room.failed(error))
+    }
+
+    fn end(&self, state: &mut State, file_bytes: u64) -> Result<(), Error> {
+        let ended = state.file.as_ref().map_or(Ok(()), |file| self.room.end(&**file, file_bytes));
+        state.failed |= ended.is_err();
+        ended
     }
 
     fn read_block(&self, file: &dyn File, block: u64, check: u64) -> Result<Vec<u8>, Error> {

@@ -2,8 +2,10 @@
 
 use super::{Core, Pin};
 use crate::arch::naming::make_folders_above;
-use crate::door::File;
-use crate::index::{Found, Refusal};
+use crate::arch::pins::Fate;
+use crate::arch::space::Claimed;
+use crate::door::{Access, File};
+use crate::index::{Charge, Found, Refusal};
 use crate::object::{KEY_MAX, METADATA_MAX, Room, Writing};
 use crate::{Declined, Error, Insert, StoredBody};
 use shoal_core::ObjectKey;
@@ -26,12 +28,14 @@ impl Core {
             return Err(Error::Declined(Declined::TooLarge));
         }
         self.check_service()?;
+        // What is known beforehand is reserved beforehand, the beginning at least.
+        let known = (key.full().len() + metadata.len()) as u64 + body_bytes.unwrap_or(0);
         let side = self.naming.side(key.full());
-        let number = self.claim(side)?;
+        let Claimed { number, file_blocks } = self.claim(side, self.blocks(known))?;
         self.pins.pin(number);
         let found = Found { number, generation: 0, blocks: 0, side };
-        let place =
-            Place { pin: Pin { core: Arc::clone(self), found }, reserved: AtomicU64::new(0), body_bytes };
+        let pin = Pin { core: Arc::clone(self), found };
+        let place = Place { pin, reserved: AtomicU64::new(0), body_bytes, file_blocks };
         let sequence = self.index.next_sequence(self.opened_at);
         let writing = Writing::new(key.clone(), sequence, number, metadata.len() as u32, place);
         let insert = FileInsert {
@@ -40,8 +44,6 @@ impl Core {
             committed: false,
             instead_of: None,
         };
-        // What is known beforehand is reserved beforehand, the beginning at least.
-        let known = (key.full().len() + metadata.len()) as u64 + body_bytes.unwrap_or(0);
         if self.blocks(known) > self.index.limit_blocks() {
             return Err(Error::Declined(Declined::TooLarge));
         }
@@ -57,6 +59,8 @@ pub(super) struct Place {
     reserved: AtomicU64,
     /// The body's length, when it was known beforehand.
     body_bytes: Option<u64>,
+    /// Blocks of the file that is overwritten, if one is.
+    file_blocks: Option<u32>,
 }
 
 impl Room for Place {
@@ -70,7 +74,9 @@ impl Room for Place {
         let most = self.body_bytes.map_or(u64::MAX, |bytes| bytes + HEAD_ROOM + bytes / 4096);
         let wanted = (file_bytes + step).min(most).max(file_bytes);
         let core = &self.pin.core;
-        core.charge(self.pin.found.number, core.blocks(wanted))?;
+        // A file that is overwritten keeps its length, and its charge, until it is cut off.
+        let blocks = core.blocks(wanted).max(u64::from(self.file_blocks.unwrap_or(0)));
+        core.charge(self.pin.found.number, blocks)?;
         self.reserved.store(wanted, Relaxed);
         Ok(())
     }
@@ -78,21 +84,71 @@ impl Room for Place {
     fn create(&self) -> Result<Box<dyn File>, Error> {
         let core = &self.pin.core;
         let path = core.naming.path(self.pin.found.number, self.pin.found.side);
-        let mut created = core.files.create(&path);
-        if matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
-            // A file that the index does not know, left by a power loss. Its name is needed.
-            core.index.report_damage();
-            created = core.files.unlink(&path).and_then(|()| core.files.create(&path));
-        }
-        if matches!(&created, Err(error) if error.kind() == io::ErrorKind::NotFound) {
-            // The first file in this folder, or somebody has removed it.
-            created = make_folders_above(&*core.files, &path).and_then(|()| core.files.create(&path));
-        }
+        let created = match self.file_blocks {
+            Some(_) => match core.files.open(&path, Access::Write) {
+                // Somebody has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_at(&path),
+                opened => opened,
+            },
+            None => self.create_at(&path),
+        };
         created.map_err(|source| core.write_failed("create an object file", source))
+    }
+
+    fn is_overwritten(&self) -> bool {
+        self.file_blocks.is_some()
+    }
+
+    fn end(&self, file: &dyn File, file_bytes: u64) -> Result<(), Error> {
+        let core = &self.pin.core;
+        match self.file_blocks {
+            // More blocks than the file had: it ends with what was written last.
+            Some(before) if core.blocks(file_bytes) <= u64::from(before) => file
+                .set_length(file_bytes)
+                .map_err(|error| core.write_failed("cut off an object file", error)),
+            _ => Ok(()),
+        }
     }
 
     fn failed(&self, error: io::Error) -> Error {
         self.pin.core.write_failed("write an object", error)
+    }
+}
+
+impl Place {
+    fn create_at(&self, path: &str) -> io::Result<Box<dyn File>> {
+        let core = &self.pin.core;
+        let mut created = core.files.create(path);
+        if matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+            // A file that the index does not know, left by a power loss. Its name is needed.
+            core.index.report_damage();
+            created = core.files.unlink(path).and_then(|()| core.files.create(path));
+        }
+        if matches!(&created, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+            // The first file in this folder, or somebody has removed it.
+            created = make_folders_above(&*core.files, path).and_then(|()| core.files.create(path));
+        }
+        created
+    }
+
+    /// Lets go of the number of an object that is not to be. It is freed when the last reader lets go of the body.
+    fn let_go(&self, has_file: bool) {
+        let (core, number) = (&self.pin.core, self.pin.found.number);
+        let is_measured = core.index.is_measured(number);
+        if let Some(before) = self.file_blocks
+            && !has_file
+            && is_measured
+            && core.index.charge(number, before) == Charge::Done
+        {
+            // Nothing has been written into the file, so it goes on waiting.
+            core.pins.doom(number, Fate::Release);
+        } else if has_file || self.file_blocks.is_some() || !is_measured {
+            // Before an audit has seen it, there may be a file of this number that the index does not know. Trouble
+            // with it has been logged.
+            let _ = core.discard(number);
+        } else {
+            core.pins.doom(number, Fate::Free(None));
+        }
     }
 }
 
@@ -193,14 +249,7 @@ impl Drop for FileInsert {
         if self.committed {
             return;
         }
-        // The number is freed when the last reader lets go of the body. Before an audit has seen it, there may be
-        // a file of this number that the index does not know.
-        let number = self.writing.number();
-        if self.writing.has_file() || !self.core().index.is_measured(number) {
-            let _ = self.core().dispose(number);
-        } else {
-            self.core().pins.doom(number, None);
-        }
+        self.writing.room().let_go(self.writing.has_file());
     }
 }
 

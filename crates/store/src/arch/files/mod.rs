@@ -5,6 +5,7 @@ mod insert;
 use super::maintenance::Maintenance;
 use super::naming::Naming;
 use super::pins::Pins;
+use super::released::Released;
 use crate::door::{Access, File, FileSystem, write_full};
 use crate::index::{Found, Index};
 use crate::object::{Head, Header, METADATA_MAX, Misfit, OpenBody, Source, read_head};
@@ -30,6 +31,8 @@ pub(super) struct Core {
     pub(super) index: Index,
     pub(super) naming: Arc<dyn Naming>,
     pub(super) pins: Pins,
+    /// Where files are overwritten: those that wait for it.
+    pub(super) released: Option<Released>,
     pub(super) limits: Limits,
     pub(super) tally: Tally,
     pub(super) said: Said,
@@ -140,7 +143,7 @@ impl Store for FileStore {
             removed = true;
             for number in numbers {
                 // It cannot be found any more, which is what was asked; the file's fate is logged.
-                let _ = self.core.dispose(number);
+                let _ = self.core.discard(number);
             }
         }
         Ok(removed)
@@ -160,6 +163,7 @@ impl Store for FileStore {
     }
 
     fn close(&self) -> Result<(), Error> {
+        self.core.discard_released();
         // Files first: what the index promises must be there.
         self.core.files.sync().map_err(|source| self.core.disk_failed("sync the store", source))?;
         self.core.index.close().map_err(|source| self.core.disk_failed("sync the index", source))
@@ -270,8 +274,8 @@ impl Core {
 
     /// Lets go of a number; frees it when that has been left to its last user.
     pub(super) fn unpin(&self, number: u32) {
-        if let Some(measured) = self.pins.unpin(number) {
-            self.index.free(number, measured);
+        if let Some(fate) = self.pins.unpin(number) {
+            self.see_to(number, fate);
         }
     }
 
@@ -338,7 +342,7 @@ impl Pin {
         if self.core.index.retire(self.found.number, self.found.generation) {
             self.core.count_corrupt(self.found.number, part);
             // Out of sight already; trouble with the file has been logged.
-            let _ = self.core.dispose(self.found.number);
+            let _ = self.core.discard(self.found.number);
         }
     }
 

@@ -24,6 +24,7 @@ mod crash;
 mod damage;
 mod limits;
 mod making;
+mod overwriting;
 mod real;
 mod sides;
 mod use_cases;

@@ -74,6 +74,28 @@ impl Index {
         claimed.map_or(Claim::Exhausted, Claim::Number)
     }
 
+    /// Takes a busy number for another object, with this side word. Its file stays; returns the blocks that it is charged.
+    pub(crate) fn reuse(&self, number: u32, side: u64) -> Option<u32> {
+        let mut live = self.live.write();
+        let entry = self.entry(number).filter(|entry| entry.state == State::Busy)?;
+        let mut change = self.change(&mut live);
+        change.put(number, Entry { generation: entry.generation.wrapping_add(1), ..entry });
+        change.set_side(number, side);
+        change.commit();
+        Some(entry.blocks)
+    }
+
+    /// The lowest free number that is known; `None` when there is none, or no map of them.
+    pub(crate) fn lowest_free(&self) -> Option<u32> {
+        let _live = self.live.read();
+        self.free_map.as_ref()?.find(&|at| self.words.load(at), 0)
+    }
+
+    /// Whether so many blocks more may be charged without giving up anything.
+    pub(crate) fn has_room(&self, blocks: u64) -> bool {
+        self.sealed(CHARGED_AT) + blocks <= self.limit_blocks()
+    }
+
     /// Charges `blocks` in all for a busy number.
     pub(crate) fn charge(&self, number: u32, blocks: u32) -> Charge {
         let mut live = self.live.write();
