@@ -12,10 +12,14 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::fmt::Write;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::thread::ThreadId;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 /// A connection.
@@ -27,6 +31,8 @@ pub(super) struct H1 {
     thread: ThreadId,
     id: u64,
     driver: AbortHandle,
+    /// Closed when the driver has ended and the codec is gone.
+    driven: watch::Receiver<()>,
 }
 
 impl H1 {
@@ -42,8 +48,13 @@ impl H1 {
         let (sender, connection) = handshake.map_err(|error| (Cause::Terminated, describe(&error)))?;
         let id = next_id();
         let driver = drive(connection.with_upgrades(), id, place.downgrade(), Arc::clone(metrics));
+        let (driving, driven) = watch::channel(());
+        let driver = async move {
+            driver.await;
+            drop(driving);
+        };
         let driver = tokio::spawn(driver).abort_handle();
-        Ok(Self { sender, received, peer, thread: std::thread::current().id(), id, driver })
+        Ok(Self { sender, received, peer, thread: std::thread::current().id(), id, driver, driven })
     }
 
     /// Sends a request and waits for the head of the final response.
@@ -57,9 +68,14 @@ impl H1 {
         hyper::ext::on_informational(&mut request, move |response| {
             receiver.received(response.status(), response.headers());
         });
-        let error = match self.sender.try_send_request(request).await {
-            Ok(response) => return Ok(response),
-            Err(error) => error,
+        let answer = self.sender.try_send_request(request);
+        let error = match answer_or_end(answer, &mut self.driven).await {
+            Some(Ok(response)) => return Ok(response),
+            Some(Err(error)) => error,
+            None => {
+                let (cause, detail) = (Cause::Terminated, NOT_TAKEN.to_owned());
+                return Err(Failure { cause, detail, unsent: true, dead: false });
+            }
         };
         let unsent = error.message().is_some();
         let silent = self.received.load(Ordering::Relaxed) == before;
@@ -96,6 +112,25 @@ impl H1 {
     }
 }
 
+/// Waits for the answer to what was handed to the codec. `None` when it can never come, because the codec never took
+/// it: on another thread, the codec may empty its queue for the last time while a request is being put there, and such a
+/// request stays in the queue, unanswered, for as long as the queue does.
+async fn answer_or_end<T>(answer: impl Future<Output = T>, driven: &mut watch::Receiver<()>) -> Option<T> {
+    let mut answer = pin!(answer);
+    tokio::select! {
+        biased;
+        answered = &mut answer => return Some(answered),
+        // Nothing is ever sent here: it is the end.
+        _ = driven.changed() => {}
+    }
+    // What the codec answered before its end stands ready.
+    poll_fn(|context| match answer.as_mut().poll(context) {
+        Poll::Ready(answered) => Poll::Ready(Some(answered)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 /// Limits and tolerances for responses.
 fn builder() -> Builder {
     let mut builder = Builder::new();
@@ -127,6 +162,8 @@ fn cause_of(error: &hyper::Error, upload: &Upload, silent: bool) -> Cause {
         Cause::Incomplete
     }
 }
+
+const NOT_TAKEN: &str = "the connection ended before it took the request";
 
 /// The error with its sources, in one line.
 fn describe(error: &hyper::Error) -> String {

@@ -253,10 +253,14 @@ impl PlaceHandle {
         }
     }
 
-    /// Keeps a connection for the next request, unless enough are kept.
+    /// Keeps a connection for the next request, unless enough are kept or it has ended: its driver may be on another
+    /// thread, and have told the place so before it was here.
     fn park(&self, connection: H1) {
         let Some(pool) = self.0.pool.upgrade() else { return };
         let mut connections = self.0.connections.lock();
+        if connection.is_closed() {
+            return;
+        }
         let awaited = self.0.waiting.load(Ordering::Relaxed) > 0;
         let room = connections.parked.len() < pool.settings.idle_per_origin
             && pool.parked.load(Ordering::Relaxed) < PARKED_MAX;

@@ -54,7 +54,7 @@ fn asker(origin: &RawOrigin) -> Arc<Asker> {
     Arc::new(Asker::with(origin.address, Scheme::Http, |upstream| {
         upstream.connections_per_origin = 4;
         upstream.connect_timeout = Duration::from_secs(20);
-        upstream.first_byte_timeout = Duration::from_secs(20);
+        upstream.first_byte_timeout = Duration::from_secs(10);
     }))
 }
 
@@ -79,6 +79,19 @@ fn an_origin_that_keeps_closing_answers_every_request() {
     assert!(asker.upstreams.inner.pool.is_empty());
 }
 
+/// Each request meets connections of other threads that end just then. One that is queued behind the end of a connection
+/// must not wait for an answer that nobody will give.
+#[test]
+fn requests_that_meet_the_end_of_a_connection_are_not_lost() {
+    let origin = origin(1);
+    let asker = asker(&origin);
+    for _ in 0..ROUNDS {
+        hammer(&asker);
+    }
+    assert!(origin.requests().len() >= ROUNDS * THREADS * TASKS * REQUESTS);
+}
+
+const ROUNDS: usize = 8;
 const THREADS: usize = 3;
 const TASKS: usize = 20;
 const REQUESTS: usize = 10;
