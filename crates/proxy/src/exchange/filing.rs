@@ -14,9 +14,11 @@ use super::shelf::{Shelf, commit_valid};
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
-use shoal_store::Insert;
 use shoal_store::memory::Reservation;
+use shoal_store::{Insert, StoredBody};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// A body on its way to readers and store.
 pub struct Filing {
@@ -38,6 +40,19 @@ enum Place {
     Writing { insert: Box<dyn Insert>, written: u64, reservation: Reservation },
     /// Only passed on.
     Passing,
+}
+
+/// What is left to do for a body that is complete.
+#[derive(Default)]
+struct Ending {
+    /// All of it, in one piece.
+    gathered: Option<Bytes>,
+    /// What is still to be written.
+    for_disk: Option<Bytes>,
+    /// Where all of it can be read from.
+    spill: Option<Arc<dyn StoredBody>>,
+    /// What its bytes in RAM are charged, unless the RAM tier charges them.
+    reservation: Option<Reservation>,
 }
 
 impl Filing {
@@ -102,44 +117,62 @@ impl Filing {
     /// Ends a complete body and keeps it while it is valid. `kept` is called when lookups find it, just before its
     /// readers see the end. A body in RAM goes to the disk after that.
     pub async fn complete(mut self, trailers: Option<HeaderMap>, kept: impl FnOnce()) {
-        let last = self.last.take();
+        let mut last = self.last.take();
         let arrived = self.growing.appended() + last.as_ref().map_or(0, |last| last.len() as u64);
         let whole = self.length.is_none_or(|length| length == arrived) && self.validity.holds();
-        let mut for_disk = None;
+        let mut ending = Ending::default();
         match std::mem::replace(&mut self.place, Place::Passing) {
             Place::Gathering(reservation) if whole => {
-                let body = self.growing.gathered(last.as_ref());
-                let kept = self.shelf.keep_in_memory(&self.key, &self.record, body.clone(), &self.validity);
-                // an older object on disk must not show when RAM gives this one up
-                if kept && !self.shelf.on_disk(&self.key) {
-                    for_disk = Some((body, reservation));
-                } else {
-                    self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await;
+                ending = self.keep_gathered(self.growing.gathered(last.take().as_ref()), reservation).await;
+            }
+            Place::Writing { insert, written, reservation } if whole => {
+                ending.reservation = Some(reservation);
+                let body = insert.body();
+                if self.commit(insert, written, last.clone()).await {
+                    ending.spill = Some(body);
                 }
             }
-            Place::Writing { insert, written, .. } if whole => {
-                self.commit(insert, written, last.clone()).await
+            Place::Gathering(reservation) | Place::Writing { reservation, .. } => {
+                ending.reservation = Some(reservation);
             }
             // a newer response than the one stored came, and cannot be kept
             Place::Passing if whole => drop(self.shelf.remove(&self.key).await),
-            _ => {}
+            Place::Passing => {}
         }
         kept();
+        ending.gathered.into_iter().for_each(|body| self.growing.settle(body));
         last.into_iter().for_each(|last| self.growing.append(last));
         self.growing.finish(End::Complete(trailers));
-        if let Some((body, reservation)) = for_disk {
+        if let Some(body) = ending.for_disk {
             self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await;
-            drop(reservation);
+        }
+        if let Some(reservation) = ending.reservation {
+            let_go(&self.growing, ending.spill.map(|body| (body, arrived)), reservation).await;
         }
     }
 
-    /// Writes the rest and completes the object on disk; an older one in RAM goes.
+    /// Keeps a body that stands in RAM whole.
+    async fn keep_gathered(&mut self, body: Bytes, reservation: Reservation) -> Ending {
+        let kept = self.shelf.keep_in_memory(&self.key, &self.record, body.clone(), &self.validity);
+        let mut ending = Ending { gathered: Some(body.clone()), ..Ending::default() };
+        // in the RAM tier it is charged there, for as long as anybody reads it
+        ending.reservation = (!kept).then_some(reservation);
+        // an older object on disk must not show when RAM gives this one up
+        if kept && !self.shelf.on_disk(&self.key) {
+            ending.for_disk = Some(body);
+        } else {
+            self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await;
+        }
+        ending
+    }
+
+    /// Writes the rest and completes the object on disk; an older one in RAM goes. False when it could not be kept.
     fn commit(
         &self,
         mut insert: Box<dyn Insert>,
         written: u64,
         last: Option<Bytes>,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    ) -> impl Future<Output = bool> + Send + use<> {
         let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last).collect();
         let (shelf, key, validity) = (Arc::clone(&self.shelf), self.key.clone(), self.validity.clone());
         async move {
@@ -148,11 +181,12 @@ impl Filing {
                 rest.iter().try_for_each(|bytes| insert.append(bytes))?;
                 store.map_or(Ok(()), |store| commit_valid(&*store, insert, hash, &validity))
             };
-            let committed = shelf.pool().run(commit).await;
-            if shelf.settle(committed).is_none() {
+            let committed = shelf.settle(shelf.pool().run(commit).await).is_some();
+            if !committed {
                 shelf.remove(&key).await;
             }
             shelf.memory().remove(hash);
+            committed
         }
     }
 
@@ -208,9 +242,26 @@ impl Filing {
     }
 }
 
+/// Lets go of the window, which slow readers would keep in RAM: what is in the store, up to the length given, they read
+/// from there; for the rest they are charged.
+async fn let_go(growing: &Growing, spill: Option<(Arc<dyn StoredBody>, u64)>, reservation: Reservation) {
+    match spill {
+        Some((body, length)) => {
+            growing.spilled(&body, length);
+            // most are about to have it all, and need not go to the disk for the rest
+            let _ = timeout(READ_OUT, growing.read_out()).await;
+            growing.trim(0);
+        }
+        None => growing.charge(reservation),
+    }
+}
+
 /// Bytes that gather before they are written: as many as are reserved, within these.
 const BATCH_MIN: u64 = 64 * 1024;
 const BATCH_MAX: u64 = 512 * 1024;
+
+/// Time that readers have for the end of a body in the window before they read it from the disk.
+const READ_OUT: Duration = Duration::from_secs(2);
 
 /// Window of a body that is only passed on.
 const WINDOW: usize = 64 * 1024;

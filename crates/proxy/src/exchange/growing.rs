@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
 use shoal_store::StoredBody;
+use shoal_store::memory::Reservation;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -45,6 +46,8 @@ struct State {
     readers: Vec<Option<u64>>,
     waiting_readers: Vec<Waker>,
     waiting_writer: Option<Waker>,
+    /// What the window is charged after its writer has gone.
+    reservation: Option<Reservation>,
 }
 
 /// What a reader finds at its offset.
@@ -114,6 +117,19 @@ impl Growing {
         Poll::Pending
     }
 
+    /// Waits until every reader has all that has arrived.
+    pub async fn read_out(&self) {
+        std::future::poll_fn(|context| {
+            let mut state = self.state.lock();
+            if state.readers.iter().flatten().all(|offset| *offset >= state.appended) {
+                return Poll::Ready(());
+            }
+            state.waiting_writer = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
     /// Readers attached now.
     pub fn readers(&self) -> usize {
         self.state.lock().readers.iter().flatten().count()
@@ -143,6 +159,23 @@ impl Growing {
         let skip = offset.checked_sub(state.window_start)?;
         let all = join(state.window.iter(), (state.appended - state.window_start) as usize);
         (skip <= all.len() as u64).then(|| all.slice(skip as usize..))
+    }
+
+    /// Puts `whole`, which is all of the body, in the place of its pieces: whoever still reads holds those bytes and no others.
+    pub fn settle(&self, whole: Bytes) {
+        let mut state = self.state.lock();
+        debug_assert!(
+            state.window_start == 0 && state.appended <= whole.len() as u64,
+            "all of it was gathered"
+        );
+        state.appended = whole.len() as u64;
+        state.window = VecDeque::from([whole]);
+        state.wake_readers();
+    }
+
+    /// Keeps `reservation` for as long as the window holds bytes for readers.
+    pub fn charge(&self, reservation: Reservation) {
+        self.state.lock().reservation = Some(reservation);
     }
 
     /// Attaches a reader at `offset`. `None` when the bytes there can no longer be had.
@@ -302,6 +335,35 @@ mod tests {
         assert!(body.attach(0).is_none(), "the beginning is gone for newcomers");
         drop(slow);
         assert_eq!(body.trim(0), 0);
+    }
+
+    #[test]
+    fn a_body_in_one_piece_takes_the_place_of_its_pieces() {
+        let body = Growing::new();
+        let reader = body.attach(0).expect("at the start");
+        let pieces = [Bytes::from(b"abc".to_vec()), Bytes::from(b"def".to_vec())];
+        pieces.iter().for_each(|piece| body.append(piece.clone()));
+        reader.advance(2);
+        body.settle(Bytes::from_static(b"abcdefgh"));
+        body.finish(End::Complete(None));
+        assert!(pieces.iter().all(Bytes::is_unique), "nobody holds the pieces");
+        assert_eq!(bytes(poll(&reader)), b"cde");
+        reader.advance(6);
+        assert!(matches!(poll(&reader), Poll::Ready(Ok(Next::End(End::Complete(None))))));
+    }
+
+    #[test]
+    fn the_window_of_a_body_whose_writer_has_gone_stays_charged_until_it_is_read() {
+        let ledger = shoal_store::memory::Ledger::new(100);
+        let body = Growing::new();
+        let slow = body.attach(0).expect("at the start");
+        body.append(Bytes::from_static(b"abc"));
+        body.finish(End::Complete(None));
+        body.charge(ledger.try_reserve(3).expect("room"));
+        drop(body);
+        assert_eq!(ledger.used(), 3);
+        drop(slow);
+        assert_eq!(ledger.used(), 0);
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use crate::io_pool::{Busy, IoPool};
 use crate::metrics::Metrics;
 use bytes::Bytes;
 use shoal_core::{Key, ObjectKey};
-use shoal_store::memory::{Ledger, MemoryTier};
+use shoal_store::memory::{Content, Ledger, MemoryTier};
 use shoal_store::{Declined, Error, Insert, Store, StoredBody};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,20 @@ pub struct Resident {
     pub record: Record,
     /// Its body.
     pub body: Bytes,
+}
+
+impl Content for Resident {
+    fn is_shared(&self) -> bool {
+        // What has no bytes may be one for all.
+        !self.body.is_empty() && !self.body.is_unique()
+    }
+}
+
+impl Resident {
+    /// What it is charged.
+    fn weight(&self) -> u64 {
+        (self.body.len() + self.record.weight() + self.key.full().len()) as u64
+    }
 }
 
 /// An object that was found.
@@ -170,9 +184,9 @@ impl Shelf {
         if body.len() as u64 > self.limits.memory_object_max {
             return false;
         }
-        let weight = body.len() + record.weight() + key.full().len();
         let resident = Resident { key: key.clone(), record: record.clone(), body };
-        let kept = self.memory.insert(key.hash(), Arc::new(resident), weight as u64);
+        let weight = resident.weight();
+        let kept = self.memory.insert(key.hash(), Arc::new(resident), weight);
         if !validity.holds() {
             self.memory.remove(key.hash());
             return false;
@@ -240,8 +254,16 @@ impl Shelf {
         validity: &Validity,
     ) -> bool {
         let Held::Memory(bytes) = body else { return false };
-        let resident = self.resident(key).is_some_and(|resident| resident.record.is_response(old));
-        resident && self.keep_in_memory(key, &Record::Response(Arc::clone(new)), bytes.clone(), validity)
+        let record = Record::Response(Arc::clone(new));
+        let resident = Resident { key: key.clone(), record, body: bytes.clone() };
+        let weight = resident.weight();
+        let is_old = |resident: &Resident| resident.key == *key && resident.record.is_response(old);
+        let kept = self.memory.replace_if(key.hash(), Arc::new(resident), weight, is_old);
+        if kept && !validity.holds() {
+            self.memory.remove(key.hash());
+            return false;
+        }
+        kept
     }
 
     /// Replaces the head of a response on disk, unless another response has taken its place.

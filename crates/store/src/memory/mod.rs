@@ -4,7 +4,8 @@
 //! in flight reserve from as well: when it runs short the tier gives up objects, by S3-FIFO unless told otherwise.
 //!
 //! An object that someone still holds would stay in memory if it were given up, so its bytes stay charged: it is
-//! passed over as a victim, and when it is removed or replaced it lingers on the books until it has been let go.
+//! passed over as a victim, and when it is removed or replaced it lingers on the books until it has been let go. A reply
+//! holds an object's body and not the object; so [`Content`] tells whether anything of it is held.
 
 mod ledger;
 mod shard;
@@ -31,6 +32,12 @@ pub struct MemoryTier<V> {
     next_shard: AtomicUsize,
 }
 
+/// What can be kept in the tier.
+pub trait Content: Send + Sync + 'static {
+    /// Whether parts of it are held by others, and would stay in memory without it. Asked when nobody holds the whole.
+    fn is_shared(&self) -> bool;
+}
+
 /// What the tier holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUsage {
@@ -42,7 +49,7 @@ pub struct MemoryUsage {
     pub evictions: u64,
 }
 
-impl<V: Send + Sync + 'static> MemoryTier<V> {
+impl<V: Content> MemoryTier<V> {
     /// An empty tier that replaces by S3-FIFO. `shards` is rounded up to a power of two; a few per core is right.
     pub fn new(ledger: Arc<Ledger>, shards: usize) -> Arc<Self> {
         Self::with_policy(ledger, shards, || Box::new(S3Fifo::new()))
@@ -98,6 +105,30 @@ impl<V: Send + Sync + 'static> MemoryTier<V> {
         fits
     }
 
+    /// Puts `value` in the place of what the key has, if `replaces` says so of that; looked at and replaced under one lock,
+    /// so that nothing comes between. For a value that takes over the bulk of its predecessor, which
+    /// leaves the books at once, while the place in the order of replacement stays. False, and nothing
+    /// changed, when the key has nothing or something else, or the budget cannot take what `value` weighs more.
+    pub fn replace_if(
+        &self,
+        key: Key,
+        value: Arc<V>,
+        weight_bytes: u64,
+        replaces: impl Fn(&V) -> bool,
+    ) -> bool {
+        let bytes = weight_bytes.saturating_add(ENTRY_OVERHEAD_BYTES);
+        let Some(charged) = self.shard(key).lock().charged(key, &replaces) else { return false };
+        // Without the lock, which giving back takes.
+        let Some(more) = self.ledger.try_reserve(bytes.saturating_sub(charged)) else { return false };
+        let Some(before) = self.shard(key).lock().replace_if(key, value, (charged, bytes), &replaces) else {
+            return false;
+        };
+        self.bytes.fetch_add(more.transfer(), Relaxed);
+        self.take_off_the_books(charged.saturating_sub(bytes));
+        drop(before);
+        true
+    }
+
     /// Removes the object; who holds it keeps it. False when it was absent.
     pub fn remove(&self, key: Key) -> bool {
         let (removed, released) = {
@@ -137,7 +168,7 @@ impl<V: Send + Sync + 'static> MemoryTier<V> {
     }
 }
 
-impl<V: Send + Sync + 'static> GiveBack for MemoryTier<V> {
+impl<V: Content> GiveBack for MemoryTier<V> {
     fn holds(&self) -> u64 {
         self.bytes.load(Relaxed)
     }

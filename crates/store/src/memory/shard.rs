@@ -1,5 +1,6 @@
 //! One shard of the RAM tier: a map, its replacement policy, and what lingers.
 
+use super::Content;
 use shoal_core::Key;
 use shoal_policy::{Handle, Replacement};
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ pub(super) struct Released<V> {
     _values: Vec<Arc<V>>,
 }
 
-impl<V> Shard<V> {
+impl<V: Content> Shard<V> {
     pub(super) fn new(policy: Box<dyn Replacement>) -> Self {
         Self { objects: HashMap::new(), policy, lingering: Vec::new() }
     }
@@ -47,6 +48,27 @@ impl<V> Shard<V> {
         self.objects.insert(key, Object { value, bytes, handle });
     }
 
+    /// What the object is charged, if `wanted` accepts it.
+    pub(super) fn charged(&self, key: Key, wanted: impl Fn(&V) -> bool) -> Option<u64> {
+        self.objects.get(&key).filter(|object| wanted(&object.value)).map(|object| object.bytes)
+    }
+
+    /// Puts `value`, charged `after`, in the place of what `wanted` accepts and is charged `before`. Returns what was there.
+    pub(super) fn replace_if(
+        &mut self,
+        key: Key,
+        value: Arc<V>,
+        (before, after): (u64, u64),
+        wanted: impl Fn(&V) -> bool,
+    ) -> Option<Arc<V>> {
+        let object = self.objects.get_mut(&key)?;
+        if object.bytes != before || !wanted(&object.value) {
+            return None;
+        }
+        object.bytes = after;
+        Some(std::mem::replace(&mut object.value, value))
+    }
+
     /// Takes the object out of sight. Its bytes stay charged until `release_lingering` finds it let go.
     pub(super) fn remove(&mut self, key: Key) -> bool {
         let Some(object) = self.objects.remove(&key) else { return false };
@@ -61,7 +83,7 @@ impl<V> Shard<V> {
             let key = self.policy.evict()?.key;
             let object = self.objects.get_mut(&key)?;
             // Under this lock nobody can begin to hold it.
-            if Arc::strong_count(&object.value) == 1 {
+            if is_let_go(&mut object.value) {
                 return self.objects.remove(&key).map(|object| (object.value, object.bytes));
             }
             object.handle = self.policy.insert(key, object.bytes);
@@ -71,7 +93,7 @@ impl<V> Shard<V> {
 
     /// Strikes off what lingered and has been let go.
     pub(super) fn release_lingering(&mut self) -> Released<V> {
-        let let_go = |(value, _): &mut (Arc<V>, u64)| Arc::strong_count(value) == 1;
+        let let_go = |(value, _): &mut (Arc<V>, u64)| is_let_go(value);
         let mut released = Released { bytes: 0, _values: Vec::new() };
         for (value, bytes) in self.lingering.extract_if(.., let_go) {
             released.bytes += bytes;
@@ -79,6 +101,11 @@ impl<V> Shard<V> {
         }
         released
     }
+}
+
+/// Whether nobody else holds the value or a part of it. Asked in this order: a part is taken from a whole that is held.
+fn is_let_go<V: Content>(value: &mut Arc<V>) -> bool {
+    Arc::get_mut(value).is_some_and(|value| !value.is_shared())
 }
 
 /// Objects in use that a search for a victim passes over before it leaves the shard.

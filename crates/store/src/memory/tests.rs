@@ -4,6 +4,30 @@ use super::*;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
+/// Values that have no parts.
+macro_rules! whole {
+    ($($type:ty),*) => {
+        $(impl Content for $type {
+            fn is_shared(&self) -> bool {
+                false
+            }
+        })*
+    };
+}
+whole!((), i32, u64, &'static str);
+
+/// A value with a body that may be held without it.
+struct Article {
+    edition: u64,
+    body: Arc<[u8]>,
+}
+
+impl Content for Article {
+    fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.body) > 1
+    }
+}
+
 fn key(n: u64) -> Key {
     Key::of(&n.to_le_bytes())
 }
@@ -75,6 +99,65 @@ fn objects_in_use_are_not_victims_and_stay_charged_when_removed() {
     assert!(ledger.try_reserve(ledger.limit()).is_none(), "its bytes are still in memory");
     drop(held);
     assert!(ledger.try_reserve(ledger.limit()).is_some());
+}
+
+#[test]
+fn objects_whose_bodies_are_in_use_are_not_victims_and_stay_charged_when_removed() {
+    let ledger = Ledger::new(10 * (100 + ENTRY_OVERHEAD_BYTES));
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
+    let article = |edition| Arc::new(Article { edition, body: vec![0; 100].into() });
+    assert!(tier.insert(key(0), article(0), 100));
+    let body = Arc::clone(&tier.get(key(0)).unwrap().body);
+    for n in 1..100 {
+        assert!(tier.insert(key(n), article(n), 100));
+    }
+    assert!(tier.get(key(0)).is_some(), "its body is being sent");
+    tier.remove(key(0));
+    assert!(ledger.try_reserve(ledger.limit()).is_none(), "the body is still in memory");
+    drop(body);
+    assert!(ledger.try_reserve(ledger.limit()).is_some());
+}
+
+#[test]
+fn what_has_been_replaced_meanwhile_is_not_replaced_by_what_was_made_of_its_predecessor() {
+    let ledger = Ledger::new(10_000);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
+    let body: Arc<[u8]> = vec![0; 500].into();
+    let edition = |edition| Arc::new(Article { edition, body: Arc::clone(&body) });
+    let follows = |edition| move |article: &Article| article.edition == edition;
+    assert!(!tier.replace_if(key(1), edition(1), 500, |_| true), "there is nothing to replace");
+    assert!(tier.insert(key(1), edition(1), 500));
+    assert!(tier.replace_if(key(1), edition(2), 700, follows(1)));
+    assert_eq!(ledger.used(), 700 + ENTRY_OVERHEAD_BYTES, "the body they share is charged once");
+    assert!(!tier.replace_if(key(1), edition(3), 600, follows(1)), "edition 2 came in between");
+    assert!(tier.replace_if(key(1), edition(4), 600, follows(2)));
+    assert_eq!(tier.get(key(1)).map(|article| article.edition), Some(4));
+    assert_eq!(ledger.used(), 600 + ENTRY_OVERHEAD_BYTES);
+    assert!(!tier.replace_if(key(1), edition(5), 20_000, follows(4)), "beyond the budget");
+    assert_eq!(tier.get(key(1)).map(|article| article.edition), Some(4));
+    drop(body);
+    assert!(ledger.try_reserve(ledger.limit()).is_some(), "nothing is left on the books");
+}
+
+#[test]
+fn of_concurrent_replacements_of_one_edition_one_wins() {
+    let tier = MemoryTier::new(Ledger::new(1 << 20), 4);
+    tier.insert(key(1), Arc::new(0_u64), 10);
+    let won: u64 = thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let raise = |_| {
+                        let seen = *tier.get(key(1)).expect("never absent");
+                        u64::from(tier.replace_if(key(1), Arc::new(seen + 1), 10, |held| *held == seen))
+                    };
+                    (0..5000).map(raise).sum::<u64>()
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    assert_eq!(*tier.get(key(1)).unwrap(), won, "no replacement was lost");
 }
 
 #[test]

@@ -74,7 +74,8 @@ impl<S: Source> OpenBody<S> {
             }
             whole.verified.store(true, Relaxed);
         }
-        Ok(whole.bytes.slice(body_at + from..body_at + to))
+        // A slice would keep head, slack and checksums in memory for as long as the bytes are kept.
+        Ok(Bytes::copy_from_slice(&whole.bytes[body_at + from..body_at + to]))
     }
 
     /// The checksum of a block as stored; one read brings those of the next 32 MiB.
