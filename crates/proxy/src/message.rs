@@ -132,11 +132,11 @@ pub struct Record {
     pub url: Arc<str>,
     /// 1.0, 1.1 or 2.
     pub version: &'static str,
-    /// Final status.
+    /// Final status; 499, which is never sent, for a request that was given up before it was answered.
     pub status: u16,
     /// Bytes of body sent. Set by the transport.
     pub body_bytes: u64,
-    /// Bytes of head sent, where the transport knows. Set by the transport.
+    /// Bytes of head sent; with HTTP/2 those of its names and values, before compression. Set by the transport.
     pub head_bytes: u64,
     /// Whether the reply was cut: the client left, or the body failed. Set by the transport.
     pub aborted: bool,
@@ -182,6 +182,8 @@ pub enum Outcome {
     Tunnel,
     /// Refused by an access rule.
     Denied,
+    /// Given up before it was answered: the client left, or broke off its request.
+    Abandoned,
 }
 
 /// A hit in RAM, for as long as it takes to put the reply together.

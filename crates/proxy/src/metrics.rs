@@ -65,6 +65,7 @@ metrics! {
     passes = "counter" "shoal_responses_total" "result=\"pass\"" "Responses by what the cache did.";
     tunnels = "counter" "shoal_responses_total" "result=\"tunnel\"" "Responses by what the cache did.";
     denied = "counter" "shoal_responses_total" "result=\"denied\"" "Responses by what the cache did.";
+    abandoned = "counter" "shoal_responses_total" "result=\"abandoned\"" "Responses by what the cache did.";
     other = "counter" "shoal_responses_total" "result=\"none\"" "Responses by what the cache did.";
     disk_busy = "counter" "shoal_disk_refused_total" "" "Disk jobs refused because the queue was full; a read then counts as a miss.";
     disk_declined = "counter" "shoal_disk_declined_total" "" "Objects that the disk store declined to take.";

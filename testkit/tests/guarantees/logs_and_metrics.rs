@@ -1,7 +1,7 @@
 //! Access logs in three formats, the error log, metrics, status.
 
 use shoal_testkit::wait;
-use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
+use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal};
 use std::collections::HashSet;
 
 /// A hit, a miss, a refusal and a body of known size.
@@ -68,6 +68,31 @@ fn the_json_format_is_an_object_a_line() {
     );
     assert_ne!(lines[0]["outcome"], lines[1]["outcome"]);
     assert_eq!(lines[2]["status"], 404);
+}
+
+#[test]
+fn a_request_whose_client_leaves_before_the_answer_is_logged() {
+    for (format, told) in [
+        ("squid", "NONE_NONE_ABORTED/000 0 GET http://site.test/slow - HIER_NONE/- -"),
+        ("combined", "\"GET http://site.test/slow HTTP/1.1\" 499 0 \"-\""),
+        (
+            "json",
+            "\"status\":499,\"head_bytes\":0,\"body_bytes\":0,\"aborted\":true,\"outcome\":\"abandoned\"",
+        ),
+    ] {
+        let origin = Origin::start();
+        let gate = Gate::new();
+        origin.on("/slow", Answer::ok("late").held_by(&gate));
+        let shoal = Setup::to(&origin).set("log.format", format).start();
+        let mut client = shoal.connect();
+        client.send(Request::get("/slow").to_bytes("site.test"));
+        wait::until("the origin is asked", || origin.count("/slow") == 1);
+        drop(client);
+        let log = shoal.access_log(1);
+        assert!(log.len() == 1 && log[0].contains(told), "{log:?}");
+        shoal.expect_responses("abandoned", 1);
+        gate.open();
+    }
 }
 
 #[test]

@@ -31,7 +31,9 @@ fn squid(record: &Record, line: &mut Vec<u8>) {
     client(record, line);
     let (code, aborted) = (result_code(record.outcome), if record.aborted { "_ABORTED" } else { "" });
     let bytes = record.head_bytes.saturating_add(record.body_bytes);
-    write(line, format_args!(" {code}{aborted}/{:03} {bytes} ", record.status));
+    // Squid says 000 where nothing was answered
+    let status = if record.outcome == Outcome::Abandoned { 0 } else { record.status };
+    write(line, format_args!(" {code}{aborted}/{status:03} {bytes} "));
     escape::blank_parted(line, method(record));
     line.push(b' ');
     escape::blank_parted(line, &record.url);
@@ -46,7 +48,7 @@ fn squid(record: &Record, line: &mut Vec<u8>) {
 /// The code of Squid's log that log analysers know.
 fn result_code(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::None => "NONE_NONE",
+        Outcome::None | Outcome::Abandoned => "NONE_NONE",
         Outcome::MemoryHit => "TCP_MEM_HIT",
         Outcome::Hit => "TCP_HIT",
         Outcome::Miss | Outcome::Pass => "TCP_MISS",
@@ -175,6 +177,7 @@ fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::Pass => "pass",
         Outcome::Tunnel => "tunnel",
         Outcome::Denied => "denied",
+        Outcome::Abandoned => "abandoned",
     }
 }
 

@@ -1,13 +1,15 @@
 //! The first steps: who asks, for what, and which way the request goes.
 
 use super::ask::Ask;
+use super::awaited::Awaited;
 use super::target::{BadTarget, Target};
 use super::verdict::{self, Verdict};
 use super::{Exchange, answers};
 use crate::access::Refusal;
 use crate::admin::{PurgeOutcome, PurgeRequest};
-use crate::message::{Client, Outcome, Reply, ReplyBody, ReplyHead, Request, RequestBody};
+use crate::message::{Client, Outcome, Record, Reply, ReplyBody, ReplyHead, Request, RequestBody};
 use crate::tunnel;
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::directives::RequestDirectives;
@@ -15,12 +17,13 @@ use shoal_semantics::fields;
 use shoal_semantics::status_fields::ProxyError;
 use shoal_settings::Mode;
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Exchange {
     /// Sends a request on its way.
     pub(super) async fn admit(self: &Arc<Self>, request: Request) -> Reply {
         let live = self.live();
-        let Request { head, body, client, interim, .. } = request;
+        let Request { head, body, client, interim, received } = request;
         let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
         let user = match mode {
             Mode::Forward => match self.admit_client(&head, &client) {
@@ -30,7 +33,7 @@ impl Exchange {
             Mode::Reverse => None,
         };
         if head.method == Method::CONNECT {
-            return Box::pin(self.connect(&head, &client, mode)).await;
+            return Box::pin(self.admit_tunnel(&head, &client, mode, received)).await;
         }
         if let Some(reply) = self.loop_detected(&head, &client) {
             return reply;
@@ -79,7 +82,19 @@ impl Exchange {
             interim,
             requested: self.now(),
         });
-        self.dispatch(ask, body).await
+        let watched = Arc::clone(&ask);
+        let awaited = Awaited::new(self, received, move || abandoned(&watched));
+        let reply = self.dispatch(ask, body).await;
+        awaited.answered();
+        reply
+    }
+
+    async fn admit_tunnel(&self, head: &Parts, client: &Arc<Client>, mode: Mode, received: Instant) -> Reply {
+        let record = || self.early(head, client, StatusCode::OK, "", Verdict::local("abandoned")).record;
+        let awaited = Awaited::new(self, received, record);
+        let reply = self.connect(head, client, mode).await;
+        awaited.answered();
+        reply
     }
 
     async fn dispatch(self: &Arc<Self>, ask: Arc<Ask>, body: RequestBody) -> Reply {
@@ -198,6 +213,11 @@ impl Exchange {
         let record = verdict.early_record(&live, client, status, self.now());
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
+}
+
+/// What the log says of a request that was given up.
+fn abandoned(ask: &Ask) -> Box<Record> {
+    Verdict::local("abandoned").record(ask, Bytes::new(), StatusCode::OK, None)
 }
 
 fn bad_target(why: BadTarget) -> &'static str {

@@ -13,6 +13,7 @@
 mod admit;
 mod answers;
 mod ask;
+mod awaited;
 mod body;
 mod deliver;
 mod epochs;
@@ -128,6 +129,12 @@ impl Exchange {
         Timestamp::from_system(SystemTime::now())
     }
 
+    /// Counts and logs what became of a request.
+    fn note(&self, record: &Record) {
+        self.count(record.outcome);
+        self.log.load().log(record);
+    }
+
     fn count(&self, outcome: Outcome) {
         let metrics = &self.metrics;
         let counter = match outcome {
@@ -142,6 +149,7 @@ impl Exchange {
             Outcome::Pass => &metrics.passes,
             Outcome::Tunnel => &metrics.tunnels,
             Outcome::Denied => &metrics.denied,
+            Outcome::Abandoned => &metrics.abandoned,
         };
         counter.count();
     }
@@ -161,8 +169,7 @@ impl Handler for Front {
     }
 
     fn sent(&self, record: Box<Record>) {
-        self.0.count(record.outcome);
-        self.0.log.load().log(&record);
+        self.0.note(&record);
     }
 
     fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply {

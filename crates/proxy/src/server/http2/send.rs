@@ -164,6 +164,13 @@ pub(super) fn head(
     respond(status, fields)
 }
 
+/// Bytes of a head's names and values. What HPACK makes of them depends on what the connection carried before, and the
+/// codec does not tell.
+pub(super) fn head_bytes(head: &Response<()>) -> u64 {
+    let fields = head.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
+    (":status".len() + head.status().as_str().len() + fields.sum::<usize>()) as u64
+}
+
 /// An interim response.
 pub(super) fn interim(status: StatusCode, mut fields: HeaderMap) -> Response<()> {
     strip(&mut fields);

@@ -112,7 +112,7 @@ impl<H: Handler> Stream<'_, H> {
 
     async fn send(mut self, reply: Reply, tunnelled: Option<RecvStream>) {
         let streams = self.streams;
-        let account = Account::open(&*streams.shared.handler, reply.record, self.received);
+        let mut account = Account::open(&*streams.shared.handler, reply.record, self.received);
         let status = match &reply.head {
             ReplyHead::Built(status, _) => *status,
             ReplyHead::Stored { stored, .. } => stored.status,
@@ -126,6 +126,7 @@ impl<H: Handler> Stream<'_, H> {
         let bodiless = self.method == Method::HEAD || is_bodiless(status) || tunnels;
         let length = self.content_length(status, &reply.head, &reply.body);
         let head = send::head(reply.head, length, self.received, &streams.dates);
+        account.head_bytes = send::head_bytes(&head);
         let ends = !tunnels && (bodiless || is_empty(&reply.body));
         let Ok(stream) = self.respond.send_response(head, ends) else { return };
         if ends {

@@ -102,6 +102,17 @@ async fn streams_are_answered() {
 }
 
 #[tokio::test]
+async fn a_head_is_logged_with_the_bytes_of_its_names_and_values() {
+    let server = Server::start();
+    let mut client = H2Client::connect(&server).await;
+    let answer = client.get("/memory/10").await;
+    let fields = answer.fields.iter().map(|(name, value)| name.as_str().len() + value.len());
+    until("the record", || server.handler.records.lock().len() == 1).await;
+    let record = &server.handler.records.lock()[0];
+    assert_eq!(record.head_bytes, (":status200".len() + fields.sum::<usize>()) as u64);
+}
+
+#[tokio::test]
 async fn streams_run_side_by_side() {
     let server = Server::start();
     let mut client = H2Client::connect(&server).await;
