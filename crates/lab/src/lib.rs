@@ -7,5 +7,6 @@
 
 pub mod experiment;
 pub mod figure;
+pub mod replay;
 pub mod report;
 pub mod simulator;

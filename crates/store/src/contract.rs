@@ -41,6 +41,12 @@ pub trait Store: Send + Sync {
     /// Removes the object; bodies that are open stay readable. False when it was absent.
     fn remove(&self, key: Key) -> Result<bool, Error>;
 
+    /// The largest body that takes at most `stored_bytes` with its key, metadata and checksums; 0 when these alone take
+    /// more. The answer here is that of architectures that keep object files.
+    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+        crate::object::body_within(stored_bytes, key_bytes, metadata_bytes)
+    }
+
     /// What is stored now.
     fn usage(&self) -> Usage;
 

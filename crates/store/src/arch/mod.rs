@@ -16,7 +16,7 @@ mod space;
 mod tests;
 
 pub use naming::{ByHost, Clustered, Naming, Squid};
-pub use opening::{Parts, Settings, open, open_store};
+pub use opening::{Parts, Settings, open, open_store, open_through};
 
 use crate::index::Numbers;
 use shoal_policy::{Clock, Cyclic};

@@ -50,6 +50,17 @@ pub struct Parts {
 
 /// Opens or creates the store in a folder of the real file system. See [`crate::open`].
 pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
+    open_through(options, |files| files)
+}
+
+/// The same with another door in front of the real one, such as one that counts or measures.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_through(
+    options: &OpenOptions,
+    wrap: impl FnOnce(Arc<dyn FileSystem>) -> Arc<dyn FileSystem>,
+) -> Result<Arc<dyn Store>, Error> {
     let directory = &options.directory;
     architecture(&options.architecture)?;
     fs::create_dir_all(directory).map_err(|error| unusable(directory, "make", &error))?;
@@ -63,7 +74,7 @@ pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
         now: options.now,
     };
     let parts = Parts {
-        files: Arc::new(files),
+        files: wrap(Arc::new(files)),
         index: Box::new(FileHome(directory.clone())),
         boot: boot(options.now),
         lock: Some(lock.into()),

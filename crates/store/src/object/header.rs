@@ -50,7 +50,12 @@ impl Header {
 
     /// Where the body begins.
     pub(crate) fn body_at(&self) -> u64 {
-        HEADER_BYTES as u64 + u64::from(self.key_bytes) + u64::from(self.metadata_room)
+        Self::body_at_after(self.key_bytes, self.metadata_room)
+    }
+
+    /// Where a body begins after a key and room for metadata of so many bytes.
+    pub(crate) fn body_at_after(key_bytes: u32, metadata_room: u32) -> u64 {
+        HEADER_BYTES as u64 + u64::from(key_bytes) + u64::from(metadata_room)
     }
 
     /// Where the checksums begin.

@@ -29,6 +29,14 @@ pub(crate) fn block_check(sequence: u64, block: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, sequence.wrapping_add(block))
 }
 
+/// The largest body of an object file of at most so many bytes; 0 when what stands around it takes more.
+pub(crate) fn body_within(file_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+    let room = Header::room_for(key_bytes, metadata_bytes);
+    let body_at = Header::body_at_after(key_bytes, room);
+    let rest = file_bytes.saturating_sub(body_at);
+    rest.saturating_sub(rest.div_ceil((BLOCK_BYTES + CHECK_BYTES) as u64) * CHECK_BYTES as u64)
+}
+
 /// Bytes of body under one checksum; also what is written at once.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 /// Bytes of a checksum.

@@ -182,3 +182,28 @@ proptest! {
         prop_assert!(read_back(&files).is_none());
     }
 }
+
+#[test]
+fn the_largest_body_fills_a_file_to_the_byte() {
+    for file_bytes in [0u64, 100, 4096, 4097, 65_536, 65_800, 65_900, 131_300, 5_000_000] {
+        for (key_bytes, metadata_bytes) in [(1, 0), (60, 0), (60, 300), (2000, 900)] {
+            let body_bytes = body_within(file_bytes, key_bytes, metadata_bytes);
+            let metadata_room = Header::room_for(key_bytes, metadata_bytes);
+            let file = |body_bytes| {
+                let key = shoal_core::Key::of(b"");
+                let header = Header {
+                    key,
+                    sequence: 1,
+                    number: 1,
+                    key_bytes,
+                    metadata_bytes,
+                    metadata_room,
+                    body_bytes,
+                };
+                header.file_bytes()
+            };
+            assert!(body_bytes == 0 || file(body_bytes) <= file_bytes, "{file_bytes} {key_bytes}");
+            assert!(file(body_bytes + 1) > file_bytes, "{file_bytes} {key_bytes} {metadata_bytes}");
+        }
+    }
+}

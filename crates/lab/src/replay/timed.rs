@@ -1,0 +1,238 @@
+//! A door that measures: each call's duration by kind, and the first call that failed.
+//!
+//! Kroonmaa (Clustered Store, squid-dev, 1998) compared architectures by what open, create and unlink cost. On the real
+//! file system each call of the door is one system call, so that this counts those too.
+
+use super::latency::{Histogram, Latencies};
+use shoal_store::door::{Access, File, FileSystem, Space};
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// Nanoseconds since some fixed moment.
+    fn nanos(&self) -> u64;
+}
+
+/// A kind of call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// A file is made.
+    Create,
+    /// A file is opened.
+    Open,
+    /// Bytes are read.
+    Read,
+    /// Bytes are written.
+    Write,
+    /// A file is closed.
+    Close,
+    /// A name is removed.
+    Unlink,
+    /// Lengths asked for and set, folders made, removed and listed, space, sync.
+    Other,
+}
+
+impl Call {
+    /// All kinds.
+    pub const ALL: [Self; 7] =
+        [Self::Create, Self::Open, Self::Read, Self::Write, Self::Close, Self::Unlink, Self::Other];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Close => "close",
+            Self::Unlink => "unlink",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Wraps a file system. Clones share what they measure.
+#[derive(Clone)]
+pub struct Timed {
+    inner: Arc<dyn FileSystem>,
+    meter: Arc<Meter>,
+}
+
+/// A call that failed as it should not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failed {
+    /// Which.
+    pub call: Call,
+    /// On which file, relative to the store.
+    pub path: String,
+    /// What the system said.
+    pub cause: String,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() { "." } else { &self.path };
+        write!(f, "could not {} {path}: {}", self.call.name(), self.cause)
+    }
+}
+
+/// What is measured.
+struct Meter {
+    clock: Box<dyn Clock>,
+    histograms: [Histogram; Call::ALL.len()],
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+    has_failed: AtomicBool,
+    failed: Mutex<Option<Failed>>,
+}
+
+impl Timed {
+    /// Measures the calls to `inner`.
+    pub fn new(inner: Arc<dyn FileSystem>, clock: Box<dyn Clock>) -> Self {
+        let meter = Meter {
+            clock,
+            histograms: Default::default(),
+            bytes_read: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
+            failed: Mutex::new(None),
+        };
+        Self { inner, meter: Arc::new(meter) }
+    }
+
+    /// What was measured since this was last asked.
+    pub fn take(&self) -> Latencies {
+        Latencies {
+            calls: self.meter.histograms.each_ref().map(Histogram::take),
+            bytes_read: self.meter.bytes_read.swap(0, Relaxed),
+            bytes_written: self.meter.bytes_written.swap(0, Relaxed),
+        }
+    }
+
+    /// The first call that failed for another reason than that a file was absent or there already.
+    pub fn failed(&self) -> Option<Failed> {
+        if !self.meter.has_failed.load(Relaxed) {
+            return None;
+        }
+        self.meter.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn file(&self, path: &str, file: Box<dyn File>) -> Box<dyn File> {
+        Box::new(TimedFile { inner: Some(file), path: path.into(), meter: Arc::clone(&self.meter) })
+    }
+}
+
+impl Meter {
+    fn measure<T>(&self, call: Call, path: &str, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let begun = self.clock.nanos();
+        let outcome = work();
+        self.histograms[call as usize].add(self.clock.nanos().saturating_sub(begun));
+        if let Err(error) = &outcome
+            && !is_ordinary(call, error)
+        {
+            self.note(call, path, error);
+        }
+        outcome
+    }
+
+    fn note(&self, call: Call, path: &str, error: &io::Error) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert_with(|| Failed { call, path: path.to_owned(), cause: error.to_string() });
+        self.has_failed.store(true, Relaxed);
+    }
+}
+
+/// Whether an architecture may be expected to meet it: files that are absent or there already, and whatever the store only tries.
+fn is_ordinary(call: Call, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::Interrupted | io::ErrorKind::AlreadyExists => true,
+        io::ErrorKind::NotFound => call != Call::Create,
+        _ => call == Call::Other,
+    }
+}
+
+impl FileSystem for Timed {
+    fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
+        let file = self.meter.measure(Call::Create, path, || self.inner.create(path))?;
+        Ok(self.file(path, file))
+    }
+
+    fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        let file = self.meter.measure(Call::Open, path, || self.inner.open(path, access))?;
+        Ok(self.file(path, file))
+    }
+
+    fn length(&self, path: &str) -> io::Result<u64> {
+        self.meter.measure(Call::Other, path, || self.inner.length(path))
+    }
+
+    fn unlink(&self, path: &str) -> io::Result<()> {
+        self.meter.measure(Call::Unlink, path, || self.inner.unlink(path))
+    }
+
+    fn make_folder(&self, path: &str) -> io::Result<()> {
+        self.meter.measure(Call::Other, path, || self.inner.make_folder(path))
+    }
+
+    fn remove_folder(&self, path: &str) -> io::Result<()> {
+        self.meter.measure(Call::Other, path, || self.inner.remove_folder(path))
+    }
+
+    fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
+        self.meter.measure(Call::Other, path, || self.inner.list(path, limit))
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.meter.measure(Call::Other, "", || self.inner.space())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.meter.measure(Call::Other, "", || self.inner.sync())
+    }
+}
+
+/// An open file that is measured.
+struct TimedFile {
+    /// `None` only while it is being dropped.
+    inner: Option<Box<dyn File>>,
+    path: Box<str>,
+    meter: Arc<Meter>,
+}
+
+impl TimedFile {
+    fn inner(&self) -> io::Result<&dyn File> {
+        self.inner.as_deref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl File for TimedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let work = || self.inner()?.read_at(buffer, offset);
+        let read = self.meter.measure(Call::Read, &self.path, work)?;
+        self.meter.bytes_read.fetch_add(read as u64, Relaxed);
+        Ok(read)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let work = || self.inner()?.write_at(bytes, offset);
+        let written = self.meter.measure(Call::Write, &self.path, work)?;
+        self.meter.bytes_written.fetch_add(written as u64, Relaxed);
+        Ok(written)
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        self.meter.measure(Call::Other, &self.path, || self.inner()?.set_length(bytes))
+    }
+}
+
+impl Drop for TimedFile {
+    fn drop(&mut self) {
+        let file = self.inner.take();
+        let begun = self.meter.clock.nanos();
+        drop(file);
+        self.meter.histograms[Call::Close as usize].add(self.meter.clock.nanos().saturating_sub(begun));
+    }
+}
