@@ -1,6 +1,6 @@
 //! A door that counts: the I/O budget tests compare its numbers with the promise.
 
-use super::{Access, File, FileSystem, Space};
+use super::{Access, File, FileSystem, Mapping, Space};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,6 +26,10 @@ pub struct Calls {
     pub unlinks: u64,
     /// Everything else: lengths asked for and set, folders made, removed and listed, space, sync.
     pub others: u64,
+    /// Reads of mapped files.
+    pub map_reads: u64,
+    /// Writes to mapped files.
+    pub map_writes: u64,
     /// Bytes read.
     pub bytes_read: u64,
     /// Bytes written.
@@ -40,9 +44,30 @@ impl Counted {
 
     /// Calls since the last time this was asked.
     pub fn take(&self) -> Calls {
-        let [creates, opens, reads, writes, unlinks, others, bytes_read, bytes_written] =
-            self.tally.0.each_ref().map(|count| count.swap(0, Relaxed));
-        Calls { creates, opens, reads, writes, unlinks, others, bytes_read, bytes_written }
+        let [
+            creates,
+            opens,
+            reads,
+            writes,
+            unlinks,
+            others,
+            map_reads,
+            map_writes,
+            bytes_read,
+            bytes_written,
+        ] = self.tally.0.each_ref().map(|count| count.swap(0, Relaxed));
+        Calls {
+            creates,
+            opens,
+            reads,
+            writes,
+            unlinks,
+            others,
+            map_reads,
+            map_writes,
+            bytes_read,
+            bytes_written,
+        }
     }
 
     fn wrap(&self, file: io::Result<Box<dyn File>>) -> io::Result<Box<dyn File>> {
@@ -91,9 +116,38 @@ impl FileSystem for Counted {
         self.inner.space()
     }
 
+    fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
+        self.tally.count(Kind::Other);
+        Ok(Box::new(CountedMapping { inner: self.inner.map(path, bytes)?, tally: Arc::clone(&self.tally) }))
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.tally.count(Kind::Other);
         self.inner.sync()
+    }
+}
+
+/// A mapped file whose reads and writes are counted.
+struct CountedMapping {
+    inner: Box<dyn Mapping>,
+    tally: Arc<Tally>,
+}
+
+impl Mapping for CountedMapping {
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.tally.count(Kind::MapRead);
+        self.tally.add(Kind::BytesRead, buffer.len() as u64);
+        self.inner.read(buffer, offset)
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.tally.count(Kind::MapWrite);
+        self.tally.add(Kind::BytesWritten, bytes.len() as u64);
+        self.inner.write(bytes, offset)
+    }
+
+    fn is_resident(&self, offset: u64) -> bool {
+        self.inner.is_resident(offset)
     }
 }
 
@@ -133,12 +187,14 @@ enum Kind {
     Write,
     Unlink,
     Other,
+    MapRead,
+    MapWrite,
     BytesRead,
     BytesWritten,
 }
 
 #[derive(Default)]
-struct Tally([AtomicU64; 8]);
+struct Tally([AtomicU64; 10]);
 
 impl Tally {
     fn count(&self, kind: Kind) {

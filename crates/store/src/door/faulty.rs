@@ -3,7 +3,7 @@
 //! A [`CrashPoint`] counts down over all calls of all doors that share it, and over the stores to the index. At
 //! zero the process is as good as killed: the call at hand may take effect in part, and no later one does.
 
-use super::{Access, File, FileSystem, Space};
+use super::{Access, File, FileSystem, Mapping, Space};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
@@ -132,6 +132,25 @@ impl Faults {
         self.befall()?;
         if self.strikes(self.rates.full) { Err(Errno::NOSPC.into()) } else { Ok(()) }
     }
+
+    /// What befalls a write: the one at which everything stops may leave a part.
+    fn befall_write(&self) -> Write {
+        let was_over = self.crash.has_come();
+        match self.befall_growth() {
+            Err(_) if !was_over && self.crash.has_come() => Write::Torn,
+            Err(error) => Write::Failed(error),
+            Ok(()) if self.strikes(self.rates.torn) => Write::Torn,
+            Ok(()) => Write::Whole,
+        }
+    }
+}
+
+/// How far a write comes.
+enum Write {
+    Whole,
+    /// A part is written, then it fails.
+    Torn,
+    Failed(io::Error),
 }
 
 impl Faulty {
@@ -186,9 +205,44 @@ impl FileSystem for Faulty {
         self.inner.space()
     }
 
+    fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
+        self.faults.befall_growth()?;
+        Ok(Box::new(FaultyMapping { inner: self.inner.map(path, bytes)?, faults: Arc::clone(&self.faults) }))
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.faults.befall()?;
         self.inner.sync()
+    }
+}
+
+/// A mapped file whose reads and writes may fail.
+struct FaultyMapping {
+    inner: Box<dyn Mapping>,
+    faults: Arc<Faults>,
+}
+
+impl Mapping for FaultyMapping {
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.faults.befall()?;
+        self.inner.read(buffer, offset)
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self.faults.befall_write() {
+            Write::Whole => self.inner.write(bytes, offset),
+            Write::Torn => {
+                let part = self.faults.below(bytes.len() as u64 + 1) as usize;
+                // A failing call promises nothing, so what becomes of the part does not matter.
+                let _ = self.inner.write(&bytes[..part], offset);
+                Err(Errno::IO.into())
+            }
+            Write::Failed(error) => Err(error),
+        }
+    }
+
+    fn is_resident(&self, offset: u64) -> bool {
+        self.inner.is_resident(offset)
     }
 }
 
@@ -214,15 +268,14 @@ impl File for FaultyFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let was_over = self.faults.crash.has_come();
-        let outcome = self.faults.befall_growth();
-        let crashed_here = outcome.is_err() && !was_over && self.faults.crash.has_come();
-        if crashed_here || (outcome.is_ok() && self.faults.strikes(self.faults.rates.torn)) {
-            self.tear(bytes, offset);
-            return Err(Errno::IO.into());
+        match self.faults.befall_write() {
+            Write::Whole => self.inner.write_at(bytes, offset),
+            Write::Torn => {
+                self.tear(bytes, offset);
+                Err(Errno::IO.into())
+            }
+            Write::Failed(error) => Err(error),
         }
-        outcome?;
-        self.inner.write_at(bytes, offset)
     }
 
     fn set_length(&self, bytes: u64) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Files in RAM, for tests and simulations: fast, of limited size, and able to lose power.
 
-use super::{Access, File, FileSystem, Space};
+use super::{Access, File, FileSystem, Mapping, Space, read_full, write_full};
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -194,6 +194,24 @@ impl FileSystem for Memory {
         Ok(Space { block_bytes: PAGE as u64, free_bytes })
     }
 
+    fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
+        let inode = match self.find(path) {
+            Ok(inode) => inode,
+            Err(_) => {
+                let made = self.create(path)?;
+                if let Err(error) = made.set_length(bytes) {
+                    self.unlink(path)?;
+                    return Err(error);
+                }
+                self.find(path)?
+            }
+        };
+        if inode.bytes.read().len() as u64 != bytes {
+            return Err(Errno::INVAL.into());
+        }
+        Ok(Box::new(Handle { inode, access: Access::Write }))
+    }
+
     fn sync(&self) -> io::Result<()> {
         let mut tree = self.tree.lock();
         let synced = tree.files.iter().map(|(name, inode)| (name.clone(), inode.bytes.read().clone()));
@@ -236,6 +254,27 @@ impl File for Handle {
         }
         let length = usize::try_from(bytes).map_err(|_| Errno::FBIG)?;
         self.inode.resize(&mut self.inode.bytes.write(), length)
+    }
+}
+
+impl Mapping for Handle {
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        match read_full(self, buffer, offset)? == buffer.len() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let end = offset.checked_add(bytes.len() as u64);
+        if end.is_none_or(|end| end > self.inode.bytes.read().len() as u64) {
+            return Err(Errno::INVAL.into());
+        }
+        write_full(self, bytes, offset)
+    }
+
+    fn is_resident(&self, _offset: u64) -> bool {
+        true
     }
 }
 

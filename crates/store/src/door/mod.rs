@@ -8,6 +8,7 @@ mod counted;
 mod faulty;
 mod memory;
 mod real;
+mod real_mapping;
 #[cfg(test)]
 mod tests;
 
@@ -44,8 +45,25 @@ pub trait FileSystem: Send + Sync {
     /// How the file system allots space.
     fn space(&self) -> io::Result<Space>;
 
-    /// Returns when everything written so far would survive a power loss.
+    /// Maps a file of exactly so many bytes into memory; makes it, its space allotted and its bytes zero, when it is
+    /// absent. `InvalidInput` when it is there with another length.
+    fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>>;
+
+    /// Returns when everything written so far would survive a power loss, mapped files included.
     fn sync(&self) -> io::Result<()>;
+}
+
+/// A file of fixed length that is reached through memory, page by page: what is resident costs no I/O, other pages are
+/// read in when they are touched, and written pages reach the disk when the system sees fit. Any thread may call.
+pub trait Mapping: Send + Sync {
+    /// Fills `buffer` from `offset`. Bytes that are being written meanwhile may come in part.
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset`. A page that is covered as a whole need not be read in.
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Whether the page at `offset` is in memory now.
+    fn is_resident(&self, offset: u64) -> bool;
 }
 
 /// An open file. Positions are absolute, so that one handle serves many threads.

@@ -1,6 +1,7 @@
 //! The file system as it is: system calls relative to one folder.
 
-use super::{Access, File, FileSystem, Space};
+use super::real_mapping::RealMapping;
+use super::{Access, File, FileSystem, Mapping, Space};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::io;
@@ -91,13 +92,21 @@ impl FileSystem for Real {
         Ok(Space { block_bytes, free_bytes: stat.f_bavail.saturating_mul(block_bytes) })
     }
 
+    fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
+        let file = match self.open_at(path, OFlags::RDWR) {
+            Err(Errno::NOENT) => self.open_at(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?,
+            opened => opened?,
+        };
+        RealMapping::new(RealFile(file), bytes).map(|mapping| Box::new(mapping) as Box<dyn Mapping>)
+    }
+
     fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.root)?)
     }
 }
 
 /// An open file.
-struct RealFile(OwnedFd);
+pub(super) struct RealFile(pub(super) OwnedFd);
 
 impl File for RealFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -40,8 +40,30 @@ fn behaves(door: &dyn FileSystem) {
     assert_eq!(full.kind(), io::ErrorKind::DirectoryNotEmpty);
     door.remove_folder("00/sub").unwrap();
     assert_eq!(door.remove_folder("00/sub").unwrap_err().kind(), io::ErrorKind::NotFound);
+    maps(door);
     assert!(door.space().unwrap().block_bytes > 0);
     door.sync().unwrap();
+}
+
+fn maps(door: &dyn FileSystem) {
+    let mapping = door.map("mapped", 3 * 8192).unwrap();
+    assert_eq!(door.length("mapped").unwrap(), 3 * 8192);
+    mapping.write(&[7; 8192], 8192).unwrap();
+    let mut buffer = [1; 8193];
+    mapping.read(&mut buffer, 8191).unwrap();
+    assert_eq!((buffer[0], buffer[1], buffer[8192]), (0, 7, 7));
+    assert!(mapping.is_resident(8192));
+    for beyond in [2 * 8192, 3 * 8192, u64::MAX] {
+        assert!(mapping.read(&mut buffer, beyond).is_err());
+        assert!(mapping.write(&buffer, beyond).is_err());
+    }
+    drop(mapping);
+    let again = door.map("mapped", 3 * 8192).unwrap();
+    again.read(&mut buffer[..1], 2 * 8192 - 1).unwrap();
+    assert_eq!(buffer[0], 7);
+    let other_length = door.map("mapped", 8192).err().unwrap();
+    assert_eq!(other_length.kind(), io::ErrorKind::InvalidInput);
+    door.unlink("mapped").unwrap();
 }
 
 #[test]

@@ -296,6 +296,10 @@ impl crate::door::FileSystem for Switch {
         self.check()?.space()
     }
 
+    fn map(&self, path: &str, bytes: u64) -> std::io::Result<Box<dyn crate::door::Mapping>> {
+        self.check()?.map(path, bytes)
+    }
+
     fn sync(&self) -> std::io::Result<()> {
         self.check()?.sync()
     }

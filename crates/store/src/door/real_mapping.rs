@@ -1,0 +1,80 @@
+//! A mapped file of the real file system, reached through the page cache.
+//!
+//! Linux has one cache for mapped pages and for reads and writes of the same file, so that `pread` and `pwrite` on a file of
+//! fixed length do the very I/O that loads and stores through `mmap` would: resident pages cost none, others are read
+//! in by page, a write to part of a page that is not resident reads it first and one to the whole page does not, and dirty
+//! pages are cleaned when the kernel sees fit. Two things are better than with pointers into a map: a page that the
+//! disk does not deliver is an error and not a SIGBUS that ends the process, and a copy that races another thread's is
+//! defined. The price is a system call for an access to a resident page.
+
+use super::real::RealFile;
+use super::{Mapping, read_full, write_full};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use std::io::{self, IoSliceMut};
+
+/// An open file of fixed length.
+pub(super) struct RealMapping {
+    file: RealFile,
+    bytes: u64,
+}
+
+impl RealMapping {
+    /// Takes a file that has been opened for reading and writing. A new one gets its length and its blocks here, so that no
+    /// later write finds the disk full.
+    pub(super) fn new(file: RealFile, bytes: u64) -> io::Result<Self> {
+        match rustix::fs::fstat(&file.0)?.st_size as u64 {
+            length if length == bytes => {}
+            0 => allot(&file, bytes)?,
+            _ => return Err(Errno::INVAL.into()),
+        }
+        Ok(Self { file, bytes })
+    }
+
+    fn check(&self, offset: u64, length: usize) -> io::Result<()> {
+        match offset.checked_add(length as u64) {
+            Some(end) if end <= self.bytes => Ok(()),
+            _ => Err(Errno::INVAL.into()),
+        }
+    }
+}
+
+impl Mapping for RealMapping {
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.check(offset, buffer.len())?;
+        match read_full(&self.file, buffer, offset)? == buffer.len() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.check(offset, bytes.len())?;
+        write_full(&self.file, bytes, offset)
+    }
+
+    fn is_resident(&self, offset: u64) -> bool {
+        let mut byte = [0];
+        let mut buffers = [IoSliceMut::new(&mut byte)];
+        preadv2(&self.file.0, &mut buffers, offset, ReadWriteFlags::NOWAIT) == Ok(1)
+    }
+}
+
+/// Gives a new file its length and its blocks.
+fn allot(file: &RealFile, bytes: u64) -> io::Result<()> {
+    match fallocate(&file.0, FallocateFlags::empty(), 0, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        result => return Ok(result?),
+    }
+    let zeros = vec![0; ZEROS_BYTES];
+    let mut at = 0;
+    while at < bytes {
+        let count = (bytes - at).min(ZEROS_BYTES as u64) as usize;
+        write_full(file, &zeros[..count], at)?;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+/// Zeros written at once where the file system does not allot.
+const ZEROS_BYTES: usize = 1 << 20;
