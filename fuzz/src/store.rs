@@ -89,7 +89,7 @@ impl Disk {
             check_object(&*store, number);
             assert!(self.files.files().len() <= MAX_OBJECTS as usize, "more files than numbers");
         }
-        let _ = store.remove(key(0).hash());
+        let _ = store.remove(&key(0));
         let _ = store.update_metadata(&key(1), &metadata(1), &|_| true);
         let _ = store.close();
     }

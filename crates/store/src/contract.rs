@@ -12,7 +12,7 @@ pub trait Store: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Whether the index holds an entry for `key`. Touches no device; may be wrong either way for
-    /// an instant, and an entry that it names may still turn out to be a miss.
+    /// an instant, and an entry that it names may still turn out to be a miss. Always true where nothing is remembered.
     fn may_contain(&self, key: Key) -> bool;
 
     /// Opens the object, counting as a hit for replacement. `None` is a miss: absent, or what was
@@ -20,7 +20,7 @@ pub trait Store: Send + Sync {
     fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error>;
 
     /// Starts an insert. `body_bytes` is the length when it is known beforehand. Nothing becomes
-    /// visible until [`Insert::commit`]; an older object of the same key stays until then.
+    /// visible until [`Insert::commit`]; an older object of the same key stays until then (with `cern` it is locked).
     fn insert(
         &self,
         key: &ObjectKey,
@@ -39,7 +39,7 @@ pub trait Store: Send + Sync {
     ) -> Result<bool, Error>;
 
     /// Removes the object; bodies that are open stay readable. False when it was absent.
-    fn remove(&self, key: Key) -> Result<bool, Error>;
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error>;
 
     /// The largest body that takes at most `stored_bytes` with its key, metadata and checksums; 0 when these alone take
     /// more. The answer here is that of architectures that keep object files.
@@ -133,6 +133,8 @@ pub enum Declined {
     NoSpace,
     /// The disk is out of service.
     OutOfService,
+    /// Another is writing an object of this key.
+    Locked,
 }
 
 impl std::fmt::Display for Error {

@@ -176,16 +176,16 @@ impl Filing {
         let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last).collect();
         let (shelf, key, validity) = (Arc::clone(&self.shelf), self.key.clone(), self.validity.clone());
         async move {
-            let (store, hash) = (shelf.disk().cloned(), key.hash());
+            let (store, object) = (shelf.disk().cloned(), key.clone());
             let commit = move || {
                 rest.iter().try_for_each(|bytes| insert.append(bytes))?;
-                store.map_or(Ok(()), |store| commit_valid(&*store, insert, hash, &validity))
+                store.map_or(Ok(()), |store| commit_valid(&*store, insert, &object, &validity))
             };
             let committed = shelf.settle(shelf.pool().run(commit).await).is_some();
             if !committed {
                 shelf.remove(&key).await;
             }
-            shelf.memory().remove(hash);
+            shelf.memory().remove(key.hash());
             committed
         }
     }

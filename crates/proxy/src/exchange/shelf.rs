@@ -198,11 +198,11 @@ impl Shelf {
     /// when the new one cannot be written: it must not come back when RAM gives the new one up.
     pub async fn keep_on_disk(&self, key: &ObjectKey, record: &Record, body: Bytes, validity: &Validity) {
         let Some(store) = self.disk.clone() else { return };
-        let (hash, metadata, validity) = (key.clone(), record.encode(), validity.clone());
+        let (object, metadata, validity) = (key.clone(), record.encode(), validity.clone());
         let write = move || {
-            let mut insert = store.insert(&hash, &metadata, Some(body.len() as u64))?;
+            let mut insert = store.insert(&object, &metadata, Some(body.len() as u64))?;
             insert.append(&body)?;
-            commit_valid(&*store, insert, hash.hash(), &validity)
+            commit_valid(&*store, insert, &object, &validity)
         };
         if self.settle(self.pool.run(write).await).is_none() {
             self.remove_from_disk(key).await;
@@ -290,10 +290,9 @@ impl Shelf {
 
     async fn remove_from_disk(&self, key: &ObjectKey) -> bool {
         let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else { return false };
-        let hash: Key = key.hash();
         loop {
-            let store = Arc::clone(&store);
-            match self.pool.submit(move || store.remove(hash)) {
+            let (store, key) = (Arc::clone(&store), key.clone());
+            match self.pool.submit(move || store.remove(&key)) {
                 Ok(answer) => return self.settle(answer.await.map_err(|_| Busy)).unwrap_or(false),
                 // a removal is not refused: what should be gone must not stay because the disk is busy
                 Err(Busy) => tokio::time::sleep(REMOVE_PAUSE).await,
@@ -314,7 +313,9 @@ impl Shelf {
     /// Counts a failure of the disk.
     pub fn note(&self, error: &Error) {
         match error {
-            Error::Declined(Declined::TooLarge | Declined::NoSpace) => self.metrics.disk_declined.count(),
+            Error::Declined(Declined::TooLarge | Declined::NoSpace | Declined::Locked) => {
+                self.metrics.disk_declined.count();
+            }
             Error::Corrupt { .. } => self.metrics.disk_corrupt.count(),
             _ => self.metrics.disk_errors.count(),
         }
@@ -326,7 +327,7 @@ impl Shelf {
 fn open(store: &dyn Store, key: &ObjectKey, small: u64) -> Result<Option<(Record, Held)>, Error> {
     let Some(stored) = store.open(key)? else { return Ok(None) };
     let Some(record) = Record::decode(&stored.metadata) else {
-        store.remove(key.hash())?;
+        store.remove(key)?;
         return Err(Error::Corrupt { part: "metadata" });
     };
     let length = stored.body.length();
@@ -358,7 +359,7 @@ fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
 pub fn commit_valid(
     store: &dyn Store,
     insert: Box<dyn Insert>,
-    key: Key,
+    key: &ObjectKey,
     validity: &Validity,
 ) -> Result<(), Error> {
     if !validity.holds() {

@@ -6,18 +6,16 @@
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// The numbers in use.
-#[derive(Default)]
-pub(super) struct Pins {
-    shards: [Mutex<HashMap<u32, Use>>; SHARDS],
+/// The numbers in use, and what becomes of them.
+pub(super) struct Pins<F = Fate> {
+    shards: [Mutex<HashMap<u64, Use<F>>>; SHARDS],
 }
 
 /// How a number is used.
-#[derive(Default)]
-struct Use {
+struct Use<F> {
     users: u32,
     /// What its last user does with it.
-    fate: Option<Fate>,
+    fate: Option<F>,
 }
 
 /// What becomes of a number when its last user has let go of it.
@@ -29,14 +27,22 @@ pub(super) enum Fate {
     Release,
 }
 
-impl Pins {
+impl<F> Default for Pins<F> {
+    fn default() -> Self {
+        Self { shards: std::array::from_fn(|_| Mutex::default()) }
+    }
+}
+
+impl<F> Pins<F> {
     /// One more user.
-    pub(super) fn pin(&self, number: u32) {
-        self.shard(number).lock().entry(number).or_default().users += 1;
+    pub(super) fn pin(&self, number: impl Into<u64>) {
+        let number = number.into();
+        self.shard(number).lock().entry(number).or_insert(Use { users: 0, fate: None }).users += 1;
     }
 
     /// One user fewer. When it was the last and the number's fate was left to it, that: the caller sees to it.
-    pub(super) fn unpin(&self, number: u32) -> Option<Fate> {
+    pub(super) fn unpin(&self, number: impl Into<u64>) -> Option<F> {
+        let number = number.into();
         let mut shard = self.shard(number).lock();
         let used = shard.get_mut(&number)?;
         used.users -= 1;
@@ -47,12 +53,14 @@ impl Pins {
     }
 
     /// Whether anyone uses the number.
-    pub(super) fn in_use(&self, number: u32) -> bool {
+    pub(super) fn in_use(&self, number: impl Into<u64>) -> bool {
+        let number = number.into();
         self.shard(number).lock().contains_key(&number)
     }
 
     /// Leaves the number to its last user. False when there is none: the caller sees to it.
-    pub(super) fn doom(&self, number: u32, fate: Fate) -> bool {
+    pub(super) fn doom(&self, number: impl Into<u64>, fate: F) -> bool {
+        let number = number.into();
         match self.shard(number).lock().get_mut(&number) {
             Some(used) => {
                 used.fate = Some(fate);
@@ -62,7 +70,7 @@ impl Pins {
         }
     }
 
-    fn shard(&self, number: u32) -> &Mutex<HashMap<u32, Use>> {
+    fn shard(&self, number: u64) -> &Mutex<HashMap<u64, Use<F>>> {
         &self.shards[number as usize % SHARDS]
     }
 }

@@ -24,7 +24,7 @@ pub struct Calls {
     pub writes: u64,
     /// Names removed.
     pub unlinks: u64,
-    /// Everything else: lengths asked for and set, folders made, removed and listed, space, sync.
+    /// Everything else: lengths asked for and set, files renamed, folders made, removed and listed, space, sync.
     pub others: u64,
     /// Reads of mapped files.
     pub map_reads: u64,
@@ -96,9 +96,14 @@ impl FileSystem for Counted {
         self.inner.unlink(path)
     }
 
-    fn make_folder(&self, path: &str) -> io::Result<()> {
+    fn make_folder(&self, path: &str) -> io::Result<bool> {
         self.tally.count(Kind::Other);
         self.inner.make_folder(path)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.tally.count(Kind::Other);
+        self.inner.rename(from, to)
     }
 
     fn remove_folder(&self, path: &str) -> io::Result<()> {

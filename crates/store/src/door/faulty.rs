@@ -185,9 +185,14 @@ impl FileSystem for Faulty {
         self.inner.unlink(path)
     }
 
-    fn make_folder(&self, path: &str) -> io::Result<()> {
+    fn make_folder(&self, path: &str) -> io::Result<bool> {
         self.faults.befall_growth()?;
         self.inner.make_folder(path)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.faults.befall_growth()?;
+        self.inner.rename(from, to)
     }
 
     fn remove_folder(&self, path: &str) -> io::Result<()> {

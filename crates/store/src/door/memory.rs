@@ -23,6 +23,12 @@ struct Tree {
     synced: BTreeMap<String, Vec<u8>>,
 }
 
+impl Tree {
+    fn has_folder_above(&self, path: &str) -> bool {
+        path.rsplit_once('/').is_none_or(|(folder, _)| self.folders.contains(folder))
+    }
+}
+
 /// A file's bytes, alive while it has a name or an open handle.
 #[derive(Debug)]
 struct Inode {
@@ -134,8 +140,7 @@ fn mingle(
 impl FileSystem for Memory {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         let mut tree = self.tree.lock();
-        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        if !folder.is_empty() && !tree.folders.contains(folder) {
+        if !tree.has_folder_above(path) {
             return Err(Errno::NOENT.into());
         }
         if tree.files.contains_key(path) {
@@ -159,8 +164,21 @@ impl FileSystem for Memory {
         Ok(inode.map(drop).ok_or(Errno::NOENT)?)
     }
 
-    fn make_folder(&self, path: &str) -> io::Result<()> {
-        self.tree.lock().folders.insert(path.to_owned());
+    fn make_folder(&self, path: &str) -> io::Result<bool> {
+        let mut tree = self.tree.lock();
+        if !tree.has_folder_above(path) {
+            return Err(Errno::NOENT.into());
+        }
+        Ok(tree.folders.insert(path.to_owned()))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut tree = self.tree.lock();
+        if !tree.has_folder_above(to) {
+            return Err(Errno::NOENT.into());
+        }
+        let inode = tree.files.remove(from).ok_or(Errno::NOENT)?;
+        tree.files.insert(to.to_owned(), inode);
         Ok(())
     }
 

@@ -33,8 +33,11 @@ pub trait FileSystem: Send + Sync {
     /// Removes a file's name. Handles that are open stay usable.
     fn unlink(&self, path: &str) -> io::Result<()>;
 
-    /// Makes a folder; its parent exists. Done already is done.
-    fn make_folder(&self, path: &str) -> io::Result<()>;
+    /// Makes a folder; its parent exists. False when it was there.
+    fn make_folder(&self, path: &str) -> io::Result<bool>;
+
+    /// Gives a file another name, in place of a file that has it: whole or not at all.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a folder; `DirectoryNotEmpty` when something is in it.
     fn remove_folder(&self, path: &str) -> io::Result<()>;

@@ -59,11 +59,16 @@ impl FileSystem for Real {
         Ok(rustix::fs::unlinkat(&self.root, path, AtFlags::empty())?)
     }
 
-    fn make_folder(&self, path: &str) -> io::Result<()> {
+    fn make_folder(&self, path: &str) -> io::Result<bool> {
         match rustix::fs::mkdirat(&self.root, path, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.root, from, &self.root, to)?)
     }
 
     fn remove_folder(&self, path: &str) -> io::Result<()> {

@@ -5,8 +5,15 @@ use std::sync::Arc;
 
 /// What every body must do.
 fn behaves(door: &dyn FileSystem) {
-    door.make_folder("00").unwrap();
-    door.make_folder("00").unwrap();
+    assert!(door.make_folder("00").unwrap());
+    assert!(!door.make_folder("00").unwrap());
+    assert_eq!(door.make_folder("01/00").unwrap_err().kind(), io::ErrorKind::NotFound);
+    write_full(&*door.create("00/old").unwrap(), b"old", 0).unwrap();
+    write_full(&*door.create("00/newer").unwrap(), b"newer", 0).unwrap();
+    door.rename("00/newer", "00/old").unwrap();
+    assert_eq!(door.length("00/old").unwrap(), 5);
+    assert_eq!(door.rename("00/newer", "00/old").unwrap_err().kind(), io::ErrorKind::NotFound);
+    door.unlink("00/old").unwrap();
     let file = door.create("00/a").unwrap();
     assert_eq!(door.create("00/a").err().unwrap().kind(), io::ErrorKind::AlreadyExists);
     write_full(&*file, b"body", 4096).unwrap();

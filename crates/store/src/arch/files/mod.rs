@@ -133,10 +133,10 @@ impl Store for FileStore {
         }
     }
 
-    fn remove(&self, key: Key) -> Result<bool, Error> {
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
         let mut removed = false;
         for _ in 0..REMOVE_ROUNDS {
-            let numbers = self.core.index.retire_key(key);
+            let numbers = self.core.index.retire_key(key.hash());
             if numbers.is_empty() {
                 break;
             }

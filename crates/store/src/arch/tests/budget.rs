@@ -101,7 +101,7 @@ fn updates_and_removals_touch_the_head_only(architecture: &str) {
     let update = door.take();
     assert_eq!((update.opens, update.reads, update.writes, update.creates), (1, 1, 1, 0));
     assert!(update.bytes_written < 4096);
-    store.remove(key(1).hash()).unwrap();
+    store.remove(&key(1)).unwrap();
     assert_eq!(calls(&door), Calls { unlinks: 1, ..Calls::default() });
 }
 

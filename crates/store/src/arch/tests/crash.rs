@@ -57,7 +57,7 @@ fn perform(store: &dyn Store, operation: Operation) {
         Operation::Update(n, metadata) => {
             drop(store.update_metadata(&key(n), &vec![b'u'; metadata], &|_| true));
         }
-        Operation::Remove(n) => drop(store.remove(key(n).hash())),
+        Operation::Remove(n) => drop(store.remove(&key(n))),
         Operation::GiveUp(n) => {
             if let Ok(mut insert) = store.insert(&key(n), b"m", None) {
                 drop(insert.append(&body_of(n, 1, 100_000)));
@@ -189,7 +189,7 @@ fn after_a_power_loss_nothing_wrong_is_served_and_the_repair_ends(architecture: 
             let n = random.below(30);
             let length = random.below(100_000) as usize;
             match random.below(12) {
-                0 => drop(store.remove(key(n).hash())),
+                0 => drop(store.remove(&key(n))),
                 1 if random.below(3) == 0 => store.close().unwrap(),
                 _ => {
                     put(&store, n, version, length).unwrap();
@@ -244,7 +244,7 @@ fn an_object_replaced_after_a_power_loss_does_not_come_back(architecture: &str) 
         let after = lost.open();
         (0..10).for_each(|n| put(&after, n, 3, 2_000).unwrap());
         for n in 10..20 {
-            after.remove(key(n).hash()).unwrap();
+            after.remove(&key(n)).unwrap();
         }
         maintain(&after.core);
         for n in 0..10 {

@@ -47,7 +47,7 @@ fn survive(world: &World) -> usize {
     served(&store);
     for n in 100..110 {
         drop(put(&store, n, 1, 5_000));
-        drop(store.remove(key(n - 1).hash()));
+        drop(store.remove(&key(n - 1)));
     }
     served(&store);
     maintain(&store.core);

@@ -121,7 +121,7 @@ fn disturb(architecture: &str, seed: u64, meanwhile: impl Fn(&FileStore) + Sync)
                 3 => {
                     drop(store.update_metadata(&key(n), &vec![b'm'; random.below(3000) as usize], &|_| true))
                 }
-                4 if round % 4 == 0 => drop(store.remove(key(n).hash()).unwrap()),
+                4 if round % 4 == 0 => drop(store.remove(&key(n)).unwrap()),
                 _ => {
                     if let Some(stored) = store.open(&key(n)).unwrap() {
                         assert_eq!(stored.body.read(0, usize::MAX).unwrap(), body_of(n, n, length));
@@ -199,7 +199,7 @@ fn a_failing_disk_costs_misses_and_declines_only(architecture: &str) {
                         versions.insert(n, (version, length));
                     }
                 }
-                1 => drop(store.remove(key(n).hash()).map(|_| versions.remove(&n))),
+                1 => drop(store.remove(&key(n)).map(|_| versions.remove(&n))),
                 _ => {
                     if let Some((_, body)) = fetch(&store, n) {
                         let (version, length) = versions[&n];
@@ -280,8 +280,12 @@ impl crate::door::FileSystem for Switch {
         self.check()?.unlink(path)
     }
 
-    fn make_folder(&self, path: &str) -> std::io::Result<()> {
+    fn make_folder(&self, path: &str) -> std::io::Result<bool> {
         self.check()?.make_folder(path)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.check()?.rename(from, to)
     }
 
     fn remove_folder(&self, path: &str) -> std::io::Result<()> {

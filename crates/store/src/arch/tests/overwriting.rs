@@ -39,7 +39,7 @@ fn a_full_store_makes_and_removes_no_files() {
         check_books(&world, &store);
         assert!(world.files.most_used() <= World::file_bytes(&store));
         let spared = total.creates + total.unlinks;
-        assert!(spared < 1500 / 5, "{spared} of 1500 inserts made or removed a file (by space: {by_space})");
+        assert!(spared < 15, "{spared} of 1500 inserts made or removed a file (by space: {by_space})");
         assert!(store.usage().evictions > 1000);
     }
 }
@@ -116,7 +116,7 @@ fn what_a_killed_process_had_released_is_removed_at_the_next_opening() {
 fn a_removed_object_does_not_wait_on_disk() {
     let (world, store, _) = counted(1 << 30, 100);
     put(&store, 1, 1, 10_000).unwrap();
-    store.remove(key(1).hash()).unwrap();
+    store.remove(&key(1)).unwrap();
     assert_eq!(world.object_files(), Vec::<String>::new());
     assert!(fetch(&store, 1).is_none());
 }

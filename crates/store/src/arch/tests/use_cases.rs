@@ -84,8 +84,8 @@ fn a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement(ar
         assert_eq!(body.read(299_990, 100).unwrap(), &expected[299_990..]);
     }
     let reader = store.open(&key(1)).unwrap().unwrap().body;
-    assert!(store.remove(key(1).hash()).unwrap());
-    assert!(!store.remove(key(1).hash()).unwrap());
+    assert!(store.remove(&key(1)).unwrap());
+    assert!(!store.remove(&key(1)).unwrap());
     put(&store, 1, 2, 10).unwrap();
     assert_eq!(reader.read(0, usize::MAX).unwrap(), body_of(1, 1, 300_000));
     assert!(matches(&store, 1, 2, 10));
@@ -97,7 +97,7 @@ fn a_number_in_use_is_not_used_anew_and_its_space_stays_charged(architecture: &s
     put(&store, 1, 1, 1_000_000).unwrap();
     let charged = store.usage().bytes;
     let reader = store.open(&key(1)).unwrap().unwrap().body;
-    store.remove(key(1).hash()).unwrap();
+    store.remove(&key(1)).unwrap();
     assert_eq!(store.usage().bytes, charged);
     assert_eq!(store.usage().objects, 0);
     put(&store, 2, 1, 10).unwrap();
