@@ -228,7 +228,7 @@ impl Worker<'_> {
             let Some(victims) = victims else { return Err(Error::Declined(Declined::TooLarge)) };
             for victim in victims {
                 let url = self.driver.trace.objects().name(victim);
-                store.remove(ObjectKey::new(url.as_bytes()).hash())?;
+                store.remove(&ObjectKey::new(url.as_bytes()))?;
                 self.counts.evicted += 1;
             }
         }

@@ -4,7 +4,7 @@
 //! file system each call of the door is one system call, so that this counts those too.
 
 use super::latency::{Histogram, Latencies};
-use shoal_store::door::{Access, File, FileSystem, Space};
+use shoal_store::door::{Access, File, FileSystem, Mapping, Space};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -31,7 +31,7 @@ pub enum Call {
     Close,
     /// A name is removed.
     Unlink,
-    /// Lengths asked for and set, folders made, removed and listed, space, sync.
+    /// Lengths asked for and set, files renamed and mapped, folders made, removed and listed, space, sync.
     Other,
 }
 
@@ -173,8 +173,12 @@ impl FileSystem for Timed {
         self.meter.measure(Call::Unlink, path, || self.inner.unlink(path))
     }
 
-    fn make_folder(&self, path: &str) -> io::Result<()> {
+    fn make_folder(&self, path: &str) -> io::Result<bool> {
         self.meter.measure(Call::Other, path, || self.inner.make_folder(path))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.meter.measure(Call::Other, from, || self.inner.rename(from, to))
     }
 
     fn remove_folder(&self, path: &str) -> io::Result<()> {
@@ -189,8 +193,39 @@ impl FileSystem for Timed {
         self.meter.measure(Call::Other, "", || self.inner.space())
     }
 
+    fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
+        let inner = self.meter.measure(Call::Other, path, || self.inner.map(path, bytes))?;
+        Ok(Box::new(TimedMapping { inner, path: path.into(), meter: Arc::clone(&self.meter) }))
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.meter.measure(Call::Other, "", || self.inner.sync())
+    }
+}
+
+/// A mapped file that is measured.
+struct TimedMapping {
+    inner: Box<dyn Mapping>,
+    path: Box<str>,
+    meter: Arc<Meter>,
+}
+
+impl Mapping for TimedMapping {
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let bytes = buffer.len() as u64;
+        self.meter.measure(Call::Read, &self.path, || self.inner.read(buffer, offset))?;
+        self.meter.bytes_read.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.meter.measure(Call::Write, &self.path, || self.inner.write(bytes, offset))?;
+        self.meter.bytes_written.fetch_add(bytes.len() as u64, Relaxed);
+        Ok(())
+    }
+
+    fn is_resident(&self, offset: u64) -> bool {
+        self.inner.is_resident(offset)
     }
 }
 
