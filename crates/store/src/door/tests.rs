@@ -78,6 +78,7 @@ fn real_and_memory_behave_alike() {
     let folder = tempfile::tempdir().unwrap();
     behaves(&Real::open(folder.path()).unwrap());
     behaves(&Memory::new(1 << 20));
+    behaves(&*ufs1999::Ufs1999::new(ufs1999::Machine::finite()));
     behaves(&Counted::new(Arc::new(Memory::new(1 << 20))));
     behaves(&Faulty::new(Arc::new(Memory::new(1 << 20)), Faults::new(1).delays(10)));
 }

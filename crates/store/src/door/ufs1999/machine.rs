@@ -1,0 +1,294 @@
+//! What the modelled machine is made of: every assumption of the model as a documented field.
+//!
+//! The presets are the two machines of section 4 of Maltzahn, Richardson and Grunwald, "Reducing the Disk I/O of Web
+//! Proxy Server Caches" (USENIX 1999). Where the paper is silent the value is marked as an assumption, so that an
+//! experiment can vary it and say how much hangs on it.
+
+use super::disk::DiskModel;
+use std::time::Duration;
+
+/// A machine: disks, one file system on each, memory and a processor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// The disks, each with a file system of its own: "UFS cannot span multiple disks so we needed a separate file
+    /// system for each disk" (section 4). At least one, at most 256.
+    pub disks: Vec<DiskPlace>,
+    /// Which disk holds files in the root, the memory-mapped file among them; an index into `disks`.
+    pub mapped_disk: usize,
+    /// How the file systems are made.
+    pub file_system: FileSystemShape,
+    /// How memory is divided.
+    pub memory: MemorySizes,
+    /// When and in what pieces data reach the disk.
+    pub transfers: Transfers,
+    /// What calls cost without any disk.
+    pub processor: ProcessorCosts,
+}
+
+/// A disk and what it is for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiskPlace {
+    /// The mechanism.
+    pub model: DiskModel,
+    /// Its share of the second-level folders, relative to the other disks' shares; 0 holds none.
+    pub folder_share: u32,
+}
+
+/// Parameters of `newfs`, as 4.4BSD has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystemShape {
+    /// Bytes of disk for which one inode is made (`newfs -i`; 4096 in Digital UNIX).
+    pub bytes_per_inode: u32,
+    /// "Cylinder groups which are sets of typically sixteen adjacent cylinders" (2.1).
+    pub cylinders_per_group: u32,
+    /// Per cent of the space that only the superuser may fill (`minfree`).
+    pub reserved_percent: u32,
+    /// Blocks of one file in a group before the next group is taken (`maxbpg`): what one indirect block addresses.
+    pub blocks_per_group_and_file: u32,
+    /// Where a new directory goes.
+    pub directory_preference: DirectoryPreference,
+    /// Whether reading a file marks its inode for writing, as UFS does unless it is told not to.
+    pub access_times: bool,
+}
+
+/// Where a new directory goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryPreference {
+    /// Of the groups with an above-average number of free inodes, the one with the fewest directories (McKusick et
+    /// al., "A Fast File System for UNIX", TOCS 1984, section 3): spreads directories over the disk.
+    FewestDirectories,
+    /// The group of the parent directory: what a later BSD's `dirpref` tends to. For comparison.
+    WithParent,
+}
+
+/// How memory is divided, in bytes.
+///
+/// Digital UNIX 4.0 keeps file data in a unified buffer cache (UBC) whose pages are the virtual memory's own, and
+/// file system metadata (inodes, directories, cylinder groups, indirect blocks) in a small buffer cache of fixed size,
+/// 3% of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemorySizes {
+    /// Physical memory.
+    pub ram: u64,
+    /// The kernel and the workload generator's own memory, taken from `ram`. Assumption for the first machine.
+    pub other: u64,
+    /// The metadata cache, taken from `ram`.
+    pub metadata: u64,
+    /// File names remembered. The default of Digital UNIX 4.0 is 2 (148 + 10 maxusers) 11 / 10.
+    pub names: usize,
+    /// Inodes held in memory, open or not. Assumption: 5% of memory, 640 bytes each.
+    pub inodes: usize,
+    /// Whether a lookup that finds nothing is remembered, as 4.4BSD does.
+    pub negative_names: bool,
+    /// Longest name that is remembered (`NCHNAMLEN`).
+    pub name_bytes_max: usize,
+    /// Whether an inode that leaves memory takes the file's pages along, as a 4.4BSD vnode does.
+    pub inodes_take_pages: bool,
+    /// Which page is reused when memory is full.
+    pub replacement: PageReplacement,
+}
+
+/// Which page is reused when memory is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageReplacement {
+    /// The one not used for longest.
+    Lru,
+    /// LRU, but most recently used within long sequences of page faults; see [`Sequences`](SequenceLimits).
+    Seq(SequenceLimits),
+}
+
+/// The parameters of SEQ (Glass and Cao, "Adaptive Page Replacement Based on Memory Reference Behavior", SIGMETRICS
+/// 1997), in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceLimits {
+    /// A sequence counts from this length on (L).
+    pub length_min: u32,
+    /// Pages next to its head that are spared (M).
+    pub head_spared: u32,
+    /// Sequences are compared by the time of their so-manieth last fault (N).
+    pub recent_faults: u32,
+    /// Sequences remembered.
+    pub sequences_max: usize,
+}
+
+impl Default for SequenceLimits {
+    fn default() -> Self {
+        Self { length_min: 20, head_spared: 20, recent_faults: 5, sequences_max: 200 }
+    }
+}
+
+/// When and in what pieces data reach the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfers {
+    /// "Dirty pages are also cleaned periodically, typically every 30 seconds" (3.1).
+    pub cleaning_interval: Duration,
+    /// Adjacent blocks moved at once (`maxcontig`): 8 of 8 KB are 64 KB.
+    pub cluster_blocks: u32,
+    /// Whether the last, fragmented block of a file may join a transfer. In 4.4BSD it may not.
+    pub cluster_tails: bool,
+    /// Whether sequential reads of files fetch a doubling number of blocks ahead, up to a cluster.
+    pub read_ahead: bool,
+    /// The same for page faults.
+    pub fault_ahead: bool,
+    /// Whether a page of a mapped file that was never written is filled with zeros instead of being read. "Disk space
+    /// of the memory-mapped file is allocated once" (2.4.2): then its blocks exist and a fault reads them.
+    pub zero_fill: bool,
+}
+
+/// What calls cost without any disk. Assumptions for a 266 MHz Alpha.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessorCosts {
+    /// Entering and leaving the kernel.
+    pub call: Duration,
+    /// Resolving one name.
+    pub name: Duration,
+    /// Searching one block of a directory.
+    pub directory_block: Duration,
+    /// Finding a page and mapping it.
+    pub page: Duration,
+    /// Copying one kilobyte.
+    pub copy_kilobyte: Duration,
+    /// Setting up and ending one transfer.
+    pub transfer: Duration,
+}
+
+impl Default for ProcessorCosts {
+    fn default() -> Self {
+        Self {
+            call: Duration::from_micros(15),
+            name: Duration::from_micros(10),
+            directory_block: Duration::from_micros(60),
+            page: Duration::from_micros(30),
+            copy_kilobyte: Duration::from_micros(10),
+            transfer: Duration::from_micros(100),
+        }
+    }
+}
+
+impl Default for FileSystemShape {
+    fn default() -> Self {
+        Self {
+            bytes_per_inode: 4096,
+            cylinders_per_group: 16,
+            reserved_percent: 10,
+            blocks_per_group_and_file: 2048,
+            directory_preference: DirectoryPreference::FewestDirectories,
+            access_times: true,
+        }
+    }
+}
+
+impl Default for Transfers {
+    fn default() -> Self {
+        Self {
+            cleaning_interval: Duration::from_secs(30),
+            cluster_blocks: 8,
+            cluster_tails: false,
+            read_ahead: true,
+            fault_ahead: true,
+            zero_fill: false,
+        }
+    }
+}
+
+impl MemorySizes {
+    /// Digital UNIX 4.0 with so much memory and the given `maxusers`, of which `other` bytes are not for files.
+    pub fn digital_unix(ram: u64, other: u64, maxusers: usize) -> Self {
+        Self {
+            ram,
+            other,
+            metadata: ram * 3 / 100,
+            names: 2 * (148 + 10 * maxusers) * 11 / 10,
+            inodes: (ram / 20 / 640) as usize,
+            negative_names: true,
+            name_bytes_max: 31,
+            inodes_take_pages: true,
+            replacement: PageReplacement::Lru,
+        }
+    }
+
+    /// Pages that file data and mapped pages share.
+    pub fn shared_pages(&self) -> usize {
+        (self.ram.saturating_sub(self.other + self.metadata) / PAGE_BYTES as u64).max(16) as usize
+    }
+}
+
+impl Machine {
+    /// The machine of the infinite cache experiments: 512 MB, folders on one disk of 2 GB and two of 4 GB, 820 and
+    /// twice 1638 of 4096.
+    pub fn infinite() -> Self {
+        let place = |model: DiskModel, folder_share| DiskPlace { model, folder_share };
+        Self {
+            disks: vec![
+                place(DiskModel::rz28(), 820),
+                place(DiskModel::rz29(), 1638),
+                place(DiskModel::rz29(), 1638),
+            ],
+            mapped_disk: 0,
+            file_system: FileSystemShape::default(),
+            memory: MemorySizes::digital_unix(512 << 20, 112 << 20, 256),
+            transfers: Transfers::default(),
+            processor: ProcessorCosts::default(),
+        }
+    }
+
+    /// The same for architectures with a mapped file: 2048 folders on each 4 GB disk, and "the 2G Byte disk exclusively
+    /// for the memory-mapped file".
+    pub fn infinite_mapped() -> Self {
+        let mut machine = Self::infinite();
+        for (place, share) in machine.disks.iter_mut().zip([0, 2048, 2048]) {
+            place.folder_share = share;
+        }
+        machine
+    }
+
+    /// The machine of the finite cache experiments: 64 MB, of which 24 MB are left for the pages of the mapped
+    /// file of [`FINITE_MAPPED_BYTES`], and one disk of 1.6 GB.
+    pub fn finite() -> Self {
+        let ram: u64 = 64 << 20;
+        let metadata = ram * 3 / 100;
+        Self {
+            disks: vec![DiskPlace { model: DiskModel::rz27(), folder_share: 1 }],
+            mapped_disk: 0,
+            memory: MemorySizes::digital_unix(ram, ram - metadata - (24 << 20), 32),
+            ..Self::infinite()
+        }
+    }
+
+    /// The same machine with another number of disks' worth of memory for files, in bytes.
+    pub fn with_shared_memory(mut self, bytes: u64) -> Self {
+        self.memory.ram = self.memory.other + self.memory.metadata + bytes;
+        self
+    }
+}
+
+/// "We set the size of the memory-mapped file to 160M Bytes" (section 4).
+pub const FINITE_MAPPED_BYTES: u64 = 160 << 20;
+/// A page of an Alpha, and a block of the file system.
+pub(super) const PAGE_BYTES: usize = 8192;
+/// A fragment, the least that is allocated.
+pub(super) const FRAGMENT_BYTES: u32 = 1024;
+/// Fragments of a block.
+pub(super) const FRAGMENTS: u32 = PAGE_BYTES as u32 / FRAGMENT_BYTES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_finite_machine_has_24_megabytes_for_the_mapped_file() {
+        let memory = Machine::finite().memory;
+        assert_eq!(memory.shared_pages() * PAGE_BYTES, 24 << 20);
+        assert_eq!(memory.names, 1029);
+        assert_eq!(FINITE_MAPPED_BYTES / (24 << 20), 6);
+    }
+
+    #[test]
+    fn shares_are_those_of_section_4() {
+        let shares =
+            |machine: Machine| machine.disks.iter().map(|disk| disk.folder_share).collect::<Vec<_>>();
+        assert_eq!(shares(Machine::infinite()), [820, 1638, 1638]);
+        assert_eq!(shares(Machine::infinite()).iter().sum::<u32>(), 16 * 256);
+        assert_eq!(shares(Machine::infinite_mapped()), [0, 2048, 2048]);
+    }
+}
