@@ -64,8 +64,8 @@ impl<K: Identity> Nodes<K> {
         }
         let position = u32::try_from(self.nodes.len()).expect("fewer than 2^32 objects fit in memory");
         if self.nodes.len() == self.nodes.capacity() {
-            // An eighth at a time: memory in proportion to the objects, and still O(1) amortised.
-            self.nodes.reserve_exact(self.nodes.len() / 8 + GROWTH_MIN);
+            // A sixteenth at a time: memory in proportion to the objects, and still O(1) amortised.
+            self.nodes.reserve_exact(self.nodes.len() / 16 + GROWTH_MIN);
         }
         self.nodes.push(node);
         Handle(position)

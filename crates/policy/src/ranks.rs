@@ -38,14 +38,20 @@ struct Slot<K> {
 /// One place in the heap. The rank is the slot's, or an earlier one of it.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    priority: f64,
+    /// The bits of a priority, which are in its order, as none is negative.
+    priority: u64,
     turn: u32,
     slot: u32,
 }
 
 impl Entry {
-    fn is_below(&self, other: &Self) -> bool {
-        self.priority < other.priority || (self.priority == other.priority && self.turn < other.turn)
+    fn new(priority: f64, turn: u32, slot: u32) -> Self {
+        Self { priority: priority.to_bits(), turn, slot }
+    }
+
+    /// One number to compare, which costs no branch.
+    fn rank(&self) -> u128 {
+        u128::from(self.priority) << 32 | u128::from(self.turn)
     }
 }
 
@@ -54,7 +60,7 @@ impl<K: Identity> Ranks<K> {
         Self { slots: Vec::new(), free: NONE, heap: Vec::new(), removed: 0, weight: 0, turn: 0 }
     }
 
-    /// Takes in an object that was asked for once.
+    /// Takes in an object that was asked for once. No priority is negative.
     pub(crate) fn insert(&mut self, key: K, weight: u64, priority: f64) -> Handle {
         let weight = weight.min(WEIGHT_MAX);
         let turn = self.next_turn();
@@ -73,7 +79,7 @@ impl<K: Identity> Ranks<K> {
         };
         self.weight += weight;
         reserve_an_eighth(&mut self.heap);
-        self.heap.push(Entry { priority, turn, slot: position });
+        self.heap.push(Entry::new(priority, turn, position));
         self.sift_up(self.heap.len() - 1);
         Handle(position)
     }
@@ -113,8 +119,9 @@ impl<K: Identity> Ranks<K> {
                 self.drop_top();
                 continue;
             }
-            if (slot.priority, slot.turn) != (top.priority, top.turn) {
-                self.heap[0] = Entry { priority: slot.priority, turn: slot.turn, slot: top.slot };
+            let now = Entry::new(slot.priority, slot.turn, top.slot);
+            if now.rank() != top.rank() {
+                self.heap[0] = now;
                 self.sift_down(0);
                 continue;
             }
@@ -122,7 +129,7 @@ impl<K: Identity> Ranks<K> {
             self.slots[top.slot as usize].requests = 0;
             self.weight -= victim.weight;
             self.drop_top();
-            return Some((victim, top.priority));
+            return Some((victim, f64::from_bits(top.priority)));
         }
     }
 
@@ -178,7 +185,7 @@ impl<K: Identity> Ranks<K> {
         let entry = self.heap[at];
         while at > 0 {
             let parent = (at - 1) / CHILDREN;
-            if !entry.is_below(&self.heap[parent]) {
+            if entry.rank() >= self.heap[parent].rank() {
                 break;
             }
             self.heap[at] = self.heap[parent];
@@ -195,17 +202,18 @@ impl<K: Identity> Ranks<K> {
             if first >= heap.len() {
                 break;
             }
-            let mut lowest = first;
-            for child in first + 1..(first + CHILDREN).min(heap.len()) {
-                if heap[child].is_below(&heap[lowest]) {
-                    lowest = child;
-                }
+            let children = &heap[first..(first + CHILDREN).min(heap.len())];
+            let (mut lowest, mut rank) = (0, children[0].rank());
+            for (at, child) in children.iter().enumerate().skip(1) {
+                let is_lower = child.rank() < rank;
+                lowest = if is_lower { at } else { lowest };
+                rank = if is_lower { child.rank() } else { rank };
             }
-            if !heap[lowest].is_below(&entry) {
+            if rank >= entry.rank() {
                 break;
             }
-            heap[at] = heap[lowest];
-            at = lowest;
+            heap[at] = children[lowest];
+            at = first + lowest;
         }
         heap[at] = entry;
     }

@@ -18,7 +18,9 @@
 //!
 //! Weights: queues are bounded by weight where the paper counts objects, and by shares of the weight that is in where it
 //! takes shares of a capacity; the ghost remembers as many keys as the main queue holds objects (the paper's size),
-//! and at least [`GHOST_MIN`].
+//! and at least [`GHOST_MIN`]. While room has never run short, what comes when the small queue has its share goes to the
+//! main one, as the authors have it in libCacheSim since December 2024; so both have their shares at the first eviction,
+//! where by the paper all would stand in the small queue.
 
 use crate::ghost::Ghost;
 use crate::queue::{Nodes, Queue};
@@ -32,6 +34,8 @@ pub struct S3Fifo<K = Key> {
     small: Queue,
     main: Queue,
     ghost: Ghost,
+    /// Whether room has ever run short.
+    has_evicted: bool,
 }
 
 impl<K: Identity> S3Fifo<K> {
@@ -42,6 +46,7 @@ impl<K: Identity> S3Fifo<K> {
             small: Queue::new(SMALL),
             main: Queue::new(SMALL + 1),
             ghost: Ghost::new(),
+            has_evicted: false,
         }
     }
 
@@ -93,7 +98,8 @@ impl<K: Identity> Replacement<K> for S3Fifo<K> {
     fn insert(&mut self, key: K, weight: u64) -> Handle {
         let handle = self.nodes.add(key, weight);
         let is_remembered = self.ghost.forget(key.fingerprint(), self.ghosts());
-        let queue = if is_remembered { &mut self.main } else { &mut self.small };
+        let is_filling = !self.has_evicted && self.small.weight() * SMALL_PARTS > self.weight();
+        let queue = if is_remembered || is_filling { &mut self.main } else { &mut self.small };
         queue.push_front(&mut self.nodes, handle);
         handle
     }
@@ -112,6 +118,7 @@ impl<K: Identity> Replacement<K> for S3Fifo<K> {
     }
 
     fn evict(&mut self) -> Option<Victim<K>> {
+        self.has_evicted = true;
         let small_is_full = self.small.weight() * SMALL_PARTS >= self.weight();
         if small_is_full || self.main.len() == 0 {
             // The small queue may be empty, or pass everything on to the main one.

@@ -2,9 +2,8 @@
 //! often than whom it would replace.
 //!
 //! Einziger, Friedman, Manes: "TinyLFU: a highly efficient cache admission policy", ACM Transactions on Storage,
-//! 2017, with the parameters of their Caffeine: a window of 1% replaced by LRU; the main part a segmented LRU, four
-//! fifths of it protected; frequencies of all requests in a sketch of 4-bit counters that are halved as it ages
-//! ([`Sketch`]).
+//! 2017: a window of 1% replaced by LRU; the main part a segmented LRU, four fifths of it protected; frequencies of all
+//! requests in a sketch of small counters that are halved as it ages ([`Sketch`]).
 //!
 //! ```text
 //!   insert ─▶ window 1% ──the oldest──▶ contest ──wins──▶ probation ──hit──▶ protected 80%
@@ -15,7 +14,7 @@
 //! Fits a popularity that is skewed and moves slowly, and small caches most. Does not fit bursts of new objects longer
 //! than the window, nor sizes that differ much: the contest is by requests alone. Hit and insert are O(1) and
 //! touch one line of the sketch; evict is O(1) amortised, as each object leaves the window once. The sketch's ageing
-//! visits all counters once in ten requests an object: O(1) amortised, but not at each instant.
+//! visits all counters once in 32 requests an object: O(1) amortised, but not at each instant.
 //!
 //! Window and segments are shares of the weight that is in. The room that a single victim leaves may be too small for
 //! what comes; then the next one is found in the same way, by another contest.

@@ -10,3 +10,12 @@ pub struct Request {
     /// The object's size, in bytes.
     pub bytes: u64,
 }
+
+/// How much a simulated cache holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Capacity {
+    /// Objects of so many bytes together; an object larger than that is declined.
+    Bytes(u64),
+    /// So many objects of whatever size; policies that look at sizes see them all alike.
+    Objects(u64),
+}

@@ -1,0 +1,119 @@
+//! The simulator and the policies in it: exact counts, memory, and no growth once full.
+//!
+//! The numbers of misses are those of libCacheSim 0.3.5 (the package of that name for Python) on the same requests,
+//! where it follows the publication that we follow, and within stated bounds where it does not; docs/experiments/policies.md
+//! says which and why.
+
+use super::*;
+use shoal_policy::{Belady, BeladySize, Clock, NextUses, Policy, Ring};
+
+/// 200,000 requests, Zipf 0.8 over 10,000 objects of one byte.
+fn uniform() -> impl Iterator<Item = Request> {
+    ZipfTrace::new(10_000, 0.8, 1, 1).take(200_000)
+}
+
+/// The same with sizes from 1 to 97 bytes.
+fn sized() -> impl Iterator<Item = Request> {
+    uniform().map(|request| Request { bytes: 1 + request.object * request.object % 97, ..request })
+}
+
+fn misses(policy: impl Replacement<u64>, requests: impl Iterator<Item = Request>, room: u64) -> u64 {
+    Simulator::new(policy, Capacity::Bytes(room)).run(requests).misses()
+}
+
+fn named(name: &str) -> Box<dyn Replacement<u64>> {
+    (Policy::named(name).expect("a policy's name").construct)()
+}
+
+#[test]
+fn misses_are_those_of_libcachesim_where_both_follow_the_publication() {
+    for (policy, of_one_size, of_many) in [
+        ("fifo", 121_231, 121_228),
+        ("clock", 110_196, 110_236),
+        ("lru", 112_753, 112_742),
+        ("sieve", 96_448, 95_086),
+    ] {
+        assert_eq!(misses(named(policy), uniform(), 1000), of_one_size, "{policy}");
+        assert_eq!(misses(named(policy), sized(), 49_000), of_many, "{policy}, sizes differ");
+    }
+    // Its Clock with two bits is the one that the index on disk counts by.
+    assert_eq!(misses(Ring::<Clock, u64>::new(), uniform(), 1000), 107_194);
+}
+
+/// Theirs, and ours, which differ where the publication leaves a choice or where they depart from it.
+#[test]
+fn the_others_miss_what_they_did() {
+    for (policy, theirs, ours) in [
+        // The same order but for ties; ours agrees with a heap of all requests worked out in another language.
+        ("gdsf", 100_659, 100_692),
+        // For one size it is gdsf by its publication; theirs adds the cache's age to a key at each hit.
+        ("lfu_da", 93_590, 100_692),
+        // An empty cache is filled in another way.
+        ("slru", 96_532, 96_167),
+        // Which keys are still remembered.
+        ("s3_fifo", 95_304, 94_957),
+        // How frequencies are estimated.
+        ("w_tinylfu", 92_836, 91_094),
+    ] {
+        assert_eq!(misses(named(policy), uniform(), 1000), ours, "{policy}");
+        assert!(policy == "lfu_da" || ours < theirs + theirs / 1000, "{policy} misses as little as theirs");
+    }
+    assert_eq!(misses(named("gdsf"), sized(), 49_000), 86_580);
+}
+
+#[test]
+fn who_knows_the_future_misses_least() {
+    let future = || NextUses::of(uniform().map(|request| request.object));
+    assert_eq!(misses(Belady::new(future()), uniform(), 1000), 66_857);
+    assert_eq!(misses(BeladySize::new(future()), uniform(), 1000), 66_857);
+    // Theirs looks for the victim in a sample of 128 and misses 58,885.
+    assert_eq!(misses(BeladySize::new(future()), sized(), 49_000), 57_205);
+}
+
+#[test]
+fn counts_add_up() {
+    for policy in Policy::<u64>::ALL {
+        let mut simulator = Simulator::new((policy.construct)(), Capacity::Bytes(50));
+        let warm = simulator.run(sized().take(1000));
+        let all = simulator.run(sized().skip(1000).take(9000));
+        assert_eq!((warm.requests, all.requests, all.since(&warm).requests), (1000, 10_000, 9000));
+        assert!(all.declined > 0, "objects of more than 50 bytes are declined");
+        assert_eq!(
+            all.misses(),
+            all.evictions + all.declined + simulator.objects() as u64,
+            "{}",
+            policy.name
+        );
+        assert!(all.hits > 0 && all.hit_bytes <= 50 * all.hits && all.hit_bytes < all.bytes);
+    }
+}
+
+#[test]
+fn looking_ahead_changes_nothing() {
+    for policy in Policy::<u64>::ALL {
+        let mut singly = Simulator::new((policy.construct)(), Capacity::Bytes(3000));
+        let hits = sized().take(20_000).filter(|request| singly.request(*request)).count();
+        let mut together = Simulator::new((policy.construct)(), Capacity::Bytes(3000));
+        let counts = together.run(sized().take(20_000));
+        assert_eq!((counts, counts.hits), (singly.counts(), hits as u64), "{}", policy.name);
+    }
+}
+
+/// Nothing is allocated for a request once the cache is full, so no array has another capacity afterwards; and while it
+/// fills, memory is in proportion to the objects.
+#[test]
+fn memory_stays_in_bounds_and_does_not_grow_once_full() {
+    for policy in Policy::<u64>::ALL {
+        let mut simulator = Simulator::new((policy.construct)(), Capacity::Objects(10_000));
+        simulator.run(ZipfTrace::new(100_000, 0.8, 1, 2).take(150_000));
+        let (before, objects) = (simulator.memory_bytes(), simulator.objects());
+        simulator.run(ZipfTrace::new(100_000, 0.8, 1, 3).take(80_000));
+        assert_eq!((simulator.memory_bytes(), simulator.objects()), (before, objects), "{}", policy.name);
+        let bound = match policy.name {
+            "lfu_da" | "gdsf" => 64,
+            _ => 48,
+        };
+        let bytes = before.div_ceil(objects);
+        assert!(bytes <= bound, "{}: {bytes} bytes an object", policy.name);
+    }
+}
