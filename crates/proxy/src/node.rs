@@ -11,7 +11,7 @@ use crate::upstream::{SetupError, Upstreams};
 use parking_lot::Mutex;
 use shoal_core::{Key, Timestamp};
 use shoal_settings::{AdminAddress, Settings};
-use shoal_store::memory::{Ledger, MemoryTier};
+use shoal_store::memory::{self, Ledger, MemoryTier};
 use shoal_store::{OpenOptions, Store};
 use std::fmt;
 use std::net::SocketAddr;
@@ -56,6 +56,7 @@ impl Node {
     /// Starts a node: everything is bound and read before the first client is accepted. A disk store that cannot
     /// be used is said once in the log; the node then serves from RAM.
     pub fn start(settings: Settings) -> Result<Self, NodeError> {
+        memory::return_freed_bytes();
         let metrics = Arc::new(Metrics::default());
         let bound = server::bind(&settings).map_err(NodeError::Server)?;
         let addresses = bound.addresses().to_vec();

@@ -1,4 +1,4 @@
-//! The one place with unsafe code: a file mapped into memory, seen as 64-bit words.
+//! The one place with unsafe code: a file mapped into memory, seen as 64-bit words, and a word with the allocator.
 //!
 //! Words are atomics, so that threads may share them without locks and the compiler neither splits nor
 //! reorders stores: after a `kill -9` the page cache holds every store executed so far, in program order.
@@ -43,3 +43,30 @@ impl Map {
 
 const WORD_BYTES: usize = size_of::<AtomicU64>();
 const _: () = assert!(WORD_BYTES == 8 && align_of::<AtomicU64>() <= 4096);
+
+/// Has the system's allocator return what it can to the kernel when it is freed, so that a burst leaves no RAM behind.
+///
+/// By itself glibc learns from the first large block that is freed to keep such blocks, up to 32 MiB each, and then its
+/// heaps stay as large and as full of holes as the largest burst made them. Here, what does not fit into a heap as it is
+/// and is larger than half a block of a body gets pages of its own, up to a number of them that leaves the kernel's
+/// limit of mappings alone. Other allocators are left as they are.
+pub(crate) fn return_freed_bytes() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        use std::ffi::c_int;
+        // SAFETY: this is the declaration of mallopt(3) in glibc's malloc.h.
+        unsafe extern "C" {
+            fn mallopt(parameter: c_int, value: c_int) -> c_int;
+        }
+        const M_TRIM_THRESHOLD: c_int = -1;
+        const M_MMAP_THRESHOLD: c_int = -3;
+        const M_MMAP_MAX: c_int = -4;
+        for (parameter, value) in
+            [(M_MMAP_THRESHOLD, 32 << 10), (M_MMAP_MAX, 16_384), (M_TRIM_THRESHOLD, 256 << 10)]
+        {
+            // SAFETY: mallopt takes the allocator's lock, and these parameters may be set at any time. A refusal
+            // changes nothing.
+            unsafe { mallopt(parameter, value) };
+        }
+    }
+}

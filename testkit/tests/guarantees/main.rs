@@ -20,6 +20,7 @@ mod mixed_load;
 mod ranges;
 mod reverse_mode;
 mod short_way;
+mod slow_clients;
 mod stale_answers;
 mod status_fields;
 mod tls_and_http2;

@@ -4,7 +4,8 @@
 //! It holds at most one block in memory.
 
 use super::growing::{Attached, End, Next};
-use crate::io_pool::{Busy, IoPool};
+use super::shelf::Shelf;
+use crate::io_pool::Busy;
 use crate::message::{BodyError, StreamBody};
 use bytes::Bytes;
 use http_body::{Body, Frame};
@@ -40,16 +41,16 @@ pub enum Segment {
 /// Segments, sent one after the other.
 pub struct SegmentBody {
     segments: VecDeque<Segment>,
-    pool: Arc<IoPool>,
+    shelf: Arc<Shelf>,
     reading: Option<Reading>,
 }
 
 type Reading = Pin<Box<dyn Future<Output = Result<Bytes, BodyError>> + Send>>;
 
 impl SegmentBody {
-    /// A body of these segments; reads of stored bodies run on `pool`.
-    pub fn new(segments: impl IntoIterator<Item = Segment>, pool: Arc<IoPool>) -> Self {
-        Self { segments: segments.into_iter().collect(), pool, reading: None }
+    /// A body of these segments; stored bodies are read on the shelf's pool.
+    pub fn new(segments: impl IntoIterator<Item = Segment>, shelf: Arc<Shelf>) -> Self {
+        Self { segments: segments.into_iter().collect(), shelf, reading: None }
     }
 
     /// Boxed for a reply.
@@ -59,8 +60,8 @@ impl SegmentBody {
 
     /// Begins to read one block of a stored body.
     fn start_reading(&mut self, body: &Arc<dyn StoredBody>, offset: u64, limit: u64) {
-        let (pool, body) = (Arc::clone(&self.pool), Arc::clone(body));
-        self.reading = Some(Box::pin(read_stored(pool, body, offset, limit.min(BLOCK) as usize)));
+        let (shelf, body) = (Arc::clone(&self.shelf), Arc::clone(body));
+        self.reading = Some(Box::pin(read_stored(shelf, body, offset, limit)));
     }
 
     /// The block being read, once it is there.
@@ -159,16 +160,17 @@ impl Body for SegmentBody {
     }
 }
 
-/// Reads on the pool; a full queue delays a body that is under way instead of cutting it.
-pub async fn read_stored(
-    pool: Arc<IoPool>,
+/// Reads at most `limit` bytes on the pool; a full queue delays a body that is under way instead of cutting it.
+async fn read_stored(
+    shelf: Arc<Shelf>,
     body: Arc<dyn StoredBody>,
     offset: u64,
-    limit: usize,
+    limit: u64,
 ) -> Result<Bytes, BodyError> {
     loop {
-        let source = Arc::clone(&body);
-        match pool.submit(move || source.read(offset, limit)) {
+        let (source, allowance) = (Arc::clone(&body), shelf.blocks().allow());
+        let limit = allowance.bytes(offset).min(limit) as usize;
+        match shelf.pool().submit(move || source.read(offset, limit).map(|bytes| allowance.settle(bytes))) {
             Ok(answer) => {
                 let read = answer.await.map_err(|_| BodyError::Cut("the disk pool is closed".into()))?;
                 return read.map_err(BodyError::Store);
@@ -178,7 +180,7 @@ pub async fn read_stored(
     }
 }
 
-/// Bytes read and held at a time.
+/// Bytes of an arriving body handed on at a time.
 const BLOCK: u64 = 64 * 1024;
 
 /// Pause before a read under way is offered again to a full queue.

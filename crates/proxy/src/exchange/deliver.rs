@@ -171,7 +171,7 @@ impl Exchange {
             segments.push(Segment::Memory(multipart.tail()));
             multipart.length()
         };
-        let frames = SegmentBody::new(segments, Arc::clone(self.shelf.pool())).boxed();
+        let frames = SegmentBody::new(segments, Arc::clone(&self.shelf)).boxed();
         let body = ReplyBody::Stream { frames, length: Some(total) };
         Some(self.built(ask, StatusCode::PARTIAL_CONTENT, fields, body, verdict))
     }
@@ -201,19 +201,19 @@ impl Exchange {
     }
 
     fn whole(&self, body: Source) -> Option<ReplyBody> {
-        let pool = Arc::clone(self.shelf.pool());
+        let shelf = Arc::clone(&self.shelf);
         Some(match body {
             Source::Held(Held::Memory(bytes)) if bytes.is_empty() => ReplyBody::Empty,
             Source::Held(Held::Memory(bytes)) => ReplyBody::Memory(bytes),
             Source::Held(held) => {
                 let length = held.length();
-                let frames = SegmentBody::new([held.segment(0, length)], pool).boxed();
+                let frames = SegmentBody::new([held.segment(0, length)], shelf).boxed();
                 ReplyBody::Stream { frames, length: Some(length) }
             }
             Source::Pieces(_, length) => {
                 let segments =
                     ByteRange::new(0, length).map_or(Some(Vec::new()), |all| self.stretch(&body, all))?;
-                ReplyBody::Stream { frames: SegmentBody::new(segments, pool).boxed(), length: Some(length) }
+                ReplyBody::Stream { frames: SegmentBody::new(segments, shelf).boxed(), length: Some(length) }
             }
             Source::Growing(_, Some(0), _) => ReplyBody::Empty,
             Source::Growing(growing, length, reader) => {
@@ -221,7 +221,7 @@ impl Exchange {
                     Some(reader) => reader,
                     None => growing.attach(0)?,
                 };
-                let frames = SegmentBody::new([Segment::Growing { reader, length: None }], pool).boxed();
+                let frames = SegmentBody::new([Segment::Growing { reader, length: None }], shelf).boxed();
                 ReplyBody::Stream { frames, length }
             }
         })

@@ -14,6 +14,7 @@ mod admit;
 mod answers;
 mod ask;
 mod awaited;
+mod blocks;
 mod body;
 mod deliver;
 mod epochs;

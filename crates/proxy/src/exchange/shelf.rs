@@ -3,6 +3,7 @@
 //! Lookups go to RAM first and touch the disk only when its index holds an entry. Small objects found on disk are
 //! read in one job and move to RAM. A disk that fails, is busy or declines costs hits, never answers.
 
+use super::blocks::Blocks;
 use super::body::Segment;
 use super::invalidations::Validity;
 use super::record::{Head, Record};
@@ -19,6 +20,7 @@ use std::time::Duration;
 pub struct Shelf {
     memory: Arc<MemoryTier<Resident>>,
     ledger: Arc<Ledger>,
+    blocks: Blocks,
     disk: Option<Arc<dyn Store>>,
     pool: Arc<IoPool>,
     metrics: Arc<Metrics>,
@@ -107,7 +109,8 @@ impl Shelf {
         limits: Limits,
     ) -> Self {
         let (memory, ledger) = memory;
-        Self { memory, ledger, disk, pool, metrics, limits }
+        let blocks = Blocks::new(&ledger);
+        Self { memory, ledger, blocks, disk, pool, metrics, limits }
     }
 
     /// The pool for disk jobs.
@@ -118,6 +121,11 @@ impl Shelf {
     /// The account of all RAM for bodies.
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
+    }
+
+    /// What replies hold of bodies on disk.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
     }
 
     /// What is kept where.

@@ -136,7 +136,7 @@ fn builder() -> Builder {
     let mut builder = Builder::new();
     builder
         .max_header_size(HEAD_MAX)
-        .max_buf_size(2 * HEAD_MAX)
+        .max_buf_size(BUFFER_MAX)
         // RFC 9112, 5.1: "A proxy MUST remove any such whitespace from a response message before forwarding the
         // message downstream", that is, whitespace between name and colon.
         .allow_spaces_after_header_name_in_responses(true)
@@ -162,6 +162,9 @@ fn cause_of(error: &hyper::Error, upload: &Upload, silent: bool) -> Cause {
         Cause::Incomplete
     }
 }
+
+/// Most bytes read at once: a head, and a little more. What a slow client makes wait is as much.
+const BUFFER_MAX: usize = HEAD_MAX + 8192;
 
 const NOT_TAKEN: &str = "the connection ended before it took the request";
 

@@ -168,6 +168,12 @@ impl<V: Content> MemoryTier<V> {
     }
 }
 
+/// Has the allocator of this process give freed memory back to the system, so that what the budget allows is about what the
+/// process takes. To be called once, before threads are started.
+pub fn return_freed_bytes() {
+    crate::sys::return_freed_bytes();
+}
+
 impl<V: Content> GiveBack for MemoryTier<V> {
     fn holds(&self) -> u64 {
         self.bytes.load(Relaxed)

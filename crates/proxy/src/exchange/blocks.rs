@@ -1,0 +1,143 @@
+//! Blocks of stored bodies on their way from the disk to clients, which a slow client keeps in RAM.
+//!
+//! A block is charged to the ledger for as long as it is held. All together take a part of it at most, so that clients that hardly
+//! read cannot empty the RAM tier; beyond that part replies go on in small pieces, which cost more reads and
+//! hold next to nothing.
+
+use bytes::Bytes;
+use shoal_store::memory::{Ledger, Reservation};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The blocks held by all replies.
+pub struct Blocks {
+    ledger: Arc<Ledger>,
+    held: Arc<AtomicU64>,
+}
+
+/// How much of a stored body may be read at once.
+pub enum Allowance {
+    /// A whole block, which is charged.
+    Block(Charge),
+    /// At most [`PIECE`] bytes.
+    Piece,
+}
+
+/// The charge of one block.
+pub struct Charge {
+    held: Arc<AtomicU64>,
+    _reservation: Reservation,
+}
+
+impl Blocks {
+    /// Blocks that draw on `ledger`.
+    pub fn new(ledger: &Arc<Ledger>) -> Self {
+        Self { ledger: Arc::clone(ledger), held: Arc::default() }
+    }
+
+    /// What the next read may take.
+    pub fn allow(&self) -> Allowance {
+        let most = self.ledger.limit() / PART;
+        let fits = |held: u64| Some(held + BLOCK).filter(|held| *held <= most);
+        if self.held.fetch_update(Relaxed, Relaxed, fits).is_err() {
+            return Allowance::Piece;
+        }
+        match self.ledger.try_reserve(BLOCK) {
+            Some(reservation) => {
+                Allowance::Block(Charge { held: Arc::clone(&self.held), _reservation: reservation })
+            }
+            None => {
+                self.held.fetch_sub(BLOCK, Relaxed);
+                Allowance::Piece
+            }
+        }
+    }
+}
+
+impl Allowance {
+    /// How many bytes to read at `offset`: no further than to the end of its block, since blocks are read and checked whole.
+    pub fn bytes(&self, offset: u64) -> u64 {
+        let rest = BLOCK - offset % BLOCK;
+        match self {
+            Self::Block(_) => rest,
+            Self::Piece => rest.min(PIECE),
+        }
+    }
+
+    /// `bytes` as they are sent, holding no more than was allowed.
+    pub fn settle(self, bytes: Bytes) -> Bytes {
+        match self {
+            Self::Block(charge) => Bytes::from_owner(Charged { bytes, _charge: charge }),
+            // a slice would keep the block that it was checked with
+            Self::Piece => Bytes::copy_from_slice(&bytes),
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.held.fetch_sub(BLOCK, Relaxed);
+    }
+}
+
+/// A block with its charge.
+struct Charged {
+    bytes: Bytes,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Bytes of a block: what the store checks at once.
+const BLOCK: u64 = 64 * 1024;
+
+/// Bytes read at once where no block may be held.
+const PIECE: u64 = 8 * 1024;
+
+/// Blocks take at most this part of the ledger.
+const PART: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_charged_until_they_are_let_go_and_pieces_take_over_where_no_more_may_be_held() {
+        let ledger = Ledger::new(2 * PART * BLOCK);
+        let blocks = Blocks::new(&ledger);
+        let read = || {
+            let allowance = blocks.allow();
+            let bytes = allowance.bytes(BLOCK + 100);
+            allowance.settle(Bytes::from(vec![7; bytes as usize]))
+        };
+        let held = [read(), read()];
+        assert_eq!(ledger.used(), 2 * BLOCK);
+        assert_eq!(held[0].len() as u64, BLOCK - 100, "to the end of the block");
+        let piece = read();
+        assert_eq!((piece.len() as u64, ledger.used()), (PIECE, 2 * BLOCK));
+        drop(held);
+        assert_eq!(ledger.used(), 0);
+        assert_eq!(read().len() as u64, BLOCK - 100);
+    }
+
+    #[test]
+    fn a_piece_holds_nothing_of_its_block() {
+        let whole = Bytes::from(vec![7; BLOCK as usize]);
+        let piece = Allowance::Piece.settle(whole.slice(..PIECE as usize));
+        assert!(whole.is_unique() && piece.len() as u64 == PIECE);
+    }
+
+    #[test]
+    fn a_ledger_that_is_full_leaves_pieces() {
+        let ledger = Ledger::new(2 * PART * BLOCK);
+        let blocks = Blocks::new(&ledger);
+        let _all = ledger.try_reserve(ledger.limit()).expect("room");
+        assert!(matches!(blocks.allow(), Allowance::Piece));
+        assert!(matches!(blocks.allow(), Allowance::Piece));
+        assert_eq!(blocks.held.load(Relaxed), 0);
+    }
+}
