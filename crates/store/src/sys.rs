@@ -1,4 +1,5 @@
-//! The one place with unsafe code: a file mapped into memory, seen as 64-bit words, and a word with the allocator.
+//! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, and a
+//! word with the allocator.
 //!
 //! Words are atomics, so that threads may share them without locks and the compiler neither splits nor
 //! reorders stores: after a `kill -9` the page cache holds every store executed so far, in program order.
@@ -8,6 +9,7 @@
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 
 /// A whole file as words, shared with it.
@@ -38,6 +40,36 @@ impl Map {
     /// Returns when the words from `at` on, `count` of them, are on disk.
     pub(crate) fn flush(&self, at: usize, count: usize) -> io::Result<()> {
         self.map.flush_range(at * WORD_BYTES, count * WORD_BYTES)
+    }
+}
+
+/// Tells which pages of a file are in memory, without reading any of them in.
+///
+/// The pages are mapped and never touched. A read that refuses to wait (`RWF_NOWAIT`) would not do instead: it starts
+/// reading what is not there, so that the question makes its own answer.
+pub(crate) struct Residency {
+    map: MmapRaw,
+    page_bytes: usize,
+}
+
+impl Residency {
+    /// For the first `bytes` bytes of a file that this user may write to: of others the kernel does not tell.
+    pub(crate) fn of(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let map = MmapOptions::new().len(bytes).map_raw_read_only(file)?;
+        Ok(Self { map, page_bytes: rustix::param::page_size() })
+    }
+
+    /// Whether the page at `offset` is in memory. False where the kernel does not say.
+    pub(crate) fn is_resident(&self, offset: u64) -> bool {
+        let inside = usize::try_from(offset).ok().filter(|offset| *offset < self.map.len());
+        let Some(offset) = inside else { return false };
+        let page = offset / self.page_bytes * self.page_bytes;
+        let mut state = 0_u8;
+        // SAFETY: `page` lies in the mapping, which starts at a page boundary and lives as long as `self`, so the
+        // address is aligned and of one mapped page; for one page the kernel writes one byte, which `state` is.
+        let asked = unsafe { libc::mincore(self.map.as_mut_ptr().add(page).cast(), 1, &raw mut state) };
+        asked == 0 && state & 1 == 1
     }
 }
 

@@ -5,18 +5,22 @@
 //! in by page, a write to part of a page that is not resident reads it first and one to the whole page does not, and dirty
 //! pages are cleaned when the kernel sees fit. Two things are better than with pointers into a map: a page that the
 //! disk does not deliver is an error and not a SIGBUS that ends the process, and a copy that races another thread's is
-//! defined. The price is a system call for an access to a resident page.
+//! defined. The price is a system call for an access to a resident page. A map is made nevertheless, and never touched:
+//! through it the kernel tells which pages are resident.
 
 use super::real::RealFile;
 use super::{Mapping, read_full, write_full};
+use crate::sys::Residency;
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
-use std::io::{self, IoSliceMut};
+use rustix::io::Errno;
+use std::io;
 
 /// An open file of fixed length.
 pub(super) struct RealMapping {
     file: RealFile,
     bytes: u64,
+    /// `None` where the file cannot be mapped: then no page counts as resident.
+    residency: Option<Residency>,
 }
 
 impl RealMapping {
@@ -28,7 +32,8 @@ impl RealMapping {
             0 => allot(&file, bytes)?,
             _ => return Err(Errno::INVAL.into()),
         }
-        Ok(Self { file, bytes })
+        let residency = Residency::of(&file.0, bytes).ok();
+        Ok(Self { file, bytes, residency })
     }
 
     fn check(&self, offset: u64, length: usize) -> io::Result<()> {
@@ -54,9 +59,7 @@ impl Mapping for RealMapping {
     }
 
     fn is_resident(&self, offset: u64) -> bool {
-        let mut byte = [0];
-        let mut buffers = [IoSliceMut::new(&mut byte)];
-        preadv2(&self.file.0, &mut buffers, offset, ReadWriteFlags::NOWAIT) == Ok(1)
+        self.residency.as_ref().is_some_and(|residency| residency.is_resident(offset))
     }
 }
 

@@ -83,6 +83,26 @@ fn real_and_memory_behave_alike() {
     behaves(&Faulty::new(Arc::new(Memory::new(1 << 20)), Faults::new(1).delays(10)));
 }
 
+/// Replacement that prefers resident pages would otherwise read in every page that it asks about.
+#[test]
+fn asking_which_pages_are_resident_reads_none_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let door = Real::open(folder.path()).unwrap();
+    let mapping = door.map("mapped", 64 * PAGE_BYTES).unwrap();
+    mapping.write(&[7; 64 * PAGE_BYTES as usize], 0).unwrap();
+    let resident = || (0..64).filter(|page| mapping.is_resident(page * PAGE_BYTES + 5)).count();
+    assert_eq!(resident(), 64);
+    assert!(!mapping.is_resident(64 * PAGE_BYTES) && !mapping.is_resident(u64::MAX));
+    // Only clean pages can be let go, and some file systems keep them all the same.
+    door.sync().unwrap();
+    let file = std::fs::File::open(folder.path().join("mapped")).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let left = resident();
+    assert!((0..3_000).all(|_| resident() == left), "asking has changed the answer");
+    mapping.read(&mut [0; 10], 40 * PAGE_BYTES).unwrap();
+    assert!(mapping.is_resident(40 * PAGE_BYTES));
+}
+
 #[test]
 fn real_does_not_leave_its_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -174,3 +194,6 @@ fn what_was_synced_survives_a_power_loss_whole() {
     }
     assert!(torn > 5, "{torn}");
 }
+
+/// A page of memory, or a few.
+const PAGE_BYTES: u64 = 4096;
