@@ -14,6 +14,7 @@ mod failure;
 mod man;
 mod purge;
 mod reload;
+mod replay;
 mod run;
 mod show;
 mod status;
@@ -58,6 +59,8 @@ enum Command {
     Purge(purge::Options),
     /// Have a running node read its settings again
     Reload(reload::Options),
+    /// Drive a cache architecture on a real disk with a trace, and tell what the disk did
+    Replay(replay::Options),
     /// Print the completions of a shell
     Completions(completions::Options),
     /// Print the manual page, or write the pages of all commands to a folder
@@ -73,6 +76,7 @@ impl Command {
             Self::Status(options) => options.perform(),
             Self::Purge(options) => options.perform(),
             Self::Reload(options) => options.perform(),
+            Self::Replay(options) => options.perform(),
             Self::Completions(options) => options.perform(),
             Self::Man(options) => options.perform(),
         }

@@ -1,7 +1,5 @@
 //! What a run has done, and how it ended.
 
-use shoal_store::Error;
-
 /// What was done in one part of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -93,12 +91,6 @@ pub enum End {
     Stopped,
     /// The disk failed: what was attempted, on which file where that is known, and the cause.
     Failed(String),
-}
-
-impl End {
-    pub(super) fn of(error: &Error) -> Self {
-        Self::Failed(error.to_string())
-    }
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {

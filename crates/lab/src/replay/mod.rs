@@ -159,7 +159,7 @@ impl Worker<'_> {
                 self.counts.hit_bytes += if is_hit { request.bytes } else { 0 };
                 self.failed_below()
             }
-            Err(error) => Err(self.failed_below().err().unwrap_or_else(|| End::of(&error))),
+            Err(error) => Err(End::Failed(self.told(&error))),
         }
     }
 
@@ -245,6 +245,13 @@ impl Worker<'_> {
             Sizes::Body => request.bytes,
             Sizes::Stored => self.driver.store.body_within(request.bytes, key.full().len() as u32, 0),
         }
+    }
+
+    /// An error of the store, with the file where it came from one.
+    fn told(&self, error: &Error) -> String {
+        let is_disk = matches!(error, Error::Disk { .. });
+        let failed = self.driver.door.filter(|_| is_disk).and_then(Timed::latest_failed);
+        failed.map_or_else(|| error.to_string(), |failed| failed.to_string())
     }
 
     /// A failure below the store ends the run even where the store lives with it, as it does with a full disk.

@@ -8,7 +8,7 @@ use shoal_store::door::{Access, File, FileSystem, Mapping, Space};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
@@ -86,7 +86,15 @@ struct Meter {
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
     has_failed: AtomicBool,
-    failed: Mutex<Option<Failed>>,
+    failures: Mutex<Failures>,
+}
+
+#[derive(Default)]
+struct Failures {
+    /// The first that no architecture has to expect.
+    first: Option<Failed>,
+    /// The latest, expected or not.
+    latest: Option<Failed>,
 }
 
 impl Timed {
@@ -98,7 +106,7 @@ impl Timed {
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
-            failed: Mutex::new(None),
+            failures: Mutex::default(),
         };
         Self { inner, meter: Arc::new(meter) }
     }
@@ -112,12 +120,17 @@ impl Timed {
         }
     }
 
-    /// The first call that failed for another reason than that a file was absent or there already.
+    /// The first call that failed for another reason than that a file or folder was absent or there already.
     pub fn failed(&self) -> Option<Failed> {
         if !self.meter.has_failed.load(Relaxed) {
             return None;
         }
-        self.meter.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.meter.failures().first.clone()
+    }
+
+    /// The latest call that failed for whatever reason: what the store means when it has just told an error.
+    pub fn latest_failed(&self) -> Option<Failed> {
+        self.meter.failures().latest.clone()
     }
 
     fn file(&self, path: &str, file: Box<dyn File>) -> Box<dyn File> {
@@ -130,28 +143,32 @@ impl Meter {
         let begun = self.clock.nanos();
         let outcome = work();
         self.histograms[call as usize].add(self.clock.nanos().saturating_sub(begun));
-        if let Err(error) = &outcome
-            && !is_ordinary(call, error)
-        {
+        if let Err(error) = &outcome {
             self.note(call, path, error);
         }
         outcome
     }
 
     fn note(&self, call: Call, path: &str, error: &io::Error) {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.get_or_insert_with(|| Failed { call, path: path.to_owned(), cause: error.to_string() });
-        self.has_failed.store(true, Relaxed);
+        let failed = Failed { call, path: path.to_owned(), cause: error.to_string() };
+        let mut failures = self.failures();
+        if !is_ordinary(call, error) {
+            failures.first.get_or_insert_with(|| failed.clone());
+            self.has_failed.store(true, Relaxed);
+        }
+        failures.latest = Some(failed);
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether an architecture may be expected to meet it: files that are absent or there already, and whatever the store only tries.
+/// Whether an architecture may be expected to meet it: files that are absent or there already, folders that are made on demand, and
+/// whatever the store only tries.
 fn is_ordinary(call: Call, error: &io::Error) -> bool {
-    match error.kind() {
-        io::ErrorKind::Interrupted | io::ErrorKind::AlreadyExists => true,
-        io::ErrorKind::NotFound => call != Call::Create,
-        _ => call == Call::Other,
-    }
+    let kinds = [io::ErrorKind::Interrupted, io::ErrorKind::AlreadyExists, io::ErrorKind::NotFound];
+    kinds.contains(&error.kind()) || call == Call::Other
 }
 
 impl FileSystem for Timed {

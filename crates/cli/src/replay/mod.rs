@@ -1,0 +1,179 @@
+//! `shoal replay`: the disk workload generator on a real disk.
+
+mod device;
+mod interrupt;
+mod measure;
+mod options;
+mod progress;
+mod report;
+mod source;
+mod usage;
+
+pub use options::Options;
+
+use crate::failure::Failure;
+use crate::show::print;
+use device::Device;
+use interrupt::Interrupt;
+use measure::Stopwatch;
+use progress::Progress;
+use report::{Report, Side};
+use shoal_core::Timestamp;
+use shoal_lab::replay::{Driver, End, Keeper, Outcome, Part, Timed};
+use shoal_policy::Policy;
+use shoal_store::{OpenOptions, Store};
+use source::Source;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::SystemTime;
+
+/// Runs a replay and prints what came of it, also when it ended early.
+fn run(options: &Options) -> Result<(), Failure> {
+    let (wanted, policy) = (options.architecture()?, options.policy()?);
+    options.check_directory()?;
+    let source = source::load(options)?;
+    let device = Device::of(&options.dir);
+    let disk_bytes = options.disk_bytes.map_or_else(|| source::room_for_all(&source.trace), |bytes| bytes.0);
+    let door = OnceLock::new();
+    let store = open(options, wanted, disk_bytes, &source, &door)?;
+    let door: &Timed = door.get().ok_or_else(|| Failure::Runtime("the store has no door".into()))?;
+    let driver = Driver {
+        store: &*store,
+        trace: &source.trace,
+        plan: options.plan(source.trace.requests().len()),
+        keeper: policy.map(|policy| keeper(policy, options, &*store, &source)).transpose()?.map(Mutex::new),
+        door: Some(door),
+    };
+    let held = store.usage();
+    let mut sides = Vec::new();
+    let outcome = drive(options, &driver, door, device.as_ref().ok(), &mut sides)?;
+    let closed = store.close();
+    let report = Report::new(report::Facts {
+        options,
+        source: &source,
+        device: &device,
+        store: &*store,
+        held: &held,
+        plan: &driver.plan,
+        outcome: &outcome,
+        sides,
+    });
+    print(&if options.json { report.json()? } else { report.text() })?;
+    ending(options, &outcome, closed.err())
+}
+
+/// The exit code's reason.
+fn ending(options: &Options, outcome: &Outcome, unclosed: Option<shoal_store::Error>) -> Result<(), Failure> {
+    let folder = options.dir.display();
+    let done = outcome.warm_up.requests + outcome.measured.requests;
+    match &outcome.end {
+        End::Failed(why) => Err(Failure::Runtime(format!(
+            "{folder}: {why}; the figures are those of the first {done} requests"
+        ))),
+        End::Stopped => {
+            Err(Failure::Runtime(format!("stopped; the figures are those of the first {done} requests")))
+        }
+        End::Done => match unclosed {
+            Some(error) => Err(Failure::Runtime(format!("{folder}: {error}"))),
+            None if outcome.warm_up.wrong + outcome.measured.wrong > 0 => {
+                Err(Failure::Runtime(format!("{folder}: hits were not what had been written")))
+            }
+            None => Ok(()),
+        },
+    }
+}
+
+fn open(
+    options: &Options,
+    architecture: &str,
+    disk_bytes: u64,
+    source: &Source,
+    door: &OnceLock<Timed>,
+) -> Result<Arc<dyn Store>, Failure> {
+    let objects = source.trace.objects().len() as u64 + SPARE_OBJECTS;
+    let open_options = OpenOptions {
+        directory: options.dir.clone(),
+        disk_bytes,
+        // No disk holds more objects than it has blocks.
+        max_objects: options.max_objects.unwrap_or(objects.min(disk_bytes / BLOCK_BYTES).max(1)),
+        object_max_bytes: options.object_max.0,
+        files_per_folder: options.files_per_folder,
+        architecture: architecture.into(),
+        now: Timestamp::from_system(SystemTime::now()),
+    };
+    let wrapped = shoal_store::arch::open_through(&open_options, |files| {
+        let timed = Timed::new(files, Box::new(Stopwatch::default()));
+        Arc::new(door.get_or_init(|| timed).clone())
+    });
+    wrapped.map_err(|error| match error {
+        // These name the folder themselves, or speak of the architecture.
+        shoal_store::Error::Unusable(why) => Failure::Runtime(format!("{}: {why}", options.dir.display())),
+        error => Failure::Runtime(format!("{}: {error}", options.dir.display())),
+    })
+}
+
+/// Replacement by the driver, in the room that the store has for objects.
+fn keeper(
+    policy: &Policy<u64>,
+    options: &Options,
+    store: &dyn Store,
+    source: &Source,
+) -> Result<Keeper, Failure> {
+    let usage = store.usage();
+    if usage.objects > 0 {
+        let folder = options.dir.display();
+        return Err(Failure::Usage(format!("{folder} holds objects already; --policy needs a new store")));
+    }
+    let room = usage.bytes_max.saturating_sub(usage.bytes);
+    // What is being written is charged before what it replaces is let go.
+    let limit = room - room / ROOM_SPARED;
+    Ok(Keeper::new((policy.construct)(), source.trace.objects().len(), limit, BLOCK_BYTES))
+}
+
+fn drive(
+    options: &Options,
+    driver: &Driver<'_>,
+    door: &Timed,
+    device: Option<&Device>,
+    sides: &mut Vec<Side>,
+) -> Result<Outcome, Failure> {
+    let interrupt =
+        Interrupt::watch().map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
+    let progress = Progress::new(driver.trace.requests().len());
+    let mut begun = measure::begin(options, door, device, driver.store.usage().evictions)?;
+    let mut failed = None;
+    let outcome = driver.run(
+        |part| {
+            let evictions = driver.store.usage().evictions;
+            let side = measure::end(options, &begun, door, device, evictions);
+            let drop_caches = options.drop_caches && part == Part::WarmUp;
+            let next = side.and_then(|side| {
+                sides.push(side);
+                if drop_caches {
+                    measure::drop_caches()?
+                }
+                measure::begin(options, door, device, evictions)
+            });
+            match next {
+                Ok(next) => begun = next,
+                Err(error) => failed = Some(error),
+            }
+        },
+        |at| {
+            progress.at(at);
+            !interrupt.is_raised()
+        },
+    );
+    progress.finish();
+    match failed {
+        // A disk that fails in the run fails at its end too; the first failure is the one to tell.
+        Some(error) if outcome.end == End::Done => Err(error),
+        _ => Ok(outcome),
+    }
+}
+
+/// Numbers beyond the trace's objects, for versions that are replaced while they are read.
+const SPARE_OBJECTS: u64 = 64;
+/// The least unit in which stores account for space.
+const BLOCK_BYTES: u64 = 4096;
+/// One part in so many of the room is left to what is being written.
+const ROOM_SPARED: u64 = 50;

@@ -1,0 +1,244 @@
+//! The options of `shoal replay`.
+
+use crate::failure::Failure;
+use shoal_core::ByteCount;
+use shoal_lab::replay::{Plan, Sizes};
+use shoal_policy::Policy;
+use shoal_store::arch::ARCHITECTURES;
+use shoal_trace::{Filter, Format, SizeChange};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Drive a cache architecture on a real disk with a trace, and tell what the disk did
+///
+/// This is the disk workload generator of Maltzahn, Richardson and Grunwald (USENIX 1999): there is no network; a hit reads
+/// the whole object, a miss writes it. The first part of the trace warms the cache up, the second is measured: requests, hits,
+/// reads and writes of the block device that holds DIR, system calls with their latencies, page faults, CPU, memory.
+///
+/// TRACE is a file, - for standard input, or `synthetic` for made traffic (`synthetic:requests=1000000,seed=1`). Access logs (Squid
+/// native, common, combined), tables with named columns and lists are read, plain or compressed; what was assumed is printed.
+///
+/// When the disk fails or a signal stops the run, what was measured so far is printed and the exit code is 1.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The trace
+    pub trace: String,
+    /// Cache architecture
+    #[arg(long, value_name = "NAME", default_value = "squid")]
+    pub architecture: String,
+    /// What gives objects up: `own` for the architecture's own replacement, or a policy that the driver applies (lru, s3_fifo, …)
+    #[arg(long, value_name = "NAME", default_value = "own")]
+    pub policy: String,
+    /// Disk space for the store; without it there is room for every object of the trace
+    #[arg(long, value_name = "SIZE")]
+    pub disk_bytes: Option<ByteCount>,
+    /// Folder of the store, which exists; a new store is made where there is none
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: PathBuf,
+    /// The part that only warms the cache: a share such as 0.5, or a number of requests
+    #[arg(long, value_name = "PART", default_value = "0.5")]
+    pub warm_up: WarmUp,
+    /// Requests under way at once
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub in_flight: u16,
+    /// Which requests count: none, or rules parted by commas (http, get, status200, no-query, no-cgi), or `paper` for Maltzahn's
+    #[arg(long, value_name = "RULES", default_value = "paper")]
+    pub filter: FilterRules,
+    /// Leave out requests of fewer bytes
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub size_min: ByteCount,
+    /// Leave out requests of more bytes
+    #[arg(long, value_name = "SIZE")]
+    pub size_max: Option<ByteCount>,
+    /// The size of requests that come without one
+    #[arg(long, value_name = "SIZE", default_value = "8 KiB")]
+    pub size_unknown: ByteCount,
+    /// What the trace's sizes are sizes of: `stored` objects with their headers, or bodies
+    #[arg(long, value_name = "WHAT", default_value = "stored")]
+    pub sizes: SizesName,
+    /// A repeat of another size is a hit all the same (`identity`) or a new version (`version`)
+    #[arg(long, value_name = "RULE", default_value = "identity")]
+    pub size_change: SizeChangeName,
+    /// Requests read at most
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// The trace's format: table, squid, common, url_size, paths or pages; found by its first lines when not given
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<FormatName>,
+    /// Stop at the first line of the trace that cannot be read
+    #[arg(long)]
+    pub strict: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Empty the system's caches of files between the two parts (needs root)
+    #[arg(long)]
+    pub drop_caches: bool,
+    /// Compare the bytes of hits with what was written
+    #[arg(long)]
+    pub verify: bool,
+    /// Objects that the store can hold; without it, those of the trace
+    #[arg(long, value_name = "N")]
+    pub max_objects: Option<u64>,
+    /// Largest body that the store takes
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    pub object_max: ByteCount,
+    /// Files in a folder, where the architecture leaves that open; 0 takes its default
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub files_per_folder: u32,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        super::run(&self)
+    }
+
+    /// The architecture's name, which is one.
+    pub(super) fn architecture(&self) -> Result<&'static str, Failure> {
+        let known = || ARCHITECTURES.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+        ARCHITECTURES.iter().find(|row| row.name == self.architecture).map(|row| row.name).ok_or_else(|| {
+            let name = &self.architecture;
+            Failure::Usage(format!("no cache architecture is called {name:?}; known are: {}", known()))
+        })
+    }
+
+    /// The policy that the driver applies; `None` leaves replacement to the store.
+    pub(super) fn policy(&self) -> Result<Option<&'static Policy<u64>>, Failure> {
+        if self.policy == "own" {
+            return Ok(None);
+        }
+        Policy::<u64>::named(&self.policy).map(Some).ok_or_else(|| {
+            let known: Vec<_> = Policy::<u64>::ALL.iter().map(|policy| policy.name).collect();
+            let name = &self.policy;
+            Failure::Usage(format!("no policy is called {name:?}; known are: own, {}", known.join(", ")))
+        })
+    }
+
+    /// A folder that is not there is more likely a mistake than a wish: a disk that is not mounted.
+    pub(super) fn check_directory(&self) -> Result<(), Failure> {
+        let failed = |why: String| Failure::Runtime(format!("{}: {why}", self.dir.display()));
+        match std::fs::metadata(&self.dir) {
+            Ok(found) if found.is_dir() => Ok(()),
+            Ok(_) => Err(failed("this is not a folder".into())),
+            Err(error) => Err(failed(format!("{error}; the folder for the store has to be there"))),
+        }
+    }
+
+    /// Which requests count.
+    pub(super) fn filter(&self) -> Filter {
+        let bytes_max = self.size_max.map_or(u64::MAX, |bytes| bytes.0);
+        Filter { bytes_min: self.size_min.0, bytes_max, ..self.filter.0 }
+    }
+
+    /// How a trace of so many requests is driven.
+    pub(super) fn plan(&self, requests: usize) -> Plan {
+        let warm_up = match self.warm_up {
+            WarmUp::Share(share) => (requests as f64 * share) as usize,
+            WarmUp::Requests(number) => number,
+        };
+        Plan {
+            warm_up: warm_up.min(requests),
+            in_flight: usize::from(self.in_flight),
+            sizes: self.sizes.0,
+            size_change: self.size_change.0,
+            verify: self.verify,
+        }
+    }
+}
+
+/// How much of a trace warms the cache.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum WarmUp {
+    /// A part of one.
+    Share(f64),
+    /// So many requests.
+    Requests(usize),
+}
+
+impl FromStr for WarmUp {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "it is a share from 0.0 to 1.0, or a whole number of requests".to_owned();
+        if text.contains('.') {
+            let share = text.parse().map_err(|_| wrong())?;
+            return if (0.0..=1.0).contains(&share) { Ok(Self::Share(share)) } else { Err(wrong()) };
+        }
+        text.parse().map(Self::Requests).map_err(|_| wrong())
+    }
+}
+
+/// [`Filter`] by the names of its rules.
+#[derive(Clone, Copy, Debug)]
+pub struct FilterRules(pub Filter);
+
+impl FromStr for FilterRules {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut filter = Filter::default();
+        match text.split(',').find(|rule| !filter.add(rule.trim())) {
+            None => Ok(Self(filter)),
+            Some(rule) => Err(format!("there is no rule {rule:?}; known are: {}", Filter::RULES.join(", "))),
+        }
+    }
+}
+
+/// [`Sizes`] by name.
+#[derive(Clone, Copy, Debug)]
+pub struct SizesName(pub Sizes);
+
+impl FromStr for SizesName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "stored" => Ok(Self(Sizes::Stored)),
+            "body" => Ok(Self(Sizes::Body)),
+            _ => Err("it is stored or body".into()),
+        }
+    }
+}
+
+/// [`SizeChange`] by name.
+#[derive(Clone, Copy, Debug)]
+pub struct SizeChangeName(pub SizeChange);
+
+impl FromStr for SizeChangeName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rules = [SizeChange::Identity, SizeChange::Version];
+        let found = rules.into_iter().find(|rule| rule.name() == text);
+        found.map(Self).ok_or_else(|| "it is identity or version".into())
+    }
+}
+
+/// [`Format`] by name.
+#[derive(Clone, Copy, Debug)]
+pub struct FormatName(pub Format);
+
+impl FromStr for FormatName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = || Format::ALL.map(Format::name).join(", ");
+        Format::named(text).map(Self).ok_or_else(|| format!("known formats are: {}", known()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_warm_up_is_a_share_or_a_number() {
+        assert_eq!("0.25".parse(), Ok(WarmUp::Share(0.25)));
+        assert_eq!("1.0".parse(), Ok(WarmUp::Share(1.0)));
+        assert_eq!("1".parse(), Ok(WarmUp::Requests(1)));
+        assert_eq!("0".parse(), Ok(WarmUp::Requests(0)));
+        for bad in ["", "1.5", "-0.5", "half", "nan.", "-1"] {
+            assert!(bad.parse::<WarmUp>().is_err(), "{bad}");
+        }
+    }
+}

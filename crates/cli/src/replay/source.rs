@@ -1,0 +1,82 @@
+//! Where the requests come from: a file, standard input, or the generator.
+
+use super::Options;
+use crate::failure::Failure;
+use crate::show::count;
+use shoal_trace::{Input, ReadOptions, Reading, Refused, Trace, Unread};
+use std::path::Path;
+
+/// A trace, and how it was come by.
+pub struct Source {
+    /// The requests.
+    pub trace: Trace,
+    /// The reader's account; `None` for made traffic.
+    pub reading: Option<Reading>,
+    /// What was left out.
+    pub unread: Unread,
+    /// What was taken for granted.
+    pub assumed: Vec<String>,
+}
+
+/// Reads or makes the trace that the options name.
+pub fn load(options: &Options) -> Result<Source, Failure> {
+    let name = &options.trace;
+    let failed = |why: String| Failure::Runtime(format!("{name}: {why}"));
+    let input = match name.as_str() {
+        "-" => Input::new(std::io::stdin()),
+        file => Input::open(Path::new(file)),
+    };
+    let input = input.map_err(|error| failed(error.to_string()))?;
+    let read_options = ReadOptions {
+        format: options.format.map(|name| name.0),
+        strict: options.strict,
+        ..ReadOptions::default()
+    };
+    let limit = options.limit.unwrap_or(usize::MAX);
+    let read = Trace::read(input, &read_options, &options.filter(), limit, options.size_unknown.0);
+    let (trace, reading, unread) = read.map_err(|error| failed(error.to_string()))?;
+    if trace.requests().is_empty() {
+        let (lines, bad) = (reading.lines, reading.bad);
+        return Err(failed(format!(
+            "no request is left to replay: {lines} lines, {bad} of them bad{}",
+            refused(&unread).map_or(String::new(), |told| format!("; left out: {told}"))
+        )));
+    }
+    let assumed = assumed(options, &reading, &unread);
+    Ok(Source { trace, reading: Some(reading), unread, assumed })
+}
+
+fn assumed(options: &Options, reading: &Reading, unread: &Unread) -> Vec<String> {
+    let mut assumed = reading.assumed.clone();
+    if unread.without_size > 0 {
+        let (requests, bytes) = (count(unread.without_size), options.size_unknown);
+        assumed.push(format!("{requests} requests without a size count as {bytes}"));
+    }
+    assumed.push(format!("a repeat of another size: {}", options.size_change.0.name()));
+    assumed
+}
+
+/// What the filter has left out, in words; `None` when that is nothing.
+pub fn refused(unread: &Unread) -> Option<String> {
+    let told = Refused::ALL.into_iter().zip(unread.refused).filter(|(_, number)| *number > 0);
+    let told: Vec<_> = told.map(|(why, number)| format!("{} {}", count(number), why.name())).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Disk space in which a store can hold every object of a trace at its largest size, folders and index included.
+pub fn room_for_all(trace: &Trace) -> u64 {
+    let mut largest = vec![0u64; trace.objects().len()];
+    for request in trace.requests() {
+        let known = &mut largest[request.object as usize];
+        *known = (*known).max(request.bytes);
+    }
+    let files: u64 = largest.iter().map(|bytes| (bytes + HEAD_BYTES).div_ceil(4096) * 4096).sum();
+    files + files / 10 + trace.objects().len() as u64 * BYTES_FOR_EACH + OTHER_BYTES
+}
+
+/// More than a head with a long URL takes.
+const HEAD_BYTES: u64 = 4096;
+/// An entry of the index, and a part of a folder.
+const BYTES_FOR_EACH: u64 = 200;
+/// Empty folders and the like.
+const OTHER_BYTES: u64 = 512 << 20;
