@@ -4,6 +4,7 @@
 //! [`Report`]. It reads no clock and no files: traces, seed and results measured elsewhere are its [`Inputs`].
 
 pub mod maltzahn;
+pub mod policies;
 mod stack_distance;
 mod workload;
 
@@ -25,7 +26,7 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: &[Experiment] = &[maltzahn::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[maltzahn::EXPERIMENT, policies::EXPERIMENT];
 
 /// The experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
