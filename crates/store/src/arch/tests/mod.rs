@@ -24,6 +24,7 @@ mod crash;
 mod damage;
 mod limits;
 mod making;
+mod modelled;
 mod overwriting;
 mod real;
 mod sides;

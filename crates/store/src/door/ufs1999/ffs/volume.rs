@@ -158,15 +158,13 @@ impl Volume {
         let groups = self.shape.groups;
         let doubling =
             std::iter::successors(Some(1u32), |step| step.checked_mul(2)).take_while(|step| *step < groups);
-        let near = doubling.scan(preferred, |at, step| {
+        let near = doubling.scan(preferred, move |at, step| {
             *at = (*at + step) % groups;
             Some(*at)
         });
-        let order: Vec<u32> = std::iter::once(preferred)
-            .chain(near)
-            .chain((0..groups).map(|step| (preferred + step) % groups))
-            .collect();
-        order.into_iter().find_map(|group| take(self, group).map(|found| (group, found)))
+        let every = (0..groups).map(move |step| (preferred + step) % groups);
+        let mut order = std::iter::once(preferred).chain(near).chain(every);
+        order.find_map(|group| take(self, group).map(|found| (group, found)))
     }
 }
 
