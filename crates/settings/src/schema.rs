@@ -204,8 +204,8 @@ section! {
         pub disk: ByteCount = ByteCount(10_000_000_000),
         /// The cache architecture: how objects are named and placed on disk. `squid`: files spread evenly over folders.
         /// `squid_monotonic`: folders filled one after the other. `squid_lowest`: the same, always the lowest free place,
-        /// and files overwritten instead of removed. `squidl`: a folder for the objects of a host. A store keeps the
-        /// architecture that made it.
+        /// and files overwritten instead of removed. `squidl`: a folder for the objects of a host. `cern`: a folder for each
+        /// URL, lock files, and no index, so that every miss asks the disk. A store keeps the architecture that made it.
         pub architecture: String = "squid".into(),
         /// Files in a folder at most, with `squid_monotonic`. Fixed when the store is created.
         #[limits(1..=4096)]

@@ -13,6 +13,12 @@ pub(super) struct Maintenance {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A store with background work.
+pub(super) trait Upkeep: Send + Sync + 'static {
+    /// Does one bounded piece of what is due.
+    fn maintain(&self) -> Step;
+}
+
 /// What a step of background work has done.
 pub(super) enum Step {
     /// Nothing was due.
@@ -23,7 +29,7 @@ pub(super) enum Step {
 
 impl Maintenance {
     /// Starts the thread.
-    pub(super) fn start(core: &Arc<Core>) -> Self {
+    pub(super) fn start<U: Upkeep>(core: &Arc<U>) -> Self {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let (weak, signal) = (Arc::downgrade(core), Arc::clone(&stop));
         let work = move || {
@@ -66,9 +72,8 @@ impl Drop for FileStore {
     }
 }
 
-impl Core {
-    /// Does one bounded piece of what is due.
-    pub(super) fn maintain(&self) -> Step {
+impl Upkeep for Core {
+    fn maintain(&self) -> Step {
         if let Some(step) = self.index.audit_step() {
             let looked_at = self.repair(&step);
             if self.index.finish_step(&step) {
@@ -87,7 +92,9 @@ impl Core {
             given_up => Step::Worked(given_up),
         }
     }
+}
 
+impl Core {
     /// Comes down to a limit that has been lowered since the last session, a few objects at a time.
     fn trim(&self) -> usize {
         let mut passed = 0;

@@ -3,6 +3,7 @@
 //! Each is a row of one table that combines a naming for objects kept as files, a store for small objects, and a
 //! replacement policy. A new architecture is a row, and what the row names.
 
+mod cern;
 mod files;
 mod maintenance;
 mod naming;
@@ -28,6 +29,19 @@ pub struct Architecture {
     pub name: &'static str,
     /// Where it is described.
     pub source: &'static str,
+    design: Design,
+}
+
+/// How it keeps objects.
+enum Design {
+    /// As files with numbers, found through the index.
+    Indexed(Indexed),
+    /// In folders named by URL, with no memory of contents.
+    UrlFolders,
+}
+
+/// What an architecture with an index is made of.
+struct Indexed {
     naming: fn(NamingFor) -> Option<Arc<dyn Naming>>,
     small_objects: SmallObjects,
     released_files: ReleasedFiles,
@@ -70,36 +84,49 @@ enum SmallObjects {
 /// All architectures.
 pub const ARCHITECTURES: &[Architecture] = &[
     Architecture {
+        name: "cern",
+        source: "Maltzahn, Richardson, Grunwald: Reducing the Disk I/O of Web Proxy Server Caches, 1999, 2.3.1",
+        design: Design::UrlFolders,
+    },
+    Architecture {
         name: SQUID,
-        source: "Maltzahn, Richardson, Grunwald: Reducing the Disk I/O of Web Proxy Server Caches, 1999, 2.3.2",
-        naming: squid,
-        small_objects: SmallObjects::AsFiles,
-        released_files: ReleasedFiles::Removed,
-        replacement: &Clock,
+        source: "Maltzahn et al. 1999, 2.3.2",
+        design: Design::Indexed(Indexed {
+            naming: squid,
+            small_objects: SmallObjects::AsFiles,
+            released_files: ReleasedFiles::Removed,
+            replacement: &Clock,
+        }),
     },
     Architecture {
         name: "squid_monotonic",
         source: "Maltzahn et al. 1999, 2.4.1, after Arjan de Vet's patch of Squid",
-        naming: squid_monotonic,
-        small_objects: SmallObjects::AsFiles,
-        released_files: ReleasedFiles::Removed,
-        replacement: &Clock,
+        design: Design::Indexed(Indexed {
+            naming: squid_monotonic,
+            small_objects: SmallObjects::AsFiles,
+            released_files: ReleasedFiles::Removed,
+            replacement: &Clock,
+        }),
     },
     Architecture {
         name: "squid_lowest",
         source: "Andres Kroonmaa: Clustered Store, squid-dev, 1998",
-        naming: squid_lowest,
-        small_objects: SmallObjects::AsFiles,
-        released_files: ReleasedFiles::Overwritten,
-        replacement: &Clock,
+        design: Design::Indexed(Indexed {
+            naming: squid_lowest,
+            small_objects: SmallObjects::AsFiles,
+            released_files: ReleasedFiles::Overwritten,
+            replacement: &Clock,
+        }),
     },
     Architecture {
         name: "squidl",
         source: "Maltzahn et al. 1999, 2.4.1",
-        naming: squidl,
-        small_objects: SmallObjects::AsFiles,
-        released_files: ReleasedFiles::Removed,
-        replacement: &Clock,
+        design: Design::Indexed(Indexed {
+            naming: squidl,
+            small_objects: SmallObjects::AsFiles,
+            released_files: ReleasedFiles::Removed,
+            replacement: &Clock,
+        }),
     },
 ];
 

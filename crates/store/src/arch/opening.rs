@@ -5,7 +5,8 @@ use super::maintenance::Maintenance;
 use super::released::Released;
 use super::signature::Signature;
 use super::{
-    ARCHITECTURES, Architecture, Making, Naming, NamingFor, ReleasedFiles, SQUID, SmallObjects, Squid,
+    ARCHITECTURES, Architecture, Design, Indexed, Making, Naming, NamingFor, ReleasedFiles, SQUID,
+    SmallObjects, Squid, cern,
 };
 use crate::door::{FileSystem, Real};
 use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, Shape, Words};
@@ -87,12 +88,18 @@ pub fn open_through(
 /// # Errors
 /// [`Error::Unusable`], with the names that are known when this one is not.
 pub fn open_store(name: &str, settings: &Settings, parts: Parts) -> Result<Arc<dyn Store>, Error> {
-    let core = build(architecture(name)?, settings, parts)?;
-    let maintenance = Some(Maintenance::start(&core));
-    Ok(Arc::new(FileStore { core, maintenance }))
+    let row = architecture(name)?;
+    match &row.design {
+        Design::Indexed(design) => {
+            let core = build(row.name, design, settings, parts)?;
+            let maintenance = Some(Maintenance::start(&core));
+            Ok(Arc::new(FileStore { core, maintenance }))
+        }
+        Design::UrlFolders => Ok(Arc::new(cern::open(row.name, settings, parts)?)),
+    }
 }
 
-fn architecture(name: &str) -> Result<&'static Architecture, Error> {
+pub(super) fn architecture(name: &str) -> Result<&'static Architecture, Error> {
     ARCHITECTURES.iter().find(|row| row.name == name).ok_or_else(|| {
         let known: Vec<_> = ARCHITECTURES.iter().map(|row| row.name).collect();
         Error::Unusable(format!("no cache architecture is called {name:?}; known are: {}", known.join(", ")))
@@ -100,17 +107,23 @@ fn architecture(name: &str) -> Result<&'static Architecture, Error> {
 }
 
 /// The store without its background work.
-pub(super) fn build(row: &Architecture, settings: &Settings, parts: Parts) -> Result<Arc<Core>, Error> {
+pub(super) fn build(
+    name: &'static str,
+    design: &Indexed,
+    settings: &Settings,
+    parts: Parts,
+) -> Result<Arc<Core>, Error> {
     // An architecture with a store for small objects will branch here.
-    let SmallObjects::AsFiles = row.small_objects;
-    let found = match existing(row, settings, &parts)? {
+    let SmallObjects::AsFiles = design.small_objects;
+    let row = Row { name, design };
+    let found = match existing(&row, settings, &parts)? {
         Some(found) => found,
-        None => make(row, settings, &parts)?,
+        None => make(&row, settings, &parts)?,
     };
     let berths = found.index.geometry().berths;
-    let released = (row.released_files == ReleasedFiles::Overwritten).then(|| Released::new(berths));
+    let released = (design.released_files == ReleasedFiles::Overwritten).then(|| Released::new(berths));
     let core = Arc::new(Core {
-        name: row.name,
+        name,
         files: parts.files,
         index: found.index,
         naming: found.naming,
@@ -141,6 +154,12 @@ pub(super) fn build(row: &Architecture, settings: &Settings, parts: Parts) -> Re
     Ok(core)
 }
 
+/// An architecture with an index.
+struct Row<'a> {
+    name: &'static str,
+    design: &'a Indexed,
+}
+
 /// An index taken up or made.
 struct Found {
     index: Index,
@@ -156,7 +175,7 @@ enum Start {
 }
 
 /// Takes up the index that is there. One that cannot be used is set aside, with a line in the log.
-fn existing(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Option<Found>, Error> {
+fn existing(row: &Row<'_>, settings: &Settings, parts: &Parts) -> Result<Option<Found>, Error> {
     let reason = match parts.index.existing() {
         Ok(None) => return Ok(None),
         Ok(Some(words)) => match take_up(row, settings, parts, words)? {
@@ -179,7 +198,7 @@ fn existing(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Op
 
 /// The inner error says why these words are no index for this store.
 fn take_up(
-    row: &Architecture,
+    row: &Row<'_>,
     settings: &Settings,
     parts: &Parts,
     words: Box<dyn Words>,
@@ -189,7 +208,7 @@ fn take_up(
         Err(reason) => return Ok(Err(reason)),
     };
     Signature::check(geometry.architecture(), row.name)?;
-    let Some(naming) = (row.naming)(NamingFor::Parameters(geometry.parameters)) else {
+    let Some(naming) = (row.design.naming)(NamingFor::Parameters(geometry.parameters)) else {
         return Ok(Err("made for another naming"));
     };
     if block_bytes(parts)? > geometry.block_bytes {
@@ -201,7 +220,7 @@ fn take_up(
     }
     let limits = limits(settings, &geometry, &*naming, parts)?;
     let blocks = limits.object_blocks(&geometry);
-    let opened = Index::open(words, naming.numbers(), row.replacement, parts.boot, blocks);
+    let opened = Index::open(words, naming.numbers(), row.design.replacement, parts.boot, blocks);
     Ok(opened.map(|(index, condition)| {
         let state = if condition == Condition::Sound { Start::Sound } else { Start::Suspect };
         Found { index, naming, limits, state }
@@ -209,7 +228,7 @@ fn take_up(
 }
 
 /// Makes an empty index, and what else a new store has. Where a store has been before, the index has been lost.
-fn make(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Found, Error> {
+fn make(row: &Row<'_>, settings: &Settings, parts: &Parts) -> Result<Found, Error> {
     let objects = match settings.max_objects {
         0 => settings.disk_bytes / MEAN_OBJECT_BYTES,
         objects => objects,
@@ -224,7 +243,7 @@ fn make(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Found,
     };
     let making = Making { max_objects: objects, block_bytes, files_per_folder };
     let naming = left
-        .or_else(|| (row.naming)(NamingFor::New(making)))
+        .or_else(|| (row.design.naming)(NamingFor::New(making)))
         .ok_or_else(|| Error::Unusable(format!("no naming for {objects} objects")))?;
     let geometry = Geometry::new(&Shape {
         architecture: row.name,
@@ -240,17 +259,33 @@ fn make(row: &Architecture, settings: &Settings, parts: &Parts) -> Result<Found,
     naming.make_folders(&*parts.files).map_err(failed)?;
     let words = parts.index.make(&geometry).map_err(failed)?;
     let blocks = limits.object_blocks(&geometry);
-    let opened = Index::open(words, naming.numbers(), row.replacement, parts.boot, blocks);
+    let opened = Index::open(words, naming.numbers(), row.design.replacement, parts.boot, blocks);
     let (index, _) = opened.map_err(|reason| Error::Unusable(format!("the index just made is {reason}")))?;
     Ok(Found { index, naming, limits, state })
 }
 
+/// Refuses what another architecture has made. Whether the store says that this one has.
+pub(super) fn check_maker(wanted: &str, parts: &Parts) -> Result<bool, Error> {
+    if let Ok(Some(words)) = parts.index.existing()
+        && let Ok(geometry) = Geometry::read(&*words)
+    {
+        Signature::check(geometry.architecture(), wanted)?;
+    }
+    if let Some(signature) = read_signature(parts)? {
+        return Signature::check(&signature.architecture, wanted).map(|()| true);
+    }
+    if Squid::of_folders(&*parts.files).is_some() {
+        Signature::check(SQUID, wanted)?;
+    }
+    Ok(false)
+}
+
 /// The naming of a store that has been here before, going by its signature, or by its folders where it is so old that
 /// it has none.
-fn naming_left(row: &Architecture, parts: &Parts) -> Result<Option<Arc<dyn Naming>>, Error> {
+fn naming_left(row: &Row<'_>, parts: &Parts) -> Result<Option<Arc<dyn Naming>>, Error> {
     if let Some(signature) = read_signature(parts)? {
         Signature::check(&signature.architecture, row.name)?;
-        return Ok((row.naming)(NamingFor::Parameters(signature.parameters)));
+        return Ok((row.design.naming)(NamingFor::Parameters(signature.parameters)));
     }
     match Squid::of_folders(&*parts.files) {
         Some(naming) => {
@@ -340,4 +375,4 @@ const OTHER_FILES: u64 = 2;
 /// Kroonmaa 1998: "384 files/dir seems optimal".
 const FILES_PER_FOLDER: u32 = 384;
 /// Least unit of accounting: what smaller blocks save is not worth the finer count.
-const BLOCK_MIN: u64 = 4096;
+pub(super) const BLOCK_MIN: u64 = 4096;

@@ -95,7 +95,16 @@ impl Memory {
                 lost.tree.lock().files.insert(name.clone(), inode);
             }
         }
-        lost.tree.lock().folders.clone_from(&tree.folders);
+        let mut left = lost.tree.lock();
+        left.folders.clone_from(&tree.folders);
+        // A file that is there again has its folders.
+        let files: Vec<String> = left.files.keys().cloned().collect();
+        for (path, end) in
+            files.iter().flat_map(|path| path.match_indices('/').map(move |(end, _)| (path, end)))
+        {
+            left.folders.insert(path[..end].to_owned());
+        }
+        drop(left);
         lost
     }
 

@@ -3,7 +3,6 @@
 use super::world::{Random, check_books, fetch, maintain, metadata_of};
 use super::*;
 use crate::Store;
-use crate::arch::ARCHITECTURES;
 use crate::index::{MemoryHome, Plain, Words};
 use proptest::prelude::*;
 
@@ -136,9 +135,9 @@ proptest! {
         seed: u64,
         changes in 1_u64..200,
         clean: bool,
-        row in 0..ARCHITECTURES.len(),
+        row in 0..INDEXED.len(),
     ) {
-        let world = filled(ARCHITECTURES[row].name).after_kill();
+        let world = filled(INDEXED[row]).after_kill();
         let words = world.home.words().unwrap();
         let mut random = Random(seed);
         for _ in 0..changes {
@@ -162,9 +161,9 @@ proptest! {
     fn files_with_random_damage_are_misses(
         seed: u64,
         changes in 1_u64..60,
-        row in 0..ARCHITECTURES.len(),
+        row in 0..INDEXED.len(),
     ) {
-        let world = filled(ARCHITECTURES[row].name);
+        let world = filled(INDEXED[row]);
         let mut random = Random(seed);
         let files = world.object_files();
         for _ in 0..changes {

@@ -3,6 +3,7 @@
 use super::world::{Random, check_books, fetch, maintain, objects_in_files};
 use super::*;
 use crate::arch::files::FileStore;
+use crate::arch::maintenance::Upkeep;
 use crate::door::{Faults, Faulty};
 use crate::{Declined, Error, Store};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Making stores, and opening what another architecture has made.
 
-use super::super::ARCHITECTURES;
+use super::super::{ARCHITECTURES, Parts, open_store};
 use super::*;
 use crate::door::{Access, FileSystem, Memory, read_full};
 use crate::index::{MemoryHome, Words};
@@ -29,9 +29,13 @@ fn refused(world: &World, others: &str) -> String {
         Some((0..words.count()).map(|at| words.load(at)).collect())
     };
     let index = words(world);
-    let row = ARCHITECTURES.iter().find(|row| row.name == others).unwrap();
-    let other = World { row, ..world.clone() };
-    let message = other.try_open_through(other.files.clone()).err().expect("refused").to_string();
+    let parts = Parts {
+        files: world.files.clone(),
+        index: Box::new(world.home.clone()),
+        boot: world.boot,
+        lock: None,
+    };
+    let message = open_store(others, &world.settings, parts).err().expect("refused").to_string();
     assert_eq!((contents(&world.files), words(world)), (before, index), "nothing is touched");
     message
 }

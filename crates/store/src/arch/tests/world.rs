@@ -1,10 +1,10 @@
 //! Files and index in RAM that outlive the store, and short words for what tests do.
 
-use super::super::files::{Core, FileStore};
-use super::super::maintenance::Step;
+use super::super::files::FileStore;
+use super::super::maintenance::{Step, Upkeep};
 use super::super::opening::build;
 use super::super::signature;
-use super::super::{ARCHITECTURES, Architecture, Parts, Settings};
+use super::super::{Design, Parts, Settings};
 use crate::door::{FileSystem, Memory};
 use crate::index::MemoryHome;
 use crate::{Error, Store};
@@ -14,18 +14,20 @@ use std::time::Duration;
 
 /// What is left when a store ends.
 #[derive(Clone)]
-pub(super) struct World {
-    pub(super) row: &'static Architecture,
-    pub(super) files: Arc<Memory>,
-    pub(super) home: MemoryHome,
-    pub(super) settings: Settings,
-    pub(super) boot: u64,
+pub(in crate::arch) struct World {
+    /// Which architecture of the table.
+    pub(in crate::arch) architecture: &'static str,
+    pub(in crate::arch) files: Arc<Memory>,
+    pub(in crate::arch) home: MemoryHome,
+    pub(in crate::arch) settings: Settings,
+    pub(in crate::arch) boot: u64,
 }
 
 impl World {
     /// A disk of so many bytes, all of which the store may use.
-    pub(super) fn new(architecture: &str, disk_bytes: u64, max_objects: u64) -> Self {
-        let row = ARCHITECTURES.iter().find(|row| row.name == architecture).expect("a row of the table");
+    pub(in crate::arch) fn new(architecture: &str, disk_bytes: u64, max_objects: u64) -> Self {
+        let architecture =
+            super::super::opening::architecture(architecture).expect("a row of the table").name;
         let settings = Settings {
             disk_bytes,
             max_objects,
@@ -34,59 +36,61 @@ impl World {
             now: Timestamp::from_seconds(1_000_000),
         };
         let files = Arc::new(Memory::new(1 << 40));
-        Self { row, files, home: MemoryHome::default(), settings, boot: 7 }
+        Self { architecture, files, home: MemoryHome::default(), settings, boot: 7 }
     }
 
-    pub(super) fn open(&self) -> FileStore {
+    pub(in crate::arch) fn open(&self) -> FileStore {
         self.open_through(self.files.clone())
     }
 
     /// Opens with another door to the same files; without the background thread.
-    pub(super) fn open_through(&self, files: Arc<dyn FileSystem>) -> FileStore {
+    pub(in crate::arch) fn open_through(&self, files: Arc<dyn FileSystem>) -> FileStore {
         self.try_open_through(files).expect("the store opens")
     }
 
-    pub(super) fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<FileStore, Error> {
+    pub(in crate::arch) fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<FileStore, Error> {
         let parts = Parts { files, index: Box::new(self.home.clone()), boot: self.boot, lock: None };
-        let core = build(self.row, &self.settings, parts)?;
+        let row = super::super::opening::architecture(self.architecture)?;
+        let Design::Indexed(design) = &row.design else { panic!("{} has no index", row.name) };
+        let core = build(row.name, design, &self.settings, parts)?;
         Ok(FileStore { core, maintenance: None })
     }
 
     /// What a process that was killed just now leaves.
-    pub(super) fn after_kill(&self) -> Self {
+    pub(in crate::arch) fn after_kill(&self) -> Self {
         let home = MemoryHome::with(self.home.words().map(|words| words.after_kill()));
         Self { home, ..self.clone() }
     }
 
     /// What a power loss just now leaves, as the seed decides.
-    pub(super) fn after_power_loss(&self, seed: u64) -> Self {
+    pub(in crate::arch) fn after_power_loss(&self, seed: u64) -> Self {
         let mut random = Random(seed);
         let files = Arc::new(self.files.after_power_loss(|limit| random.below(limit)));
         let words = self.home.words().map(|words| words.after_power_loss(|limit| random.below(limit)));
         let home = MemoryHome::with(words);
         let now = self.settings.now.plus(Duration::from_secs(60));
         let settings = Settings { now, ..self.settings };
-        Self { row: self.row, files, home, boot: self.boot + 1, settings }
+        Self { architecture: self.architecture, files, home, boot: self.boot + 1, settings }
     }
 
     /// Bytes that the store's files may take: those for objects, and the block of its signature.
-    pub(super) fn file_bytes(store: &FileStore) -> u64 {
+    pub(in crate::arch) fn file_bytes(store: &FileStore) -> u64 {
         store.core.limits.disk_bytes - store.core.limits.fixed_bytes + 4096
     }
 
     /// The files that hold objects.
-    pub(super) fn object_files(&self) -> Vec<String> {
+    pub(in crate::arch) fn object_files(&self) -> Vec<String> {
         self.files.files().into_iter().filter(|path| path != signature::PATH).collect()
     }
 }
 
 /// Files of objects, not counting those that wait to be overwritten.
-pub(super) fn objects_in_files(world: &World, store: &FileStore) -> usize {
+pub(in crate::arch) fn objects_in_files(world: &World, store: &FileStore) -> usize {
     world.object_files().len() - store.core.released.as_ref().map_or(0, |released| released.len())
 }
 
 /// Does all background work that is due; it must come to an end.
-pub(super) fn maintain(core: &Core) {
+pub(in crate::arch) fn maintain(core: &Arc<impl Upkeep>) {
     for _ in 0..10_000 {
         if matches!(core.maintain(), Step::Idle) {
             return;
@@ -96,10 +100,10 @@ pub(super) fn maintain(core: &Core) {
 }
 
 /// splitmix64.
-pub(super) struct Random(pub(super) u64);
+pub(in crate::arch) struct Random(pub(in crate::arch) u64);
 
 impl Random {
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
+    pub(in crate::arch) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -109,12 +113,12 @@ impl Random {
 }
 
 /// The keys of a few hosts.
-pub(super) fn key(n: u64) -> ObjectKey {
+pub(in crate::arch) fn key(n: u64) -> ObjectKey {
     ObjectKey::new(format!("http://host{}.example/{n}", n % 5).into_bytes())
 }
 
 /// Bytes that tell an object's name, version and place.
-pub(super) fn body_of(n: u64, version: u64, length: usize) -> Vec<u8> {
+pub(in crate::arch) fn body_of(n: u64, version: u64, length: usize) -> Vec<u8> {
     let mut random = Random(n << 32 | version);
     // A page that no other object has, each copy of it numbered.
     let mut page: Vec<u8> =
@@ -129,12 +133,12 @@ pub(super) fn body_of(n: u64, version: u64, length: usize) -> Vec<u8> {
 }
 
 /// Metadata that tells the same.
-pub(super) fn metadata_of(n: u64, version: u64, length: usize) -> Vec<u8> {
+pub(in crate::arch) fn metadata_of(n: u64, version: u64, length: usize) -> Vec<u8> {
     format!("object {n} version {version} length {length}").into_bytes()
 }
 
 /// Inserts a version of an object.
-pub(super) fn put(store: &dyn Store, n: u64, version: u64, length: usize) -> Result<(), Error> {
+pub(in crate::arch) fn put(store: &dyn Store, n: u64, version: u64, length: usize) -> Result<(), Error> {
     let mut insert = store.insert(&key(n), &metadata_of(n, version, length), None)?;
     for part in body_of(n, version, length).chunks(50_000) {
         insert.append(part)?;
@@ -143,7 +147,7 @@ pub(super) fn put(store: &dyn Store, n: u64, version: u64, length: usize) -> Res
 }
 
 /// The object as the store has it: metadata and body. `None` is a miss of any kind.
-pub(super) fn fetch(store: &dyn Store, n: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+pub(in crate::arch) fn fetch(store: &dyn Store, n: u64) -> Option<(Vec<u8>, Vec<u8>)> {
     let stored = store.open(&key(n)).ok()??;
     let body = stored.body.read(0, usize::MAX).ok()?;
     assert_eq!(body.len() as u64, stored.body.length());
@@ -151,12 +155,12 @@ pub(super) fn fetch(store: &dyn Store, n: u64) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Whether the store serves exactly this version.
-pub(super) fn matches(store: &dyn Store, n: u64, version: u64, length: usize) -> bool {
+pub(in crate::arch) fn matches(store: &dyn Store, n: u64, version: u64, length: usize) -> bool {
     fetch(store, n) == Some((metadata_of(n, version, length), body_of(n, version, length)))
 }
 
 /// What is charged is what the files take, to the block, and each file is an object.
-pub(super) fn check_books(world: &World, store: &FileStore) {
+pub(in crate::arch) fn check_books(world: &World, store: &FileStore) {
     let lengths = world.object_files().into_iter().map(|path| world.files.length(&path).unwrap());
     let blocks: u64 = lengths.map(|length| store.core.blocks(length)).sum();
     assert_eq!(store.core.index.totals().blocks, blocks);
