@@ -19,6 +19,7 @@
 
 mod info;
 mod insert;
+mod opening;
 mod path;
 #[cfg(test)]
 mod tests;
@@ -27,9 +28,7 @@ mod upkeep;
 
 use super::files::Once;
 use super::maintenance::{Maintenance, Step, Upkeep};
-use super::opening::{BLOCK_MIN, check_maker};
 use super::pins::Pins;
-use super::signature::Signature;
 use super::{Parts, Settings};
 use crate::door::{Access, FileSystem};
 use crate::object::{METADATA_MAX, Misfit, OpenBody, Source, read_head};
@@ -43,7 +42,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use totals::{Closed, Limits, Sums, Totals};
+use totals::{Closed, Sums, Totals};
 use tracing::warn;
 use upkeep::{Asked, Walk};
 use xxhash_rust::xxh3::xxh3_64;
@@ -210,61 +209,6 @@ impl Store for Cern {
 }
 
 impl Tree {
-    fn open(name: &'static str, settings: &Settings, parts: Parts) -> Result<Self, Error> {
-        let files = &*parts.files;
-        let unusable = |error: io::Error| Error::Unusable(format!("could not open the store: {error}"));
-        let is_signed = check_maker(name, &parts)?;
-        let is_new = !is_signed && files.list(path::ROOT, 1).is_err_and(|error| is_absence(&error));
-        let block_bytes = files.space().map_err(unusable)?.block_bytes.max(BLOCK_MIN);
-        let limits = Limits {
-            bytes: settings.disk_bytes,
-            fixed_bytes: FIXED_BLOCKS * block_bytes,
-            objects: if settings.max_objects == 0 { u64::MAX } else { settings.max_objects },
-            object_bytes: settings.object_max_bytes,
-        };
-        let least = limits.fixed_bytes + LEAST_BLOCKS * block_bytes;
-        if limits.bytes < least {
-            let given = limits.bytes;
-            return Err(Error::Unusable(format!(
-                "{given} bytes of disk are too few: {name} needs {least}; raise the limit"
-            )));
-        }
-        if !is_signed {
-            Signature { architecture: name.to_owned(), parameters: [0; 4] }.write(files).map_err(unusable)?;
-        }
-        let closed = match is_new {
-            true => Some(Closed { bytes: 0, objects: 0, sequence: 0 }),
-            false => Closed::read(files).map_err(unusable)?,
-        };
-        files.make_folder(path::ROOT).map_err(unusable)?;
-        if !is_new && closed.is_some() {
-            // It must not be there when this session ends otherwise than in order.
-            Closed::remove(files).and_then(|()| files.sync()).map_err(unusable)?;
-        }
-        let first = settings.now.millis() << 20;
-        let known =
-            closed.map(|closed| Sums { bytes: closed.bytes, objects: closed.objects, counting: false });
-        Ok(Self {
-            name,
-            block_bytes,
-            totals: Totals::new(known, limits),
-            sequence: AtomicU64::new(closed.map_or(first, |closed| closed.sequence.max(first))),
-            files: parts.files,
-            inserting: Mutex::default(),
-            bodies: Pins::default(),
-            held: AtomicU64::new(0),
-            folder_locks: [const { RwLock::new(()) }; FOLDER_LOCKS],
-            is_closed: Mutex::new(false),
-            asked: Asked::new(),
-            walk: Mutex::default(),
-            evictions: AtomicU64::new(0),
-            corrupt: AtomicU64::new(0),
-            said_disk: Once::default(),
-            wanted: AtomicU64::new(0),
-            _lock: parts.lock,
-        })
-    }
-
     /// Whether an object is being inserted into a folder. A lock that nobody stands behind is broken.
     fn is_locked(&self, folder: &str) -> Result<bool, Error> {
         let lock = format!("{folder}/{LOCK}");
@@ -515,9 +459,5 @@ const LOCK: &str = "#lock";
 /// Object files have no number here.
 const NUMBER: u32 = 0;
 const FOLDER_LOCKS: usize = 64;
-/// Signature, totals, lock, and the folder above all others.
-const FIXED_BLOCKS: u64 = 4;
-/// Blocks that a store must have for objects and folders.
-const LEAST_BLOCKS: u64 = 16;
 /// Names of a folder that are looked at.
 const NAMES_MAX: usize = 1 << 20;
