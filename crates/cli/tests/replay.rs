@@ -273,3 +273,16 @@ fn what_cannot_be_replayed_is_told() {
         assert!(stderr(&output).contains(told), "{told}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn traffic_can_be_made() {
+    let folder = TempDir::new().expect("a folder");
+    let made = "synthetic:requests=2000,seed=4,hit-ratio=0.5,tail=0,clients=20";
+    let output = run(&["replay", made, "--dir", name(folder.path()), "--json", "--warm-up", "0"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    let hit_ratio = json(&output)["parts"]["measured"]["hit_ratio"].as_f64().expect("a number");
+    assert!((hit_ratio - 0.5).abs() <= 0.005, "{hit_ratio}");
+    let output = run(&["replay", "synthetic:alpha=9", "--dir", name(folder.path())]);
+    assert_eq!(stderr(&output), "shoal: synthetic:alpha=9: alpha is 9 and must be from 0 to 2\n");
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -12,6 +12,7 @@ mod dictionary;
 mod filter;
 mod format;
 
+pub mod generate;
 mod input;
 mod lines;
 mod random;

@@ -97,6 +97,20 @@ impl Trace {
         true
     }
 
+    /// An empty trace whose clients have the names of their numbers.
+    pub(crate) fn with_clients(clients: u32) -> Self {
+        let mut trace = Self::default();
+        for client in 0..clients {
+            trace.clients.number(&client.to_string());
+        }
+        trace
+    }
+
+    /// Adds a request for an object that is known from a client that is known.
+    pub(crate) fn repeat(&mut self, request: Request) {
+        self.requests.push(request);
+    }
+
     /// The requests in their order.
     pub fn requests(&self) -> &[Request] {
         &self.requests

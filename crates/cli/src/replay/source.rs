@@ -3,6 +3,7 @@
 use super::Options;
 use crate::failure::Failure;
 use crate::show::count;
+use shoal_trace::generate::{Impossible, Traffic};
 use shoal_trace::{Input, ReadOptions, Reading, Refused, Trace, Unread};
 use std::path::Path;
 
@@ -21,6 +22,9 @@ pub struct Source {
 /// Reads or makes the trace that the options name.
 pub fn load(options: &Options) -> Result<Source, Failure> {
     let name = &options.trace;
+    if let Some(values) = name.strip_prefix(MADE).filter(|rest| rest.is_empty() || rest.starts_with(':')) {
+        return made(options, values.trim_start_matches(':'));
+    }
     let failed = |why: String| Failure::Runtime(format!("{name}: {why}"));
     let input = match name.as_str() {
         "-" => Input::new(std::io::stdin()),
@@ -44,6 +48,14 @@ pub fn load(options: &Options) -> Result<Source, Failure> {
     }
     let assumed = assumed(options, &reading, &unread);
     Ok(Source { trace, reading: Some(reading), unread, assumed })
+}
+
+/// Made traffic. A file of the same name can be had as `./synthetic`.
+fn made(options: &Options, values: &str) -> Result<Source, Failure> {
+    let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", options.trace));
+    let traffic: Traffic = values.parse().map_err(wrong)?;
+    let trace = traffic.make().map_err(wrong)?;
+    Ok(Source { trace, reading: None, unread: Unread::default(), assumed: vec![format!("made: {traffic}")] })
 }
 
 fn assumed(options: &Options, reading: &Reading, unread: &Unread) -> Vec<String> {
@@ -74,6 +86,8 @@ pub fn room_for_all(trace: &Trace) -> u64 {
     files + files / 10 + trace.objects().len() as u64 * BYTES_FOR_EACH + OTHER_BYTES
 }
 
+/// The name of made traffic.
+const MADE: &str = "synthetic";
 /// More than a head with a long URL takes.
 const HEAD_BYTES: u64 = 4096;
 /// An entry of the index, and a part of a folder.

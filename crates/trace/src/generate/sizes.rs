@@ -1,0 +1,58 @@
+//! Sizes of objects: a lognormal body with a Pareto tail.
+
+use super::Impossible;
+use crate::random::Random;
+
+/// The distribution of sizes, in bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sizes {
+    /// The median of the body.
+    pub median: f64,
+    /// The standard deviation of the body's natural logarithm.
+    pub sigma: f64,
+    /// The share of objects in the tail.
+    pub tail: f64,
+    /// The least size in the tail.
+    pub tail_min: f64,
+    /// The tail's exponent: P(X > x) = (tail_min / x)^tail_alpha.
+    pub tail_alpha: f64,
+    /// The largest size; the few that would be larger have this one.
+    pub max: f64,
+}
+
+impl Default for Sizes {
+    /// A mean of about 13 KB, half the objects below 3.1 KB, three quarters below 8 KB.
+    fn default() -> Self {
+        Self { median: 3000.0, sigma: 1.3, tail: 0.03, tail_min: 40_000.0, tail_alpha: 1.2, max: 64e6 }
+    }
+}
+
+impl Sizes {
+    /// An object's size, always the same.
+    pub(super) fn of(&self, seed: u64, object: u32) -> u64 {
+        let mut random = Random::of(seed ^ SIZE, u64::from(object));
+        let bytes = if random.unit() < self.tail {
+            self.tail_min * (1.0 - random.unit()).powf(-1.0 / self.tail_alpha)
+        } else {
+            self.median * (self.sigma * random.normal()).exp()
+        };
+        bytes.clamp(LEAST, self.max) as u64
+    }
+
+    pub(super) fn check(
+        &self,
+        within: impl Fn(&str, f64, f64, f64) -> Result<(), Impossible>,
+    ) -> Result<(), Impossible> {
+        within("median", self.median, 1.0, 1e12)?;
+        within("sigma", self.sigma, 0.0, 10.0)?;
+        within("tail", self.tail, 0.0, 1.0)?;
+        within("tail-min", self.tail_min, 1.0, 1e12)?;
+        within("tail-alpha", self.tail_alpha, 0.1, 100.0)?;
+        within("max", self.max, LEAST, 1e12)
+    }
+}
+
+/// No object is smaller.
+const LEAST: f64 = 40.0;
+/// What keeps the draws of one seed apart.
+const SIZE: u64 = 0x7369_7a65;

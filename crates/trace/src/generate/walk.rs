@@ -1,0 +1,76 @@
+//! Clients that go from page to page: the order and the times of requests.
+
+use super::Traffic;
+use super::web::Web;
+use crate::random::Random;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// All clients on their way.
+pub(super) struct Walk<'a> {
+    web: &'a Web,
+    clients: Vec<Client>,
+    /// When each client asks next, in microseconds; then its number.
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    random: Random,
+    stay: f64,
+    think_us: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Client {
+    page: u32,
+    /// The place in the page that is asked for next.
+    place: u32,
+}
+
+/// One request.
+pub(super) struct Step {
+    pub(super) time_ms: u64,
+    pub(super) client: u32,
+    pub(super) object: u32,
+}
+
+impl<'a> Walk<'a> {
+    /// At the beginning.
+    pub(super) fn new(traffic: &Traffic, web: &'a Web) -> Self {
+        let mut random = Random::of(traffic.seed ^ WALK, 0);
+        let per_page = 1.0 + traffic.embedded;
+        let cycle_us = f64::from(traffic.clients) * per_page / traffic.rate * 1e6;
+        let think_us = (cycle_us - traffic.embedded * GAP_US).max(GAP_US);
+        let client = |_| Client { page: web.any_page(&mut random), place: 0 };
+        let clients: Vec<Client> = (0..traffic.clients).map(client).collect();
+        let start = |client| Reverse((random.exponential(think_us) as u64, client));
+        let due = (0..traffic.clients).map(start).collect();
+        Self { web, clients, due, random, stay: traffic.stay, think_us }
+    }
+
+    /// The next request.
+    pub(super) fn step(&mut self) -> Step {
+        let Some(Reverse((now_us, number))) = self.due.pop() else {
+            // There is a client at least, and each is due again below.
+            return Step { time_ms: 0, client: 0, object: 0 };
+        };
+        let client = &mut self.clients[number as usize];
+        let object = self.web.object(client.page, client.place);
+        client.place += 1;
+        let pause_us = if client.place < self.web.objects_of(client.page) {
+            self.random.exponential(GAP_US)
+        } else {
+            let stays = self.random.unit() < self.stay;
+            client.page = match stays {
+                true => self.web.neighbour(client.page, &mut self.random),
+                false => self.web.any_page(&mut self.random),
+            };
+            client.place = 0;
+            self.random.exponential(self.think_us)
+        };
+        self.due.push(Reverse((now_us + pause_us as u64, number)));
+        Step { time_ms: now_us / 1000, client: number, object }
+    }
+}
+
+/// Between the requests for the objects of one page, on average.
+const GAP_US: f64 = 100_000.0;
+/// What keeps the draws of one seed apart.
+const WALK: u64 = 0x7761_6c6b;
