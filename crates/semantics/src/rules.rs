@@ -16,6 +16,8 @@ pub struct Rules {
     /// Fields that take the place of Cache-Control and Expires when present, the most specific first (RFC
     /// 9213).
     pub targeted: Vec<HeaderName>,
+    /// Whether responses that set a cookie are stored though they do not say that they are for everybody.
+    pub store_cookies: bool,
     /// The name by which Surrogate-Control addresses this cache; `None` where it is no surrogate.
     pub surrogate: Option<String>,
 }
@@ -30,6 +32,7 @@ impl Default for Rules {
                 HeaderName::from_static("shoal-cache-control"),
                 HeaderName::from_static("cdn-cache-control"),
             ],
+            store_cookies: true,
             surrogate: None,
         }
     }

@@ -19,7 +19,7 @@ use crate::targeted::{self, Governing};
 use crate::vary::{self, Vary};
 use crate::{EntityTag, Rules, directives::RequestDirectives, fields};
 use freshness::Freshness;
-use http::header::{AGE, AUTHORIZATION, LAST_MODIFIED, TRAILER};
+use http::header::{AGE, AUTHORIZATION, LAST_MODIFIED, SET_COOKIE, TRAILER};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 pub use policy::Policy;
 use shoal_core::Timestamp;
@@ -65,6 +65,8 @@ pub enum Refusal {
     Private,
     /// The request was authorized and the response does not permit sharing.
     Authorization,
+    /// It sets a cookie, and neither it nor the rules permit sharing that.
+    SetCookie,
     /// `Vary: *`: no request would ever match.
     VaryAny,
     /// A 206 whose Content-Range cannot be read.
@@ -85,6 +87,7 @@ impl Refusal {
             Self::NoStore => "no-store",
             Self::Private => "private",
             Self::Authorization => "authorization",
+            Self::SetCookie => "set-cookie",
             Self::VaryAny => "vary-any",
             Self::ContentRange => "content-range",
             Self::NotPermitted => "not-permitted",
@@ -96,7 +99,7 @@ impl Refusal {
 /// Judges a response.
 pub fn assess(exchanged: &Exchanged<'_>, rules: &Rules) -> Storage {
     let governing = targeted::governing(exchanged.response, rules);
-    if let Some(refusal) = refusal(exchanged, &governing) {
+    if let Some(refusal) = refusal(exchanged, &governing, rules) {
         return Storage::Refuse(refusal);
     }
     let freshness = Freshness::of(exchanged, &governing, rules);
@@ -113,8 +116,8 @@ pub fn assess(exchanged: &Exchanged<'_>, rules: &Rules) -> Storage {
     }
 }
 
-/// The first rule of RFC 9111, section 3, that forbids storing.
-fn refusal(exchanged: &Exchanged<'_>, governing: &Governing) -> Option<Refusal> {
+/// The first rule of RFC 9111, section 3, or of the operator, that forbids storing.
+fn refusal(exchanged: &Exchanged<'_>, governing: &Governing, rules: &Rules) -> Option<Refusal> {
     let directives = &governing.directives;
     let understood = is_understood(exchanged.status);
     // 5.2.2.3: "When a cache that implements the must-understand directive receives a response that includes
@@ -129,6 +132,7 @@ fn refusal(exchanged: &Exchanged<'_>, governing: &Governing) -> Option<Refusal> 
         .or_else(|| refused(no_store, Refusal::NoStore))
         .or_else(|| refused(directives.private == Scope::Response, Refusal::Private))
         .or_else(|| refused(!may_share_authorized(exchanged, governing), Refusal::Authorization))
+        .or_else(|| refused(!may_share_cookies(exchanged.response, governing, rules), Refusal::SetCookie))
         .or_else(|| refused(vary::nominated(exchanged.response) == Vary::Any, Refusal::VaryAny))
         .or_else(|| refused(is_broken_partial(exchanged), Refusal::ContentRange))
 }
@@ -143,6 +147,20 @@ fn may_share_authorized(exchanged: &Exchanged<'_>, governing: &Governing) -> boo
         || directives.must_revalidate
         || directives.public
         || directives.s_maxage.is_some()
+}
+
+/// RFC 9111, section 7.3: "the Set-Cookie response header field does not inhibit caching, as a cacheable response with a
+/// Set-Cookie field can be (and often is) used to satisfy subsequent requests to caches". Operators whose origins
+/// set session cookies without saying `private` may want it to, unless the response is meant for shared caches.
+fn may_share_cookies(response: &HeaderMap, governing: &Governing, rules: &Rules) -> bool {
+    let directives = &governing.directives;
+    let left_out = || directives.private.fields().iter().chain(directives.no_cache.fields());
+    rules.store_cookies
+        || !response.contains_key(SET_COOKIE)
+        || directives.public
+        || directives.s_maxage.is_some()
+        || governing.targeted
+        || left_out().any(|name| *name == SET_COOKIE)
 }
 
 /// A partial response whose place within the whole is not known cannot be used for anything.
@@ -194,10 +212,12 @@ pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
 /// lists one or more field names, then only the listed header fields are limited to a single user: a shared
 /// cache MUST NOT store the listed header fields if they are present in the original response". Section
 /// 5.2.2.4 forbids to reuse those of a qualified no-cache without validation; leaving them out keeps that
-/// promise without asking the origin.
+/// promise without asking the origin. A cookie that may not be shared, which a 304 may bring, stays out too.
 pub fn unstored_fields(response: &HeaderMap, rules: &Rules) -> Vec<HeaderName> {
-    let directives = targeted::governing(response, rules).directives;
-    directives.private.fields().iter().chain(directives.no_cache.fields()).cloned().collect()
+    let governing = targeted::governing(response, rules);
+    let cookie = (!may_share_cookies(response, &governing, rules)).then_some(SET_COOKIE);
+    let directives = governing.directives;
+    directives.private.fields().iter().chain(directives.no_cache.fields()).cloned().chain(cookie).collect()
 }
 
 /// The fields of a response as they are to be stored (RFC 9111, section 3.1): without what concerns this hop

@@ -186,6 +186,10 @@ section! {
         pub tag_fields: Vec<String> = vec!["cache-tag".into(), "surrogate-key".into()],
         /// Serve stale when the origin cannot be reached and the response does not forbid it, for at most so long.
         pub stale_if_error: Duration = Duration::from_secs(3600),
+        /// Store responses that set a cookie, as RFC 9111, 7.3 has it: everybody then gets the cookie of whoever came first.
+        /// When false they are stored only if they say `public` or `s-maxage`; for origins that set session cookies and do not
+        /// say `private`.
+        pub store_cookies: bool = true,
         /// Share one fetch among concurrent requests for one key.
         pub collapse: bool = true,
         /// The name by which this node calls itself in Via, Cache-Status, Proxy-Status and CDN-Loop. Nodes in a row need

@@ -18,6 +18,18 @@ fn reused(fields: &[(&str, &str)], request: &[(&str, &str)]) -> bool {
 }
 
 #[test]
+fn a_cookie_is_one_clients_where_the_operator_says_so() {
+    for (store_cookies, asked) in [(true, 1), (false, 2)] {
+        let origin = Origin::start();
+        origin.on("/a", Answer::fresh("body", 60).field("Set-Cookie", "session=1"));
+        let shoal = Setup::to(&origin).set("cache.store_cookies", store_cookies).start();
+        shoal.get("/a").expect_body("body");
+        assert_eq!(shoal.get("/a").field("set-cookie"), Some("session=1"));
+        assert_eq!(origin.count("/a"), asked);
+    }
+}
+
+#[test]
 fn explicit_freshness_is_heeded_and_the_shared_ones_go_first() {
     let cases: [(&[(&str, &str)], bool); 12] = [
         (&[("Cache-Control", "max-age=60")], true),

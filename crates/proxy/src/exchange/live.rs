@@ -89,6 +89,7 @@ fn rules(cache: &Cache) -> Rules {
         heuristic_fraction: cache.heuristic_fraction,
         heuristic_max: cache.heuristic_max,
         stale_if_error: cache.stale_if_error,
+        store_cookies: cache.store_cookies,
         ..Rules::default()
     }
 }

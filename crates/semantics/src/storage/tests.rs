@@ -25,6 +25,10 @@ pub(crate) fn fields(lines: &[&str]) -> HeaderMap {
 }
 
 fn judge(request: &[&str], status: u16, response: &[&str]) -> Storage {
+    judge_by(&Rules::default(), request, status, response)
+}
+
+fn judge_by(rules: &Rules, request: &[&str], status: u16, response: &[&str]) -> Storage {
     let (request, response) = (fields(request), fields(response));
     let exchanged = Exchanged {
         method: &Method::GET,
@@ -34,7 +38,7 @@ fn judge(request: &[&str], status: u16, response: &[&str]) -> Storage {
         request_time: SENT,
         response_time: SENT,
     };
-    assess(&exchanged, &Rules::default())
+    assess(&exchanged, rules)
 }
 
 fn policy(response: &[&str]) -> Policy {
@@ -49,6 +53,29 @@ fn refused(storage: Storage) -> Option<Refusal> {
         Storage::Store(_) => None,
         Storage::Refuse(why) => Some(why),
     }
+}
+
+#[test]
+fn cookies_are_shared_unless_the_operator_says_otherwise_and_then_where_the_response_does() {
+    let cautious = Rules { store_cookies: false, ..Rules::default() };
+    for (control, stored) in [
+        ("cache-control: max-age=60", false),
+        ("cache-control: max-age=60, public", true),
+        ("cache-control: s-maxage=60", true),
+        ("cdn-cache-control: max-age=60", true),
+        ("cache-control: max-age=60, private=\"set-cookie\"", true),
+        ("last-modified: @-1000", false),
+    ] {
+        let response = [control, "set-cookie: a=b"];
+        assert_eq!(refused(judge(&[], 200, &response)), None, "{control}");
+        let why = (!stored).then_some(Refusal::SetCookie);
+        assert_eq!(refused(judge_by(&cautious, &[], 200, &response)), why, "{control}");
+        assert_eq!(refused(judge_by(&cautious, &[], 200, &[control])), None, "{control}");
+    }
+    // A cookie that comes with a 304.
+    let brought = fields(&["cache-control: max-age=60", "set-cookie: a=b"]);
+    assert!(!stored_fields(&brought, &cautious).contains_key("set-cookie"));
+    assert!(stored_fields(&brought, &Rules::default()).contains_key("set-cookie"));
 }
 
 #[test]
