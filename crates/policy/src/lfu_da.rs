@@ -6,24 +6,99 @@
 //! object given up last. On a hit F grows by one and L is taken anew. Among equal keys the least recently used goes.
 //!
 //! Fits where bytes are to be saved, since it looks at frequency and not at size, and where popularity is stable. Does
-//! not fit popularity that moves faster than the age rises. A hit is O(1), insert and evict O(log n): see [`Ranks`].
+//! not fit popularity that moves faster than the age rises.
+//!
+//! As no key is ever below L, a radix heap holds them (Ahuja, Mehlhorn, Orlin, Tarjan: "Faster algorithms for the shortest
+//! path problem", Journal of the ACM, 1990): queue 0 has the objects whose key is L, and queue b those whose key first
+//! differs from L in bit b − 1. When queue 0 is empty, L becomes the least key of the lowest queue that is not, and
+//! this queue's objects go to lower ones, oldest first; so equal keys stay in the order of their last use. Insert and hit are
+//! O(1). Evict is O(log F) amortised, as an object goes down at most that often between two of its hits.
 
-use crate::ranks::Ranks;
+use crate::queue::{Nodes, Queue};
 use crate::replacement::{Handle, Identity, Replacement, Victim};
 use shoal_core::Key;
 
 /// LFU with dynamic ageing. See the file's head.
 #[derive(Debug)]
 pub struct LfuDa<K = Key> {
-    ranks: Ranks<K>,
+    nodes: Nodes<K>,
+    /// For each node what it is ranked by.
+    ranks: Vec<Rank>,
+    queues: [Queue; QUEUES],
     /// The key of the object given up last: L.
-    age: f64,
+    age: u64,
+    weight: u64,
+    len: usize,
+}
+
+/// What an object is ranked by.
+#[derive(Clone, Copy, Debug)]
+struct Rank {
+    /// K.
+    key: u64,
+    /// F.
+    requests: u32,
 }
 
 impl<K: Identity> LfuDa<K> {
     /// An empty order.
     pub fn new() -> Self {
-        Self { ranks: Ranks::new(), age: 0.0 }
+        Self {
+            nodes: Nodes::new(),
+            ranks: Vec::new(),
+            queues: std::array::from_fn(|at| Queue::new(at as u8)),
+            age: 0,
+            weight: 0,
+            len: 0,
+        }
+    }
+
+    /// Puts an object that stands in no queue where its rank says.
+    fn put(&mut self, handle: Handle) {
+        let key = self.ranks[handle.number() as usize].key;
+        debug_assert!(key >= self.age);
+        let queue = u64::BITS - (key ^ self.age).leading_zeros();
+        self.queues[queue as usize].push_front(&mut self.nodes, handle);
+    }
+
+    /// Sets the rank of a new object.
+    fn rank(&mut self, handle: Handle, rank: Rank) {
+        let at = handle.number() as usize;
+        if at < self.ranks.len() {
+            self.ranks[at] = rank;
+            return;
+        }
+        if self.ranks.len() == self.ranks.capacity() {
+            self.ranks.reserve_exact(self.ranks.len() / 16 + 64);
+        }
+        // A new node has the next number.
+        self.ranks.push(rank);
+    }
+
+    /// Lets the age rise to the least key, so that queue 0 has an object if there is any.
+    fn age(&mut self) {
+        let Some(lowest) = self.queues.iter().position(|queue| queue.len() > 0).filter(|lowest| *lowest > 0)
+        else {
+            return;
+        };
+        let mut least = u64::MAX;
+        let mut next = self.queues[lowest].back();
+        while let Some(handle) = next {
+            least = least.min(self.ranks[handle.number() as usize].key);
+            next = self.nodes.at(handle).towards_front();
+        }
+        self.age = least;
+        while let Some(handle) = self.queues[lowest].pop_back(&mut self.nodes) {
+            self.put(handle);
+        }
+    }
+
+    fn take_out(&mut self, handle: Handle, queue: usize) -> Victim<K> {
+        self.queues[queue].remove(&mut self.nodes, handle);
+        let victim = self.nodes.release(handle);
+        self.weight -= victim.weight;
+        self.len -= 1;
+        victim
     }
 }
 
@@ -39,40 +114,54 @@ impl<K: Identity> Replacement<K> for LfuDa<K> {
     }
 
     fn insert(&mut self, key: K, weight: u64) -> Handle {
-        self.ranks.insert(key, weight, self.age + 1.0)
+        let handle = self.nodes.add(key, weight);
+        self.rank(handle, Rank { key: self.age + 1, requests: 1 });
+        self.put(handle);
+        self.weight += self.nodes.at(handle).weight();
+        self.len += 1;
+        handle
     }
 
     fn hit(&mut self, handle: Handle) {
-        let age = self.age;
-        self.ranks.hit(handle, |requests, _| age + f64::from(requests));
+        let Some(queue) = self.nodes.queued(handle).map(|node| node.place()) else { return };
+        let rank = &mut self.ranks[handle.number() as usize];
+        rank.requests = rank.requests.saturating_add(1);
+        rank.key = self.age + u64::from(rank.requests);
+        self.queues[queue].remove(&mut self.nodes, handle);
+        self.put(handle);
     }
 
     fn remove(&mut self, handle: Handle) {
-        self.ranks.remove(handle);
+        if let Some(queue) = self.nodes.queued(handle).map(|node| node.place()) {
+            self.take_out(handle, queue);
+        }
     }
 
     fn evict(&mut self) -> Option<Victim<K>> {
-        let (victim, key) = self.ranks.take_lowest()?;
-        self.age = key;
-        Some(victim)
+        self.age();
+        let handle = self.queues[0].back()?;
+        Some(self.take_out(handle, 0))
     }
 
     fn key(&self, handle: Handle) -> Option<K> {
-        self.ranks.key(handle)
+        self.nodes.key(handle)
     }
 
     fn weight(&self) -> u64 {
-        self.ranks.weight()
+        self.weight
     }
 
     fn len(&self) -> usize {
-        self.ranks.len()
+        self.len
     }
 
     fn memory_bytes(&self) -> usize {
-        self.ranks.memory_bytes()
+        self.nodes.memory_bytes() + self.ranks.capacity() * size_of::<Rank>()
     }
 }
+
+/// One for each bit in which a key may differ first, and one for those that do not differ.
+const QUEUES: usize = u64::BITS as usize + 1;
 
 #[cfg(test)]
 mod tests {

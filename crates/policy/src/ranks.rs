@@ -1,13 +1,13 @@
 //! Objects in order of a rank that only rises while they are in: a heap that takes no notice of hits.
 //!
-//! What LFU-DA and GDSF share. A hit writes the object's new rank beside the object and leaves the heap alone; its place
+//! What GDSF stands on. A hit writes the object's new rank beside the object and leaves the heap alone; its place
 //! there is too low, which does no harm until it comes to the top. There the heap looks up the true rank, and
 //! either gives the object up or puts it where it belongs. The object given up is the very one that an eager heap would
 //! have given up, as no object stands higher than its true rank. Likewise a removed object is only marked.
 //!
 //! Insert is O(log n) at worst and O(1) in the usual case that newcomers rank high; a hit and a removal are O(1); taking
 //! the lowest is O(log n) for it and for each object met on the way whose rank had risen. Four children a node: a
-//! step down reads one cache line. 48 bytes an object with a 64-bit key.
+//! step down reads two cache lines at most. 48 bytes an object with a 64-bit key.
 
 use crate::replacement::{Handle, Identity, Victim, WEIGHT_MAX};
 

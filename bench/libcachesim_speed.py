@@ -3,7 +3,7 @@
 
     cargo bench -p shoal-lab --bench policies -- --trace policies.trace
     python3 -m pip install libcachesim==0.3.5 numpy
-    python3 bench/libcachesim.py policies.trace 100000 --rounds 3
+    python3 bench/libcachesim_speed.py policies.trace 100000 --rounds 3
 
 The trace is 8 bytes a request, the object's number, little-endian. libCacheSim reads it as `oracleGeneral`, mapped into
 memory, from a file beside it (24 bytes a request, 480 MB), which is removed at the end.
