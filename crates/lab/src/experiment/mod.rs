@@ -3,6 +3,7 @@
 //! An experiment is a row of [`EXPERIMENTS`]: a name, its question, what it needs, and the function that makes its
 //! [`Report`]. It reads no clock and no files: traces, seed and results measured elsewhere are its [`Inputs`].
 
+pub mod machine;
 pub mod maltzahn;
 pub mod policies;
 mod stack_distance;
@@ -26,7 +27,7 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: &[Experiment] = &[maltzahn::EXPERIMENT, policies::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[machine::EXPERIMENT, maltzahn::EXPERIMENT, policies::EXPERIMENT];
 
 /// The experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
@@ -66,6 +67,13 @@ pub enum Error {
         /// How many it takes.
         least: usize,
     },
+    /// A store could not be driven to the trace's end.
+    Store {
+        /// Which run.
+        run: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 impl std::fmt::Display for Error {
@@ -74,6 +82,7 @@ impl std::fmt::Display for Error {
             Self::TooFewRequests { found, least } => {
                 write!(f, "the trace has {found} usable requests where at least {least} are needed")
             }
+            Self::Store { run, reason } => write!(f, "the run of {run} ended early: {reason}"),
         }
     }
 }
