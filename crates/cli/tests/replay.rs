@@ -94,10 +94,7 @@ fn shoal_architectures() -> Vec<String> {
     let output = replay(TRACE, folder.path(), &["--architecture", "pyramid"]);
     assert_eq!(output.status.code(), Some(2));
     let told = stderr(&output).trim_end();
-    assert!(
-        told.starts_with("shoal: no cache architecture is called \"pyramid\"; known are: squid"),
-        "{told}"
-    );
+    assert!(told.starts_with("shoal: no cache architecture is called \"pyramid\"; known are: "), "{told}");
     let (_, known) = told.rsplit_once(": ").expect("a list");
     known.split(", ").map(str::to_owned).collect()
 }

@@ -82,7 +82,8 @@ impl Parser {
                 // A bad line or two at the beginning must not decide.
                 let votes = |format: &Format| lines().filter(|line| format.parses(line)).count();
                 let best = BY_STRICTNESS.into_iter().rev().max_by_key(votes);
-                best.filter(|format| votes(format) > 0).ok_or("the format is not one of those known")?
+                let is_clear = |format: &Format| votes(format) * 2 > lines().count();
+                best.filter(is_clear).ok_or("the format is not one of those known")?
             }
         };
         let (parser, mut assumed) = match format {

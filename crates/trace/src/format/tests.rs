@@ -43,6 +43,7 @@ fn formats_are_told_apart() {
         ("", None),
         ("# nothing\n", None),
         ("three words here\n", None),
+        ("{\n  \"key\": [\n    1\n  ]  }\n{ \"key\": 2 }", None),
     ] {
         assert_eq!(detected(beginning), format, "{beginning}");
     }
