@@ -4,6 +4,9 @@
 //! [`Belady`] and [`BeladySize`], who know the future, are for the lab. A [`Cyclic`] policy is what a hand asks while it
 //! passes over an array whose entries hold the policy's state themselves, so that it survives a restart: [`Clock`];
 //! a [`Ring`] makes a `Replacement` of it.
+//!
+//! Beside them, what memory-mapped stores of small objects ask: a [`Placement`] says where a segment goes, and [`Fbc`] which
+//! slot is given up when the file is full.
 
 #![forbid(unsafe_code)]
 
@@ -11,16 +14,19 @@ mod belady;
 mod belady_size;
 mod clock;
 mod cyclic;
+mod fbc;
 mod fifo;
 mod gdsf;
 mod ghost;
 mod lfu_da;
 mod lru;
 mod next_uses;
+mod packer;
 mod policies;
 mod queue;
 mod ranks;
 mod replacement;
+mod resident;
 mod ring;
 mod s3_fifo;
 mod second_chance;
@@ -36,13 +42,16 @@ pub use belady::Belady;
 pub use belady_size::BeladySize;
 pub use clock::Clock;
 pub use cyclic::{Cyclic, Passing};
+pub use fbc::Fbc;
 pub use fifo::Fifo;
 pub use gdsf::Gdsf;
 pub use lfu_da::LfuDa;
 pub use lru::Lru;
 pub use next_uses::NextUses;
+pub use packer::{Appender, PAGE_BYTES, Packer, Placement, SegmentClass};
 pub use policies::{POLICIES, Policy};
 pub use replacement::{Handle, Identity, Replacement, Victim, WEIGHT_MAX};
+pub use resident::resident_first;
 pub use ring::Ring;
 pub use s3_fifo::S3Fifo;
 pub use second_chance::SecondChance;

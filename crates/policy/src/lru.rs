@@ -9,6 +9,7 @@
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::resident_first;
 use shoal_core::Key;
 
 /// Least recently used. See the file's head.
@@ -23,7 +24,35 @@ impl<K: Identity> Lru<K> {
     pub fn new() -> Self {
         Self { nodes: Nodes::new(), queue: Queue::new(0) }
     }
+
+    /// The objects in the order in which they would be evicted, the least recently used first.
+    pub fn oldest_first(&self) -> impl Iterator<Item = (Handle, K)> + '_ {
+        let mut next = self.queue.back();
+        std::iter::from_fn(move || {
+            let handle = next?;
+            next = self.nodes.queued_at(handle)?.towards_front();
+            Some((handle, self.nodes.key(handle)?))
+        })
+    }
+
+    /// `lru_resident`: of the `window` least recently used objects that `may_go`, the least recently used whose page is resident,
+    /// or else the least recently used. It stays in the order until it is removed. See [`resident_first`].
+    ///
+    /// At most `4 · window` objects are looked at; `None` when none of them may go.
+    pub fn victim_resident(
+        &self,
+        window: usize,
+        mut may_go: impl FnMut(K) -> bool,
+        mut resident: impl FnMut(K) -> bool,
+    ) -> Option<Handle> {
+        let looked_at = window.max(1).saturating_mul(LOOKED_AT);
+        let candidates = self.oldest_first().take(looked_at).filter(|(_, key)| may_go(*key));
+        resident_first(candidates, window, |(_, key)| resident(key)).map(|(handle, _)| handle)
+    }
 }
+
+/// Objects that a search for a resident page looks at for each that it may ask about.
+const LOOKED_AT: usize = 4;
 
 impl<K: Identity> Default for Lru<K> {
     fn default() -> Self {
@@ -140,5 +169,20 @@ mod tests {
                 assert_eq!(misses(Lru::new(), &text, room as u64), expected, "seed {seed}, room {room}");
             }
         }
+    }
+
+    #[test]
+    fn a_resident_victim_is_preferred_within_the_window() {
+        let mut lru = Lru::<u64>::new();
+        let handles: Vec<Handle> = (0..100).map(|key| lru.insert(key, 1)).collect();
+        lru.hit(handles[0]);
+        assert!(lru.oldest_first().map(|(_, key)| key).eq((1..100).chain([0])));
+        let resident = |key: u64| key >= 4;
+        for (window, expected) in [(0, 1), (1, 1), (3, 1), (4, 4), (80, 4)] {
+            let found = lru.victim_resident(window, |_| true, resident);
+            assert_eq!(found, Some(handles[expected]), "window {window}");
+        }
+        assert_eq!(lru.victim_resident(4, |key| key > 2, resident), Some(handles[4]));
+        assert_eq!(lru.victim_resident(4, |key| key > 40, resident), None, "too many may not go");
     }
 }

@@ -87,6 +87,11 @@ impl<K: Identity> Nodes<K> {
         self.nodes.get_mut(handle.0 as usize).filter(|node| node.place != NOWHERE)
     }
 
+    /// The same, to be looked at.
+    pub(crate) fn queued_at(&self, handle: Handle) -> Option<&Node<K>> {
+        self.nodes.get(handle.0 as usize).filter(|node| node.place != NOWHERE)
+    }
+
     pub(crate) fn at(&mut self, handle: Handle) -> &mut Node<K> {
         &mut self.nodes[handle.0 as usize]
     }
