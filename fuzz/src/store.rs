@@ -72,6 +72,7 @@ impl Disk {
             max_objects: MAX_OBJECTS,
             object_max_bytes: 1 << 20,
             files_per_folder: 0,
+            replacement: "clock",
             now: Timestamp::from_seconds(1_767_312_000),
         };
         let parts = Parts { files: self.files.clone(), index: Box::new(self.home.clone()), boot, lock: None };

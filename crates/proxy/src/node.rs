@@ -229,6 +229,7 @@ fn open_disk(settings: &Settings) -> Option<Arc<dyn Store>> {
         max_objects: store.max_objects,
         object_max_bytes: store.object_max.0,
         files_per_folder: store.files_per_folder,
+        replacement: store.replacement.clone(),
         architecture: store.architecture.clone(),
         now: Timestamp::from_system(SystemTime::now()),
     };
@@ -305,5 +306,6 @@ mod tests {
     fn the_settings_offer_what_the_store_has() {
         let known: Vec<_> = shoal_store::arch::ARCHITECTURES.iter().map(|row| row.name).collect();
         assert_eq!(shoal_settings::ARCHITECTURES, known);
+        assert_eq!(shoal_settings::REPLACEMENTS, shoal_store::arch::REPLACEMENTS);
     }
 }

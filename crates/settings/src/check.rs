@@ -164,17 +164,21 @@ impl Rules<'_> {
         }
     }
 
+    /// The value is one of those known.
+    fn one_of(&mut self, key: &str, what: &str, value: &str, known: &'static [&'static str]) {
+        if !known.contains(&value) {
+            let hint = closest(value, known.iter().copied()).map(|meant| format!("did you mean `{meant}`?"));
+            self.fault_with(key, format!("unknown {what} {value:?}; known: {}", known.join(", ")), hint);
+        }
+    }
+
     fn store(&mut self, settings: &Settings) {
         let store = &settings.store;
-        if !ARCHITECTURES.contains(&store.architecture.as_str()) {
-            let hint = closest(&store.architecture, ARCHITECTURES.iter().copied());
-            let message =
-                format!("unknown architecture {:?}; known: {}", store.architecture, ARCHITECTURES.join(", "));
-            self.fault_with(
-                "store.architecture",
-                message,
-                hint.map(|meant| format!("did you mean `{meant}`?")),
-            );
+        self.one_of("store.architecture", "architecture", &store.architecture, ARCHITECTURES);
+        self.one_of("store.replacement", "replacement policy", &store.replacement, REPLACEMENTS);
+        if store.architecture == "cern" && store.replacement != REPLACEMENTS[0] {
+            let message = format!("cern knows no replacement by {}; leave it at clock", store.replacement);
+            self.fault("store.replacement", message);
         }
         if store.object_max > store.disk && !self.mistakes.touches("store.disk") {
             self.fault(
@@ -214,3 +218,7 @@ fn check_path(path: &str) -> Result<(), String> {
 
 /// The cache architectures that the store knows, by name.
 pub const ARCHITECTURES: &[&str] = &["cern", "squid", "squid_monotonic", "squid_lowest", "squidl"];
+
+/// The replacement policies that the store knows, by name.
+pub const REPLACEMENTS: &[&str] =
+    &["clock", "fifo", "lru", "slru", "lfu_da", "gdsf", "s3_fifo", "sieve", "w_tinylfu"];

@@ -29,7 +29,7 @@ mod source;
 mod tree;
 
 pub use address::AdminAddress;
-pub use check::ARCHITECTURES;
+pub use check::{ARCHITECTURES, REPLACEMENTS};
 pub use mistake::Mistake;
 pub use overrides::Override;
 pub use schema::*;

@@ -211,6 +211,10 @@ section! {
         /// and files overwritten instead of removed. `squidl`: a folder for the objects of a host. `cern`: a folder for each
         /// URL, lock files, and no index, so that every miss asks the disk. A store keeps the architecture that made it.
         pub architecture: String = "squid".into(),
+        /// What goes when room is needed. `clock` and `fifo` keep what they know in the index, and know it again after a restart.
+        /// `lru`, `slru`, `lfu_da`, `gdsf`, `s3_fifo`, `sieve` and `w_tinylfu` keep it in RAM and begin anew. Not with `cern`,
+        /// which has a way of its own: leave it at `clock` there.
+        pub replacement: String = "clock".into(),
         /// Files in a folder at most, with `squid_monotonic`. Fixed when the store is created.
         #[limits(1..=4096)]
         pub files_per_folder: u32 = 384,

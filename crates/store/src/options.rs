@@ -19,6 +19,8 @@ pub struct OpenOptions {
     /// Files in a folder at most, where the architecture leaves that to the operator (`squid_monotonic`); 0 means 384.
     /// Fixed when the store is created.
     pub files_per_folder: u32,
+    /// The replacement policy, by name: `clock` unless there is reason for another.
+    pub replacement: String,
     /// The cache architecture, by name.
     pub architecture: String,
     /// The time of opening. It only numbers objects, so that of two files with one key the newer wins

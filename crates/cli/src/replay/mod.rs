@@ -97,6 +97,8 @@ fn open(
         max_objects: options.max_objects.unwrap_or(objects.min(disk_bytes / BLOCK_BYTES).max(1)),
         object_max_bytes: options.object_max.0,
         files_per_folder: options.files_per_folder,
+        // What the architecture has of its own; others are applied by the driver.
+        replacement: "clock".into(),
         architecture: architecture.into(),
         now: Timestamp::from_system(SystemTime::now()),
     };

@@ -36,6 +36,7 @@ impl World {
             max_objects: 2000,
             object_max_bytes: 1 << 20,
             files_per_folder: 0,
+            replacement: "clock",
             now: Timestamp::from_seconds(1),
         };
         let parts = Parts {

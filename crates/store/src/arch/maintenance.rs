@@ -87,7 +87,7 @@ impl Upkeep for Core {
             self.index.begin_audit(self.naming.folders());
             return Step::Worked(0);
         }
-        match self.trim() + self.discard_lingering(TRIM_FILES) {
+        match self.trim() + self.discard_lingering(TRIM_FILES) + self.fill_order() {
             0 => Step::Idle,
             given_up => Step::Worked(given_up),
         }

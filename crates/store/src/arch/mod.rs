@@ -1,7 +1,7 @@
 //! Cache architectures: how objects are named, placed, found and given up on disk.
 //!
-//! Each is a row of one table that combines a naming for objects kept as files, a store for small objects, and a
-//! replacement policy. A new architecture is a row, and what the row names.
+//! Each is a row of one table that combines a naming for objects kept as files, and a store for
+//! small objects. The replacement policy is chosen beside it. A new architecture is a row, and what the row names.
 
 mod cern;
 mod files;
@@ -11,6 +11,7 @@ mod opening;
 mod pins;
 mod released;
 mod repair;
+mod replacement;
 mod signature;
 mod space;
 #[cfg(test)]
@@ -18,9 +19,9 @@ mod tests;
 
 pub use naming::{ByHost, Clustered, Naming, Squid};
 pub use opening::{Parts, Settings, open, open_store, open_through};
+pub use replacement::REPLACEMENTS;
 
 use crate::index::Numbers;
-use shoal_policy::{Clock, Cyclic};
 use std::sync::Arc;
 
 /// A row of the table.
@@ -45,7 +46,6 @@ struct Indexed {
     naming: fn(NamingFor) -> Option<Arc<dyn Naming>>,
     small_objects: SmallObjects,
     released_files: ReleasedFiles,
-    replacement: &'static dyn Cyclic,
 }
 
 /// What a naming is made from.
@@ -95,7 +95,6 @@ pub const ARCHITECTURES: &[Architecture] = &[
             naming: squid,
             small_objects: SmallObjects::AsFiles,
             released_files: ReleasedFiles::Removed,
-            replacement: &Clock,
         }),
     },
     Architecture {
@@ -105,7 +104,6 @@ pub const ARCHITECTURES: &[Architecture] = &[
             naming: squid_monotonic,
             small_objects: SmallObjects::AsFiles,
             released_files: ReleasedFiles::Removed,
-            replacement: &Clock,
         }),
     },
     Architecture {
@@ -115,7 +113,6 @@ pub const ARCHITECTURES: &[Architecture] = &[
             naming: squid_lowest,
             small_objects: SmallObjects::AsFiles,
             released_files: ReleasedFiles::Overwritten,
-            replacement: &Clock,
         }),
     },
     Architecture {
@@ -125,7 +122,6 @@ pub const ARCHITECTURES: &[Architecture] = &[
             naming: squidl,
             small_objects: SmallObjects::AsFiles,
             released_files: ReleasedFiles::Removed,
-            replacement: &Clock,
         }),
     },
 ];

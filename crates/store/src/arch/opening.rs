@@ -3,6 +3,7 @@
 use super::files::{Core, FileStore, HEAD_LOCKS, Limits};
 use super::maintenance::Maintenance;
 use super::released::Released;
+use super::replacement;
 use super::signature::Signature;
 use super::{
     ARCHITECTURES, Architecture, Design, Indexed, Making, Naming, NamingFor, ReleasedFiles, SQUID,
@@ -15,6 +16,7 @@ use parking_lot::RwLock;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use shoal_core::{Key, Timestamp};
+use shoal_policy::Cyclic;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,6 +35,8 @@ pub struct Settings {
     pub object_max_bytes: u64,
     /// Files in a folder at most, where the architecture leaves that to the operator; 0 means 384.
     pub files_per_folder: u32,
+    /// The replacement policy, by name (see [`REPLACEMENTS`](super::REPLACEMENTS)).
+    pub replacement: &'static str,
     /// The time of opening; it only numbers objects.
     pub now: Timestamp,
 }
@@ -64,6 +68,7 @@ pub fn open_through(
 ) -> Result<Arc<dyn Store>, Error> {
     let directory = &options.directory;
     architecture(&options.architecture)?;
+    replacement::known(&options.replacement)?;
     fs::create_dir_all(directory).map_err(|error| unusable(directory, "make", &error))?;
     let lock = lock(directory)?;
     let files = Real::open(directory).map_err(|error| unusable(directory, "open", &error))?;
@@ -72,6 +77,7 @@ pub fn open_through(
         max_objects: options.max_objects,
         object_max_bytes: options.object_max_bytes,
         files_per_folder: options.files_per_folder,
+        replacement: replacement::known(&options.replacement)?,
         now: options.now,
     };
     let parts = Parts {
@@ -115,7 +121,8 @@ pub(super) fn build(
 ) -> Result<Arc<Core>, Error> {
     // An architecture with a store for small objects will branch here.
     let SmallObjects::AsFiles = design.small_objects;
-    let row = Row { name, design };
+    let (hand, order) = replacement::named(settings.replacement)?;
+    let row = Row { name, design, hand };
     let found = match existing(&row, settings, &parts)? {
         Some(found) => found,
         None => make(&row, settings, &parts)?,
@@ -129,6 +136,7 @@ pub(super) fn build(
         naming: found.naming,
         pins: Default::default(),
         released,
+        order,
         limits: found.limits,
         tally: Default::default(),
         said: Default::default(),
@@ -158,6 +166,7 @@ pub(super) fn build(
 struct Row<'a> {
     name: &'static str,
     design: &'a Indexed,
+    hand: &'static dyn Cyclic,
 }
 
 /// An index taken up or made.
@@ -220,7 +229,7 @@ fn take_up(
     }
     let limits = limits(settings, &geometry, &*naming, parts)?;
     let blocks = limits.object_blocks(&geometry);
-    let opened = Index::open(words, naming.numbers(), row.design.replacement, parts.boot, blocks);
+    let opened = Index::open(words, naming.numbers(), row.hand, parts.boot, blocks);
     Ok(opened.map(|(index, condition)| {
         let state = if condition == Condition::Sound { Start::Sound } else { Start::Suspect };
         Found { index, naming, limits, state }
@@ -259,7 +268,7 @@ fn make(row: &Row<'_>, settings: &Settings, parts: &Parts) -> Result<Found, Erro
     naming.make_folders(&*parts.files).map_err(failed)?;
     let words = parts.index.make(&geometry).map_err(failed)?;
     let blocks = limits.object_blocks(&geometry);
-    let opened = Index::open(words, naming.numbers(), row.design.replacement, parts.boot, blocks);
+    let opened = Index::open(words, naming.numbers(), row.hand, parts.boot, blocks);
     let (index, _) = opened.map_err(|reason| Error::Unusable(format!("the index just made is {reason}")))?;
     Ok(Found { index, naming, limits, state })
 }

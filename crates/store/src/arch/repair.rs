@@ -148,6 +148,7 @@ impl Core {
         }
         let Ok(blocks) = u32::try_from(self.blocks(header.file_bytes())) else { return false };
         let Ok(older) = self.index.adopt(number, header.key, blocks) else { return false };
+        self.note_stored(number, &older);
         for number in older {
             // Trouble with the file has been logged.
             let _ = self.discard(number);
@@ -167,6 +168,7 @@ impl Core {
 
     fn drop_entry(&self, found: Found) {
         if self.index.retire(found.number, found.generation) {
+            self.note_gone(found.number);
             self.tally.corrupt.fetch_add(1, Relaxed);
             // Trouble with the file has been logged.
             let _ = self.discard(found.number);

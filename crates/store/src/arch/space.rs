@@ -81,10 +81,15 @@ impl Core {
         if let Some(number) = self.released.as_ref().and_then(Released::take_full) {
             return self.empty(number).map_err(|_| Error::Declined(Declined::NoSpace));
         }
+        if let Some(number) = self.worth_least() {
+            self.tally.evictions.fetch_add(1, Relaxed);
+            return self.dispose(number).map_err(|_| Error::Declined(Declined::NoSpace));
+        }
         let enough = self.index.round() * (self.index.rounds_max() + 1);
         while *passed <= enough {
             match self.index.sweep(|number| self.pins.in_use(number)) {
                 Swept::Victim(number) => {
+                    self.note_gone(number);
                     self.tally.evictions.fetch_add(1, Relaxed);
                     // Without the file's space nothing is gained; giving up more objects would not help.
                     return self.dispose(number).map_err(|_| Error::Declined(Declined::NoSpace));

@@ -8,7 +8,7 @@ use crate::arch::files::Once;
 use crate::arch::opening::{BLOCK_MIN, check_maker};
 use crate::arch::pins::Pins;
 use crate::arch::signature::Signature;
-use crate::arch::{Parts, Settings};
+use crate::arch::{Parts, REPLACEMENTS, Settings};
 use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -16,6 +16,12 @@ use std::sync::atomic::AtomicU64;
 impl Tree {
     /// Takes up the tree that is there, or makes one.
     pub(super) fn open(name: &'static str, settings: &Settings, parts: Parts) -> Result<Self, Error> {
+        if settings.replacement != REPLACEMENTS[0] {
+            let (wanted, own) = (settings.replacement, REPLACEMENTS[0]);
+            return Err(Error::Unusable(format!(
+                "{name} gives up what its walk finds unasked for, and knows no replacement by {wanted}; leave it at {own}"
+            )));
+        }
         let files = &*parts.files;
         let unusable = |error: io::Error| Error::Unusable(format!("could not open the store: {error}"));
         let is_signed = check_maker(name, &parts)?;

@@ -25,6 +25,7 @@ impl Disk {
             max_objects,
             object_max_bytes: 1 << 30,
             files_per_folder: 0,
+            replacement: "clock",
             now: Timestamp::from_seconds(1_000_000),
         };
         Self { files: Arc::new(Memory::new(1 << 40)), settings }

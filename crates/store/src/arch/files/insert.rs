@@ -202,6 +202,7 @@ impl FileInsert {
         match core.index.commit(number, self.writing.key().hash(), blocks, self.instead_of, None) {
             Ok(older) => {
                 self.committed = true;
+                core.note_stored(number, &older);
                 for number in older {
                     // Out of sight already; trouble with the file has been logged.
                     let _ = core.dispose(number);

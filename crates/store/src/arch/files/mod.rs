@@ -6,6 +6,7 @@ use super::maintenance::Maintenance;
 use super::naming::Naming;
 use super::pins::Pins;
 use super::released::Released;
+use super::replacement::Order;
 use crate::door::{Access, File, FileSystem, write_full};
 use crate::index::{Found, Index};
 use crate::object::{Head, Header, METADATA_MAX, Misfit, OpenBody, Source, read_head};
@@ -31,6 +32,8 @@ pub(super) struct Core {
     pub(super) index: Index,
     pub(super) naming: Arc<dyn Naming>,
     pub(super) pins: Pins,
+    /// Where a policy in RAM decides what goes.
+    pub(super) order: Option<Order>,
     /// Where files are overwritten: those that wait for it.
     pub(super) released: Option<Released>,
     pub(super) limits: Limits,
@@ -142,6 +145,7 @@ impl Store for FileStore {
             }
             removed = true;
             for number in numbers {
+                self.core.note_gone(number);
                 // It cannot be found any more, which is what was asked; the file's fate is logged.
                 let _ = self.core.discard(number);
             }
@@ -182,6 +186,9 @@ impl Core {
     /// The object's number, kept from being given up; counts a hit.
     fn pin(self: &Arc<Self>, key: Key) -> Option<Pin> {
         let found = self.index.hit(key, |number| self.pins.pin(number))?;
+        if let Some(order) = &self.order {
+            order.hit(found.number);
+        }
         Some(Pin { core: Arc::clone(self), found })
     }
 
@@ -340,6 +347,7 @@ impl Pin {
     /// Drops the object, if the number still stands for it, and counts it as corrupt.
     fn drop_object(&self, part: &'static str) {
         if self.core.index.retire(self.found.number, self.found.generation) {
+            self.core.note_gone(self.found.number);
             self.core.count_corrupt(self.found.number, part);
             // Out of sight already; trouble with the file has been logged.
             let _ = self.core.discard(self.found.number);

@@ -27,6 +27,7 @@ mod making;
 mod modelled;
 mod overwriting;
 mod real;
+mod replacement;
 mod sides;
 mod use_cases;
 pub(in crate::arch) mod world;

@@ -211,6 +211,7 @@ fn an_unknown_architecture_is_refused_with_the_names_that_are_known() {
         max_objects: 0,
         object_max_bytes: 1 << 20,
         files_per_folder: 0,
+        replacement: "clock".into(),
         architecture: "varnish".into(),
         now: Default::default(),
     }) {

@@ -1,0 +1,48 @@
+//! First in, first out by a hand: whoever it comes to goes, asked for or not.
+//!
+//! The yardstick of Belady ("A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal, 1966)
+//! without a queue: where numbers are given out counting up, the order of the array is the order of arrival. Where holes
+//! are filled out of turn it only resembles it.
+//!
+//! Fits where a hit must write nothing at all, and where objects should go in the order in which they lie on disk. Does not
+//! fit where some stay popular. A hit is nothing, a victim the next entry.
+
+use crate::{Cyclic, Passing};
+
+/// FIFO by a hand. See the file's head.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FifoHand;
+
+impl Cyclic for FifoHand {
+    fn name(&self) -> &'static str {
+        "fifo"
+    }
+
+    fn admitted(&self, _hand_is_near: bool) -> u8 {
+        0
+    }
+
+    fn hit(&self, bits: u8) -> u8 {
+        bits
+    }
+
+    fn passed(&self, _bits: u8) -> Passing {
+        Passing::Evict
+    }
+
+    fn rounds_max(&self) -> u32 {
+        1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_and_hits_write_nothing() {
+        for bits in 0..=u8::MAX {
+            assert_eq!((FifoHand.hit(bits), FifoHand.passed(bits)), (bits, Passing::Evict));
+        }
+    }
+}
