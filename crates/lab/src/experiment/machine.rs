@@ -133,6 +133,7 @@ fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -
         disk_bytes: door_bytes(machine),
         max_objects: FOLDERS * FILES_PER_FOLDER,
         object_max_bytes: 1 << 30,
+        replacement: "clock",
         files_per_folder: 0,
         now: Timestamp::from_seconds(900_000_000),
     };
