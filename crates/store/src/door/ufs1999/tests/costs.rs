@@ -54,6 +54,22 @@ fn creating_in_a_cold_folder_reads_the_way_there() {
 }
 
 #[test]
+fn opening_and_reading_cold_reads_the_way_and_the_data() {
+    let door = Ufs1999::new(cold());
+    for folder in ["00", "00/00", "00/01"] {
+        door.make_folder(folder).unwrap();
+    }
+    put(&door, "00/00/a", 5000);
+    put(&door, "00/01/other", 1);
+    door.sync().unwrap();
+    let read = || drop(door.open("00/00/a", Access::Read).unwrap().read_at(&mut [0; 5000], 0));
+    // Inodes of root, 00, 00/00 and the file; entries of the three folders; the data in one transfer.
+    assert_eq!(cost(&door, read), [[1, 3, 4, 0, 0], [0; 5]]);
+    // Its access time is all that is written.
+    assert_eq!(cost(&door, || door.sync().unwrap())[1], [0, 0, 1, 0, 0]);
+}
+
+#[test]
 fn a_folder_takes_five_writes() {
     let door = Ufs1999::new(machine());
     door.make_folder("00").unwrap();
