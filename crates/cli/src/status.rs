@@ -47,6 +47,14 @@ fn told(status: &Status) -> String {
         show::duration(status.uptime_seconds)
     );
     let _ = writeln!(text, "listens  {}", status.addresses.join(", "));
+    let served = &status.responses;
+    let _ = writeln!(
+        text,
+        "answered {}, {} out of the cache{}",
+        show::counted(served.all, "request"),
+        show::count(served.hits),
+        share(served.hits, served.all)
+    );
     let ram = &status.ram;
     let _ = writeln!(
         text,
@@ -79,10 +87,15 @@ fn told(status: &Status) -> String {
     text
 }
 
+/// `hits` of `all` in brackets; nothing when there are none.
+fn share(hits: u64, all: u64) -> String {
+    if all == 0 { String::new() } else { format!(" ({:.1}%)", hits as f64 / all as f64 * 100.0) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_proxy::admin::{Readiness, Space, StoreStatus, UpstreamStatus};
+    use shoal_proxy::admin::{Readiness, Responses, Space, StoreStatus, UpstreamStatus};
 
     #[test]
     fn a_status_is_told_in_lines() {
@@ -92,6 +105,7 @@ mod tests {
             readiness: Readiness::Ready,
             uptime_seconds: 61,
             addresses: vec!["127.0.0.1:3128".into()],
+            responses: Responses { all: 1600, hits: 1200, collapsed: 3 },
             ram: Space { objects: 1, bytes: 1000, bytes_max: 256 << 20 },
             store: Some(StoreStatus {
                 architecture: "squid".into(),
@@ -106,6 +120,7 @@ mod tests {
         let expected = "\
 shoal (shoal 0.1.0), ready, up 1 min 1 s
 listens  127.0.0.1:3128
+answered 1,600 requests, 1,200 out of the cache (75.0%)
 RAM      1.0 KB of 256 MiB, 1 response
 disk     5.0 MB of 10 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt (squid in shoal-cache)
 upstream http://a down

@@ -1,7 +1,9 @@
 //! A node: every part of the proxy put together, started, reloaded and stopped.
 
 use crate::access_log::{AccessLog, OpenError};
-use crate::admin::{PurgeOutcome, PurgeRequest, Readiness, Space, Status, StoreStatus, UpstreamStatus};
+use crate::admin::{
+    PurgeOutcome, PurgeRequest, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
+};
 use crate::exchange::shelf::{Limits, Shelf};
 use crate::exchange::{Epochs, Exchange, Front, Live, LiveError, Parts};
 use crate::io_pool::IoPool;
@@ -165,6 +167,7 @@ impl Node {
             readiness: self.readiness(),
             uptime_seconds: self.started.elapsed().as_secs(),
             addresses: self.addresses.iter().map(SocketAddr::to_string).collect(),
+            responses: Responses::of(&self.metrics),
             ram: Space {
                 objects: memory.objects,
                 bytes: self.shelf.ledger().used(),

@@ -1,6 +1,6 @@
 //! What the admin listener asks of a node: the requests and answers, free of HTTP.
 
-use crate::metrics::Metrics;
+use crate::metrics::{Counter, Metrics};
 use serde::{Deserialize, Serialize};
 
 /// A node as its admin listener sees it.
@@ -59,6 +59,9 @@ pub struct Status {
     pub uptime_seconds: u64,
     /// Where it accepts clients.
     pub addresses: Vec<String>,
+    /// What it answered.
+    #[serde(default)]
+    pub responses: Responses,
     /// What it keeps in RAM.
     pub ram: Space,
     /// What it keeps on disk; absent without a disk store.
@@ -66,6 +69,31 @@ pub struct Status {
     /// Upstreams of the sites that are checked.
     #[serde(default)]
     pub upstreams: Vec<UpstreamStatus>,
+}
+
+/// Requests answered since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Responses {
+    /// All of them, tunnels and refusals included.
+    pub all: u64,
+    /// Those with a body out of the cache that was not validated, fresh or stale.
+    pub hits: u64,
+    /// Those that shared another request's fetch.
+    pub collapsed: u64,
+}
+
+impl Responses {
+    /// What these metrics add up to.
+    pub fn of(metrics: &Metrics) -> Self {
+        let rows = metrics.rows();
+        let responses = rows.iter().filter(|(_, name, ..)| *name == "shoal_responses_total");
+        let hits = [&metrics.hits_memory, &metrics.hits_disk, &metrics.stale];
+        Self {
+            all: responses.map(|(.., value)| value).sum(),
+            hits: hits.map(Counter::value).iter().sum(),
+            collapsed: metrics.collapsed.value(),
+        }
+    }
 }
 
 /// A budget and what is used of it.

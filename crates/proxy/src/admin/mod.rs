@@ -14,7 +14,7 @@ mod purge;
 mod routes;
 
 pub use control::{
-    Control, PurgeOutcome, PurgeRequest, Readiness, Space, Status, StoreStatus, UpstreamStatus,
+    Control, PurgeOutcome, PurgeRequest, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
 };
 pub use listener::AdminListener;
 

@@ -35,6 +35,7 @@ impl Control for Scripted {
             readiness: self.readiness(),
             uptime_seconds: 5,
             addresses: vec!["127.0.0.1:3128".into()],
+            responses: Responses { all: 3, hits: 2, collapsed: 0 },
             ram: Space { objects: 1, bytes: 10, bytes_max: 100 },
             store: Some(StoreStatus::new("squid", "cache", &usage)),
             upstreams: vec![UpstreamStatus { url: "http://a\"b".into(), healthy: true }],
