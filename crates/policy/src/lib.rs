@@ -6,7 +6,7 @@
 //! a [`Ring`] makes a `Replacement` of it.
 //!
 //! Beside them, what memory-mapped stores of small objects ask: a [`Placement`] says where a segment goes, and [`Fbc`] which
-//! slot is given up when the file is full.
+//! slot is given up when the file is full; [`PlacementTable`] knows the future.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod cyclic;
 mod fbc;
 mod fifo;
 mod fifo_hand;
+mod future;
 mod gdsf;
 mod ghost;
 mod lfu_da;
@@ -46,6 +47,7 @@ pub use cyclic::{Cyclic, Passing};
 pub use fbc::Fbc;
 pub use fifo::Fifo;
 pub use fifo_hand::FifoHand;
+pub use future::{Foreseen, FuturePlace, PlacementTable};
 pub use gdsf::Gdsf;
 pub use lfu_da::LfuDa;
 pub use lru::Lru;
