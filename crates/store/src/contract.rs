@@ -90,7 +90,7 @@ pub trait Insert: Send {
 pub struct Usage {
     /// Objects visible.
     pub objects: u64,
-    /// Most objects that the index can hold.
+    /// Most objects that the index can hold, or that fit.
     pub objects_max: u64,
     /// Disk space charged, in bytes.
     pub bytes: u64,

@@ -30,7 +30,11 @@ impl Tree {
         let limits = Limits {
             bytes: settings.disk_bytes,
             fixed_bytes: FIXED_BLOCKS * block_bytes,
-            objects: if settings.max_objects == 0 { u64::MAX } else { settings.max_objects },
+            objects: match settings.max_objects {
+                // What fits: a folder, a metadata file and an object file each take a block.
+                0 => (settings.disk_bytes / (3 * block_bytes)).max(1),
+                objects => objects,
+            },
             object_bytes: settings.object_max_bytes,
         };
         let least = limits.fixed_bytes + LEAST_BLOCKS * block_bytes;
