@@ -2,9 +2,11 @@
 //!
 //! A [`Simulator`] is a cache as small as it can be: a hash table of slot numbers ([`SlotTable`]) and the policy, the
 //! very code that the proxy runs, which holds the keys. It counts hits, bytes, evictions and its own memory.
+//! A [`MappedCache`] does the same for a memory-mapped file of segments.
 //! [`ZipfTrace`] makes requests where no trace is at hand, and [`speed`] measures the policies side by side.
 
 mod counts;
+mod mapped;
 mod request;
 pub mod speed;
 mod table;
@@ -14,6 +16,7 @@ mod zipf;
 mod tests;
 
 pub use counts::Counts;
+pub use mapped::{MappedCache, MappedPolicy, foreseen};
 pub use request::{Capacity, Request};
 pub use table::SlotTable;
 pub use zipf::ZipfTrace;

@@ -1,0 +1,263 @@
+//! Memory-mapped stores of small objects without their disk: which references hit, under LRU, FBC and the known future.
+//!
+//! Maltzahn, Richardson, Grunwald: "Reducing the Disk I/O of Web Proxy Server Caches", USENIX 1999, section 3. A [`MappedCache`]
+//! is a file of segments over the code that stores run: a placement lays them down until the file is full, from
+//! then on an object takes the slot of another of its class. [`foreseen`] counts what the placement table of 3.4 gives.
+//!
+//! An object keeps the segment that it came in with. One of more than a page is declined and left to files, as is one whose
+//! class has no slot when the file is full, since the paper lets an object replace another of its class alone. A hit is O(1),
+//! a victim O(1) with LRU and what [`Fbc`] says.
+
+use super::{Counts, Request};
+use shoal_policy::{
+    Fbc, Foreseen, Handle, Lru, Packer, Placement, PlacementTable, Replacement, SegmentClass,
+};
+use std::collections::HashMap;
+
+/// A finite memory-mapped file. See the file's head.
+pub struct MappedCache {
+    placement: Box<dyn Placement>,
+    file_bytes: u64,
+    policy: Slots,
+    /// The object of each slot, by class, in the order in which the slots were laid down.
+    objects: [Vec<u64>; CLASSES],
+    places: HashMap<u64, (SegmentClass, u32)>,
+    counts: Counts,
+}
+
+/// Who gives up its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MappedPolicy {
+    /// The least recently used of the class (3.5).
+    Lru,
+    /// Frequency-based cyclic replacement (3.6).
+    Fbc {
+        /// References from which on an object is passed over.
+        c_max: u32,
+        /// The mean count above which all are halved.
+        a_max: u32,
+    },
+}
+
+enum Slots {
+    /// For each class; the handle of a slot is its number, since slots are never removed.
+    Lru([Lru<u64>; CLASSES]),
+    Fbc(Fbc),
+}
+
+impl MappedCache {
+    /// An empty file of so many bytes, whose segments do not cross pages.
+    pub fn new(policy: MappedPolicy, file_bytes: u64) -> Self {
+        Self::placed_by(Box::new(Packer::default()), policy, file_bytes)
+    }
+
+    /// The same with another placement, which must be empty.
+    pub fn placed_by(placement: Box<dyn Placement>, policy: MappedPolicy, file_bytes: u64) -> Self {
+        let policy = match policy {
+            MappedPolicy::Lru => Slots::Lru(Default::default()),
+            MappedPolicy::Fbc { c_max, a_max } => Slots::Fbc(Fbc::new(c_max, a_max)),
+        };
+        let (objects, places) = (Default::default(), HashMap::new());
+        Self { placement, file_bytes, policy, objects, places, counts: Counts::default() }
+    }
+
+    /// One request. True when it hits.
+    pub fn request(&mut self, request: Request) -> bool {
+        self.counts.requests += 1;
+        self.counts.bytes += request.bytes;
+        let Some((class, slot)) = self.places.get(&request.object).copied() else {
+            self.take_in(request);
+            return false;
+        };
+        self.policy.hit(class, slot);
+        self.counts.hits += 1;
+        self.counts.hit_bytes += request.bytes;
+        true
+    }
+
+    /// All of them, in order. Returns what was counted, these included.
+    pub fn run(&mut self, requests: impl IntoIterator<Item = Request>) -> Counts {
+        requests.into_iter().for_each(|request| {
+            self.request(request);
+        });
+        self.counts
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Whether the object is in.
+    pub fn holds(&self, object: u64) -> bool {
+        self.places.contains_key(&object)
+    }
+
+    fn take_in(&mut self, request: Request) {
+        let room = SegmentClass::for_bytes(request.bytes).and_then(|class| Some((class, self.room(class)?)));
+        let Some((class, slot)) = room else {
+            self.counts.declined += 1;
+            return;
+        };
+        self.objects[class.index()][slot as usize] = request.object;
+        self.places.insert(request.object, (class, slot));
+    }
+
+    /// A slot, laid down or given up.
+    fn room(&mut self, class: SegmentClass) -> Option<u32> {
+        let objects = &mut self.objects[class.index()];
+        if objects.len() < u32::MAX as usize && self.placement.place_within(class, self.file_bytes).is_some()
+        {
+            let slot = objects.len() as u32;
+            objects.push(0);
+            self.policy.laid_down(class, slot);
+            return Some(slot);
+        }
+        let slot = self.policy.victim(class)?;
+        self.places.remove(&objects[slot as usize]);
+        self.counts.evictions += 1;
+        Some(slot)
+    }
+}
+
+impl Slots {
+    fn laid_down(&mut self, class: SegmentClass, slot: u32) {
+        match self {
+            Self::Lru(classes) => {
+                let handle = classes[class.index()].insert(u64::from(slot), 1);
+                debug_assert_eq!(handle, Handle::from_number(slot));
+            }
+            Self::Fbc(fbc) => fbc.filled(class, slot),
+        }
+    }
+
+    fn hit(&mut self, class: SegmentClass, slot: u32) {
+        match self {
+            Self::Lru(classes) => classes[class.index()].hit(Handle::from_number(slot)),
+            Self::Fbc(fbc) => fbc.hit(class, slot),
+        }
+    }
+
+    /// Whose slot a new object takes; it counts as used by the new one from now on.
+    fn victim(&mut self, class: SegmentClass) -> Option<u32> {
+        match self {
+            Self::Lru(classes) => {
+                let lru = &mut classes[class.index()];
+                let (handle, slot) = lru.oldest_first().next()?;
+                lru.hit(handle);
+                u32::try_from(slot).ok()
+            }
+            Self::Fbc(fbc) => {
+                let slot = fbc.victim(class, |_| true)?;
+                fbc.filled(class, slot);
+                Some(slot)
+            }
+        }
+    }
+}
+
+/// What the placement table of 3.4 makes of a trace: the counts of the requests from number `measured_from` on.
+///
+/// Objects are numbered anew in order of appearance; a trace has fewer than 2^32 of them. O(n log n).
+pub fn foreseen(requests: &[Request], file_bytes: u64, measured_from: usize) -> Counts {
+    let mut numbers: HashMap<u64, u32> = HashMap::new();
+    let numbered: Vec<(u32, u64)> = requests
+        .iter()
+        .take(u32::MAX as usize - 1)
+        .map(|request| {
+            let next = numbers.len() as u32;
+            (*numbers.entry(request.object).or_insert(next), request.bytes)
+        })
+        .collect();
+    let table = PlacementTable::of(numbered.iter().copied(), file_bytes);
+    let mut counts = Counts::default();
+    for (number, (object, bytes)) in (0..).zip(&numbered).skip(measured_from) {
+        counts.requests += 1;
+        counts.bytes += bytes;
+        match table.look_up(number, *object) {
+            Foreseen::Hit(_) => {
+                counts.hits += 1;
+                counts.hit_bytes += bytes;
+            }
+            Foreseen::Admitted(place) => counts.evictions += u64::from(place.replaces.is_some()),
+            Foreseen::Declined => counts.declined += 1,
+        }
+    }
+    counts
+}
+
+const CLASSES: usize = SegmentClass::ALL.len();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulator::ZipfTrace;
+
+    /// 100,000 requests, Zipf 0.8 over 10,000 objects of 1 to 8192 bytes, small ones more often.
+    fn sized() -> Vec<Request> {
+        let bytes = |object: u64| 1 + (object * object * 7919) % 8192 / (1 + object % 5);
+        ZipfTrace::new(10_000, 0.8, 1, 1)
+            .take(100_000)
+            .map(|of| Request { bytes: bytes(of.object), ..of })
+            .collect()
+    }
+
+    fn hits(policy: MappedPolicy, requests: &[Request], file_bytes: u64) -> u64 {
+        MappedCache::new(policy, file_bytes).run(requests.iter().copied()).hits
+    }
+
+    /// Counted once and held. The slow versions of the algorithms are in `shoal_policy`; this holds what is put together from them.
+    #[test]
+    fn hits_of_a_made_trace_stay_what_they_are() {
+        let requests = sized();
+        let fbc = |c_max, a_max| MappedPolicy::Fbc { c_max, a_max };
+        let sizes = [1, 4, 16].map(|megabytes: u64| megabytes << 20);
+        let of = |policy| sizes.map(|bytes| hits(policy, &requests, bytes));
+        let future = sizes.map(|bytes| foreseen(&requests, bytes, 0).hits);
+        let found = [of(MappedPolicy::Lru), of(fbc(3, 100)), of(fbc(10, 5)), future];
+        let expected = [
+            [31_040, 52_459, 83_107],
+            [38_130, 56_949, 83_604],
+            [28_757, 49_484, 81_366],
+            [45_053, 64_431, 88_571],
+        ];
+        assert_eq!(found, expected, "lru, fbc 3 100, fbc 10 5, future");
+    }
+
+    #[test]
+    fn with_room_for_all_every_repeated_reference_hits() {
+        let requests = sized();
+        let objects = requests.iter().map(|request| request.object).collect::<std::collections::HashSet<_>>();
+        let repeated = (requests.len() - objects.len()) as u64;
+        for policy in [MappedPolicy::Lru, MappedPolicy::Fbc { c_max: 3, a_max: 100 }] {
+            assert_eq!(hits(policy, &requests, 1 << 30), repeated, "{policy:?}");
+        }
+        let counts = foreseen(&requests, 1 << 30, 0);
+        assert_eq!((counts.hits, counts.evictions), (repeated, 0));
+    }
+
+    #[test]
+    fn an_object_replaces_another_of_its_class_alone() {
+        let request = |object, bytes| Request { object, bytes };
+        let of = |policy| {
+            let mut cache = MappedCache::new(policy, 8192);
+            // Two slots of 4 KB fill the file; 1 is asked for again.
+            let counts = cache.run([request(1, 4096), request(2, 3000), request(1, 4096), request(3, 4000)]);
+            assert_eq!((counts.hits, counts.evictions), (1, 1), "{policy:?}");
+            let counts = cache.run([request(4, 100), request(5, 8192), request(6, 9000)]);
+            assert_eq!((counts.declined, counts.evictions), (3, 1), "{policy:?}");
+            (1..=6).filter(|object| cache.holds(*object)).collect::<Vec<u64>>()
+        };
+        assert_eq!(of(MappedPolicy::Lru), [1, 3]);
+        assert_eq!(of(MappedPolicy::Fbc { c_max: 2, a_max: 100 }), [1, 3]);
+        assert_eq!(of(MappedPolicy::Fbc { c_max: 3, a_max: 100 }), [2, 3]);
+    }
+
+    #[test]
+    fn only_what_is_measured_counts() {
+        let requests = sized();
+        let (all, half) = (foreseen(&requests, 1 << 20, 0), foreseen(&requests, 1 << 20, 50_000));
+        assert_eq!(half.requests, 50_000);
+        assert!(half.hits > all.hits / 2, "the cache is warm");
+    }
+}
