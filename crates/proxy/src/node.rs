@@ -13,6 +13,7 @@ use crate::upstream::{SetupError, Upstreams};
 use parking_lot::Mutex;
 use shoal_core::{Key, Timestamp};
 use shoal_settings::{AdminAddress, Settings};
+use shoal_store::arch::{SegmentPolicy, SegmentSettings};
 use shoal_store::memory::{self, Ledger, MemoryTier};
 use shoal_store::{OpenOptions, Store};
 use std::fmt;
@@ -233,6 +234,7 @@ fn open_disk(settings: &Settings) -> Option<Arc<dyn Store>> {
         object_max_bytes: store.object_max.0,
         files_per_folder: store.files_per_folder,
         replacement: store.replacement.clone(),
+        segments: SegmentSettings { bytes: store.segments.0, policy: segment_policy(store) },
         architecture: store.architecture.clone(),
         now: Timestamp::from_system(SystemTime::now()),
     };
@@ -242,6 +244,15 @@ fn open_disk(settings: &Settings) -> Option<Arc<dyn Store>> {
             tracing::error!(%error, "no disk store: serving from RAM only");
             None
         }
+    }
+}
+
+fn segment_policy(store: &shoal_settings::Store) -> SegmentPolicy {
+    match store.segment_policy {
+        shoal_settings::SegmentPolicy::Fbc => {
+            SegmentPolicy::Fbc { c_max: store.fbc_c_max, a_max: store.fbc_a_max }
+        }
+        shoal_settings::SegmentPolicy::Lru => SegmentPolicy::Lru,
     }
 }
 

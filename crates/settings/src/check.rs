@@ -217,7 +217,8 @@ fn check_path(path: &str) -> Result<(), String> {
 }
 
 /// The cache architectures that the store knows, by name.
-pub const ARCHITECTURES: &[&str] = &["cern", "squid", "squid_monotonic", "squid_lowest", "squidl"];
+pub const ARCHITECTURES: &[&str] =
+    &["cern", "squid", "squid_monotonic", "squid_lowest", "squidl", "squidm", "squidml", "squidmla"];
 
 /// The replacement policies that the store knows, by name.
 pub const REPLACEMENTS: &[&str] =

@@ -208,13 +208,26 @@ section! {
         pub disk: ByteCount = ByteCount(10_000_000_000),
         /// The cache architecture: how objects are named and placed on disk. `squid`: files spread evenly over folders.
         /// `squid_monotonic`: folders filled one after the other. `squid_lowest`: the same, always the lowest free place,
-        /// and files overwritten instead of removed. `squidl`: a folder for the objects of a host. `cern`: a folder for each
-        /// URL, lock files, and no index, so that every miss asks the disk. A store keeps the architecture that made it.
+        /// and files overwritten instead of removed. `squidl`: a folder for the objects of a host. `squidm`, `squidml`: as
+        /// `squid` and `squidl`, objects of at most 8 KB in a memory-mapped file. `squidmla`: the same, and none of them
+        /// crosses a page. `cern`: a folder for each URL, lock files, and no index, so that every miss asks the disk. A store
+        /// keeps the architecture that made it.
         pub architecture: String = "squid".into(),
         /// What goes when room is needed. `clock` and `fifo` keep what they know in the index, and know it again after a restart.
         /// `lru`, `slru`, `lfu_da`, `gdsf`, `s3_fifo`, `sieve` and `w_tinylfu` keep it in RAM and begin anew. Not with `cern`,
         /// which has a way of its own: leave it at `clock` there.
         pub replacement: String = "clock".into(),
+        /// Length of the memory-mapped file for small objects, with `squidm`, `squidml` and `squidmla`; part of `disk`. 0 makes
+        /// it a quarter of that. Fixed when the store is created.
+        pub segments: ByteCount = ByteCount(0),
+        /// Which small object gives up its place when the mapped file is full.
+        pub segment_policy: SegmentPolicy = SegmentPolicy::Fbc,
+        /// With `fbc`: an object with at least so many references is passed over.
+        #[limits(1..=1_000_000)]
+        pub fbc_c_max: u32 = 3,
+        /// With `fbc`: counts of references are halved when their mean exceeds this.
+        #[limits(1..=1_000_000)]
+        pub fbc_a_max: u32 = 100,
         /// Files in a folder at most, with `squid_monotonic`. Fixed when the store is created.
         #[limits(1..=4096)]
         pub files_per_folder: u32 = 384,
@@ -228,6 +241,16 @@ section! {
         /// Disk operations that may wait; when the queue is full a read counts as a miss and an insert is declined.
         #[limits(1..=1_000_000)]
         pub io_queue: usize = 1024,
+    }
+}
+
+choice! {
+    /// Policies of the memory-mapped file.
+    pub enum SegmentPolicy {
+        /// A hand goes round the file and passes over what is asked for often (frequency-based cyclic replacement).
+        Fbc = "fbc",
+        /// The least recently used of the size.
+        Lru = "lru",
     }
 }
 

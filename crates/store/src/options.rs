@@ -1,5 +1,6 @@
 //! How a store is opened, and the table's entrance: [`open`].
 
+use crate::arch::SegmentSettings;
 use crate::{Error, Store, arch};
 use shoal_core::Timestamp;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub struct OpenOptions {
     pub files_per_folder: u32,
     /// The replacement policy, by name: `clock` unless there is reason for another.
     pub replacement: String,
+    /// The mapped file for small objects, with `squidm`, `squidml` and `squidmla`.
+    pub segments: SegmentSettings,
     /// The cache architecture, by name.
     pub architecture: String,
     /// The time of opening. It only numbers objects, so that of two files with one key the newer wins

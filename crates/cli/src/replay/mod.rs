@@ -93,12 +93,13 @@ fn open(
     let open_options = OpenOptions {
         directory: options.dir.clone(),
         disk_bytes,
-        // No disk holds more objects than it has blocks.
-        max_objects: options.max_objects.unwrap_or(objects.min(disk_bytes / BLOCK_BYTES).max(1)),
+        // No disk holds more objects than it has segments of the smallest size.
+        max_objects: options.max_objects.unwrap_or(objects.min(disk_bytes / SEGMENT_BYTES_MIN).max(1)),
         object_max_bytes: options.object_max.0,
         files_per_folder: options.files_per_folder,
         // What the architecture has of its own; others are applied by the driver.
         replacement: "clock".into(),
+        segments: options.segment_settings(),
         architecture: architecture.into(),
         now: Timestamp::from_system(SystemTime::now()),
     };
@@ -177,5 +178,7 @@ fn drive(
 const SPARE_OBJECTS: u64 = 64;
 /// The least unit in which stores account for space.
 const BLOCK_BYTES: u64 = 4096;
+/// The smallest place that an object can have, in a mapped file.
+const SEGMENT_BYTES_MIN: u64 = 512;
 /// One part in so many of the room is left to what is being written.
 const ROOM_SPARED: u64 = 50;

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use shoal_core::ByteCount;
 use shoal_lab::replay::{Plan, Sizes};
 use shoal_policy::Policy;
-use shoal_store::arch::ARCHITECTURES;
+use shoal_store::arch::{ARCHITECTURES, SegmentPolicy, SegmentSettings};
 use shoal_trace::{Filter, Format, SizeChange};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -86,11 +86,32 @@ pub struct Options {
     /// Files in a folder, where the architecture leaves that open; 0 takes its default
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub files_per_folder: u32,
+    /// Length of the mapped file of small objects, with squidm, squidml and squidmla; 0 is a quarter of --disk-bytes
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub segments: ByteCount,
+    /// Which small object gives up its segment: fbc or lru
+    #[arg(long, value_name = "NAME", default_value = "fbc")]
+    pub segment_policy: SegmentPolicyName,
+    /// FBC passes over objects with so many references
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub fbc_c_max: u32,
+    /// FBC halves all counts when their mean exceeds this
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub fbc_a_max: u32,
 }
 
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
         super::run(&self)
+    }
+
+    /// How the store lays out and replaces small objects.
+    pub(super) fn segment_settings(&self) -> SegmentSettings {
+        let policy = match self.segment_policy {
+            SegmentPolicyName::Fbc => SegmentPolicy::Fbc { c_max: self.fbc_c_max, a_max: self.fbc_a_max },
+            SegmentPolicyName::Lru => SegmentPolicy::Lru,
+        };
+        SegmentSettings { bytes: self.segments.0, policy }
     }
 
     /// The architecture's name, which is one.
@@ -187,6 +208,15 @@ impl FromStr for FilterRules {
 /// [`Sizes`] by name.
 #[derive(Clone, Copy, Debug)]
 pub struct SizesName(pub Sizes);
+
+/// What replaces small objects in the mapped file.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum SegmentPolicyName {
+    /// Frequency-based cyclic replacement
+    Fbc,
+    /// The least recently used of the size
+    Lru,
+}
 
 impl FromStr for SizesName {
     type Err = String;

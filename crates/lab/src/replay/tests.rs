@@ -37,6 +37,7 @@ impl World {
             object_max_bytes: 1 << 20,
             files_per_folder: 0,
             replacement: "clock",
+            segments: Default::default(),
             now: Timestamp::from_seconds(1),
         };
         let parts = Parts {

@@ -1,6 +1,7 @@
 //! Background work: one thread that repairs, at a bounded rate, while the store serves.
 
 use super::files::{Core, FileStore};
+use super::space::Need;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -74,9 +75,15 @@ impl Drop for FileStore {
 
 impl Upkeep for Core {
     fn maintain(&self) -> Step {
+        let surveyed = self.survey_segments();
+        if surveyed > 0 {
+            // Entries in memory, of which a thousand cost as much as a file.
+            return Step::Worked(surveyed / 1024);
+        }
         if let Some(step) = self.index.audit_step() {
             let looked_at = self.repair(&step);
             if self.index.finish_step(&step) {
+                self.leave_held_back();
                 let totals = self.index.totals();
                 info!(objects = totals.objects, "the store is repaired");
             }
@@ -99,7 +106,9 @@ impl Core {
     fn trim(&self) -> usize {
         let mut passed = 0;
         let is_over = || self.index.totals().blocks > self.index.limit_blocks();
-        (0..TRIM_FILES).take_while(|_| is_over() && self.give_up_one(&mut passed).is_ok()).count()
+        (0..TRIM_FILES)
+            .take_while(|_| is_over() && self.give_up_one(&mut passed, Need::Space).is_ok())
+            .count()
     }
 }
 

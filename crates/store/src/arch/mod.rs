@@ -12,6 +12,7 @@ mod pins;
 mod released;
 mod repair;
 mod replacement;
+mod segments;
 mod signature;
 mod space;
 #[cfg(test)]
@@ -20,8 +21,10 @@ mod tests;
 pub use naming::{ByHost, Clustered, Naming, Squid};
 pub use opening::{Parts, Settings, open, open_store, open_through};
 pub use replacement::REPLACEMENTS;
+pub use segments::{SegmentPolicy, SegmentSettings};
 
 use crate::index::Numbers;
+use segments::Packing;
 use std::sync::Arc;
 
 /// A row of the table.
@@ -76,9 +79,12 @@ enum ReleasedFiles {
 }
 
 /// Where objects of at most 8192 bytes go.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum SmallObjects {
     /// Files, like the others.
     AsFiles,
+    /// Segments of a memory-mapped file.
+    Mapped(Packing),
 }
 
 /// All architectures.
@@ -121,6 +127,33 @@ pub const ARCHITECTURES: &[Architecture] = &[
         design: Design::Indexed(Indexed {
             naming: squidl,
             small_objects: SmallObjects::AsFiles,
+            released_files: ReleasedFiles::Removed,
+        }),
+    },
+    Architecture {
+        name: "squidm",
+        source: "Maltzahn et al. 1999, 2.4.2",
+        design: Design::Indexed(Indexed {
+            naming: squid,
+            small_objects: SmallObjects::Mapped(Packing::Appended),
+            released_files: ReleasedFiles::Removed,
+        }),
+    },
+    Architecture {
+        name: "squidml",
+        source: "Maltzahn et al. 1999, 2.4.3",
+        design: Design::Indexed(Indexed {
+            naming: squidl,
+            small_objects: SmallObjects::Mapped(Packing::Appended),
+            released_files: ReleasedFiles::Removed,
+        }),
+    },
+    Architecture {
+        name: "squidmla",
+        source: "Maltzahn et al. 1999, 2.4.4",
+        design: Design::Indexed(Indexed {
+            naming: squidl,
+            small_objects: SmallObjects::Mapped(Packing::Aligned),
             released_files: ReleasedFiles::Removed,
         }),
     },

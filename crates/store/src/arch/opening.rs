@@ -4,7 +4,9 @@ use super::files::{Core, FileStore, HEAD_LOCKS, Limits};
 use super::maintenance::Maintenance;
 use super::released::Released;
 use super::replacement;
+use super::segments::{self, SegmentSettings, Segments};
 use super::signature::Signature;
+use super::space::blocks_of;
 use super::{
     ARCHITECTURES, Architecture, Design, Indexed, Making, Naming, NamingFor, ReleasedFiles, SQUID,
     SmallObjects, Squid, cern,
@@ -37,6 +39,8 @@ pub struct Settings {
     pub files_per_folder: u32,
     /// The replacement policy, by name (see [`REPLACEMENTS`](super::REPLACEMENTS)).
     pub replacement: &'static str,
+    /// The mapped file for small objects, where the architecture has one.
+    pub segments: SegmentSettings,
     /// The time of opening; it only numbers objects.
     pub now: Timestamp,
 }
@@ -78,6 +82,7 @@ pub fn open_through(
         object_max_bytes: options.object_max_bytes,
         files_per_folder: options.files_per_folder,
         replacement: replacement::known(&options.replacement)?,
+        segments: options.segments,
         now: options.now,
     };
     let parts = Parts {
@@ -119,8 +124,6 @@ pub(super) fn build(
     settings: &Settings,
     parts: Parts,
 ) -> Result<Arc<Core>, Error> {
-    // An architecture with a store for small objects will branch here.
-    let SmallObjects::AsFiles = design.small_objects;
     let (hand, order) = replacement::named(settings.replacement)?;
     let row = Row { name, design, hand };
     let found = match existing(&row, settings, &parts)? {
@@ -129,6 +132,16 @@ pub(super) fn build(
     };
     let berths = found.index.geometry().berths;
     let released = (design.released_files == ReleasedFiles::Overwritten).then(|| Released::new(berths));
+    let segments = match design.small_objects {
+        SmallObjects::AsFiles => None,
+        SmallObjects::Mapped(packing) => {
+            let is_empty = found.index.totals().objects == 0;
+            let policy = settings.segments.policy;
+            let bytes = found.limits.segment_bytes;
+            let opened = Segments::open(&*parts.files, bytes, packing, policy, is_empty);
+            Some(opened.map_err(segments::failed_to_map)?)
+        }
+    };
     let core = Arc::new(Core {
         name,
         files: parts.files,
@@ -137,6 +150,7 @@ pub(super) fn build(
         pins: Default::default(),
         released,
         order,
+        segments,
         limits: found.limits,
         tally: Default::default(),
         said: Default::default(),
@@ -145,8 +159,11 @@ pub(super) fn build(
         _lock: parts.lock,
     });
     for number in core.index.left_busy() {
-        // What cannot be removed now stays charged; this has been logged.
-        let _ = core.discard(number);
+        match core.place(number) {
+            Some((segments, _)) if !matches!(found.state, Start::Sound) => segments.hold_back(number),
+            // What cannot be removed now stays charged; this has been logged.
+            _ => drop(core.discard(number)),
+        }
     }
     match found.state {
         Start::Sound => {}
@@ -227,7 +244,7 @@ fn take_up(
         let (kept, wanted) = (geometry.max_objects, settings.max_objects);
         warn!("the store was made for {kept} objects and keeps that; {wanted} needs a new store");
     }
-    let limits = limits(settings, &geometry, &*naming, parts)?;
+    let limits = limits(row, settings, &geometry, &*naming, parts)?;
     let blocks = limits.object_blocks(&geometry);
     let opened = Index::open(words, naming.numbers(), row.hand, parts.boot, blocks);
     Ok(opened.map(|(index, condition)| {
@@ -259,10 +276,10 @@ fn make(row: &Row<'_>, settings: &Settings, parts: &Parts) -> Result<Found, Erro
         max_objects: u32::try_from(naming.objects_max()).unwrap_or(objects).min(objects),
         block_bytes,
         parameters: naming.parameters(),
-        sides: naming.needs_sides(),
+        sides: naming.needs_sides() || row.design.small_objects != SmallObjects::AsFiles,
         numbers: naming.numbers(),
     });
-    let limits = limits(settings, &geometry, &*naming, parts)?;
+    let limits = limits(row, settings, &geometry, &*naming, parts)?;
     let failed = |error: io::Error| Error::Unusable(format!("could not make the store: {error}"));
     Signature::of(row.name, &*naming).write(&*parts.files).map_err(failed)?;
     naming.make_folders(&*parts.files).map_err(failed)?;
@@ -312,6 +329,7 @@ fn read_signature(parts: &Parts) -> Result<Option<Signature>, Error> {
 }
 
 fn limits(
+    row: &Row<'_>,
     settings: &Settings,
     geometry: &Geometry,
     naming: &dyn Naming,
@@ -319,17 +337,23 @@ fn limits(
 ) -> Result<Limits, Error> {
     let block_bytes = u64::from(geometry.block_bytes);
     let folders = naming.folder_blocks(u64::from(geometry.max_objects), block_bytes);
-    let own = geometry.words() as u64 * 8 + (folders + OTHER_FILES) * block_bytes;
+    let segment_bytes = match row.design.small_objects {
+        SmallObjects::AsFiles => 0,
+        SmallObjects::Mapped(_) => Segments::length(&*parts.files, &settings.segments, settings.disk_bytes),
+    };
+    let mapped = blocks_of(segment_bytes, block_bytes) * u64::from(segment_bytes > 0);
+    let own = geometry.words() as u64 * 8 + (folders + OTHER_FILES + mapped) * block_bytes;
     let fixed_bytes = own + parts.index.aside_bytes(settings.disk_bytes.saturating_sub(own) / 2);
     let least = fixed_bytes + LEAST_BLOCKS * block_bytes;
     if settings.disk_bytes < least {
         let (given, objects) = (settings.disk_bytes, geometry.max_objects);
         return Err(Error::Unusable(format!(
-            "{given} bytes of disk are too few: index and folders for {objects} objects need {least}; raise the \
-             limit or lower the number of objects of a new store"
+            "{given} bytes of disk are too few: index and folders for {objects} objects, and the file of small objects \
+             where there is one, need {least}; raise the limit or lower the number of objects of a new store"
         )));
     }
-    Ok(Limits { disk_bytes: settings.disk_bytes, fixed_bytes, object_max_bytes: settings.object_max_bytes })
+    let Settings { disk_bytes, object_max_bytes, .. } = *settings;
+    Ok(Limits { disk_bytes, fixed_bytes, segment_bytes, object_max_bytes })
 }
 
 impl Limits {

@@ -66,7 +66,10 @@ impl Core {
 
     /// A file in another folder than the entry of its number says.
     fn settle_astray(&self, found: Found, key: Key, side: u64, path: &str) {
-        let is_at_home = self.files.length(&self.naming.path(found.number, found.side)).is_ok();
+        let is_at_home = match self.place_of_side(found.side) {
+            Some(_) => self.header(found.number).is_some_and(|header| header.key == key),
+            None => self.files.length(&self.naming.path(found.number, found.side)).is_ok(),
+        };
         let is_its_file = self.header_of(path, found.number).is_some_and(|header| header.key == key);
         if is_at_home || !is_its_file || !self.index.update_side(found, side) {
             self.remove_stray(path);
@@ -85,9 +88,9 @@ impl Core {
         for number in numbers {
             match self.index.examine(number) {
                 Seen::Busy => {}
-                Seen::Stored(found, _) => {
+                Seen::Stored(found, key) => {
                     objects += 1;
-                    self.settle_stored(found);
+                    self.settle_stored(found, key);
                 }
                 Seen::Free => self.index.list_if_lost(number),
                 Seen::Damaged | Seen::Abandoned => self.settle_unknown(number, self.index.side(number)),
@@ -97,7 +100,10 @@ impl Core {
     }
 
     /// An entry that looks whole: its file must be there, its charge right, and its key must lead to it.
-    fn settle_stored(&self, found: Found) {
+    fn settle_stored(&self, found: Found, key: Key) {
+        if self.place_of_side(found.side).is_some() {
+            return self.settle_in_segment(found, key);
+        }
         match self.files.length(&self.naming.path(found.number, found.side)) {
             Ok(length) => {
                 let blocks = u32::try_from(self.blocks(length)).unwrap_or(u32::MAX);
@@ -107,6 +113,18 @@ impl Core {
             }
             Err(error) if error.kind() == NotFound => self.drop_entry(found),
             Err(error) => drop(self.disk_failed("look at an object file", error)),
+        }
+    }
+
+    /// An object in the mapped file: its record must be there.
+    fn settle_in_segment(&self, found: Found, key: Key) {
+        match self.header(found.number) {
+            Some(header) if header.key == key => {
+                if let Some(rival) = self.index.confirm(found, 0) {
+                    self.settle_rivals(found, rival, 0);
+                }
+            }
+            _ => self.drop_entry(found),
         }
     }
 
@@ -127,7 +145,8 @@ impl Core {
         if !self.index.claim_number(number, side) {
             return;
         }
-        if !self.adopt(number) {
+        // Who had which segment is for the index to say; what it does not say is a miss.
+        if self.place_of_side(side).is_some() || !self.adopt(number) {
             // Trouble with the file has been logged.
             let _ = self.discard(number);
         }
@@ -158,7 +177,8 @@ impl Core {
 
     /// The header of a file, if it is a complete object.
     fn header(&self, number: u32) -> Option<Header> {
-        self.header_of(&self.path(number), number)
+        let file = self.open_bytes(number, self.index.side(number), Access::Read).ok()?;
+        read_head(&*file, number, u64::MAX, None).ok().map(|head| head.header)
     }
 
     fn header_of(&self, path: &str, number: u32) -> Option<Header> {
@@ -166,7 +186,7 @@ impl Core {
         read_head(&*file, number, u64::MAX, None).ok().map(|head| head.header)
     }
 
-    fn drop_entry(&self, found: Found) {
+    pub(super) fn drop_entry(&self, found: Found) {
         if self.index.retire(found.number, found.generation) {
             self.note_gone(found.number);
             self.tally.corrupt.fetch_add(1, Relaxed);

@@ -9,6 +9,7 @@
 //! An order costs eight bytes of RAM an object and what its policy takes, and a lock held for each hit.
 
 use super::files::Core;
+use super::segments::Place;
 use crate::Error;
 use crate::index::{Found, Index, Seen};
 use parking_lot::Mutex;
@@ -127,7 +128,8 @@ impl Known {
 
     fn admit(&mut self, index: &Index, number: u32) {
         let Seen::Stored(found, key) = index.examine(number) else { return };
-        if self.handle(number).is_some() {
+        // An object in a segment takes no space of its own, and goes when its segment is wanted.
+        if self.handle(number).is_some() || Place::of_side(found.side).is_some() {
             return;
         }
         let weight = u64::from(found.blocks) * u64::from(index.geometry().block_bytes);

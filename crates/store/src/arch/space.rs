@@ -3,6 +3,7 @@
 use super::files::Core;
 use super::pins::Fate;
 use super::released::Released;
+use super::segments;
 use crate::door::Access;
 use crate::index::{Charge, Claim, Swept};
 use crate::{Declined, Error};
@@ -18,9 +19,12 @@ pub(super) fn blocks_of(file_bytes: u64, block_bytes: u64) -> u64 {
 }
 
 impl Core {
-    /// The path of the file that a number has now.
+    /// The path of the file that a number has now; for people, where the number has a segment.
     pub(super) fn path(&self, number: u32) -> String {
-        self.naming.path(number, self.index.side(number))
+        match self.place(number) {
+            Some((_, place)) => format!("{}, byte {}", segments::PATH, place.offset()),
+            None => self.naming.path(number, self.index.side(number)),
+        }
     }
 
     /// Blocks that a file of so many bytes is charged.
@@ -35,7 +39,7 @@ impl Core {
         {
             // Something will have to go, so it goes now: its file is the one to overwrite. Where nothing can go the
             // charge will say so.
-            let _ = self.give_up_one(&mut passed);
+            let _ = self.give_up_one(&mut passed, Need::Space);
         }
         loop {
             if let Some(claimed) = self.claim_released(side) {
@@ -44,7 +48,7 @@ impl Core {
             match self.index.claim(side) {
                 Claim::Number(number) => return Ok(Claimed { number, file_blocks: None }),
                 Claim::Crowded => return Err(Error::Declined(Declined::NoSpace)),
-                Claim::Exhausted => self.give_up_one(&mut passed)?,
+                Claim::Exhausted => self.give_up_one(&mut passed, Need::Number)?,
             }
         }
     }
@@ -66,7 +70,7 @@ impl Core {
         loop {
             match self.index.charge(number, blocks) {
                 Charge::Done => return Ok(()),
-                Charge::Full => self.give_up_one(&mut passed)?,
+                Charge::Full => self.give_up_one(&mut passed, Need::Space)?,
                 Charge::AtCeiling => self
                     .index
                     .raise_ceiling(u64::from(blocks))
@@ -77,7 +81,7 @@ impl Core {
 
     /// Gives up one object, or the space of a file that waits to be overwritten. `passed` counts over several calls
     /// what the hand has passed in vain.
-    pub(super) fn give_up_one(&self, passed: &mut u64) -> Result<(), Error> {
+    pub(super) fn give_up_one(&self, passed: &mut u64, need: Need) -> Result<(), Error> {
         if let Some(number) = self.released.as_ref().and_then(Released::take_full) {
             return self.empty(number).map_err(|_| Error::Declined(Declined::NoSpace));
         }
@@ -87,7 +91,9 @@ impl Core {
         }
         let enough = self.index.round() * (self.index.rounds_max() + 1);
         while *passed <= enough {
-            match self.index.sweep(|number| self.pins.in_use(number)) {
+            // An object in a segment takes no blocks: to give it up would make no space.
+            let is_of_no_use = |number| need == Need::Space && self.place(number).is_some();
+            match self.index.sweep(|number| self.pins.in_use(number) || is_of_no_use(number)) {
                 Swept::Victim(number) => {
                     self.note_gone(number);
                     self.tally.evictions.fetch_add(1, Relaxed);
@@ -113,9 +119,7 @@ impl Core {
         if self.released.is_none() || !self.index.is_measured(number) {
             return self.discard(number);
         }
-        if !self.pins.doom(number, Fate::Release) {
-            self.release(number);
-        }
+        self.leave(number, Fate::Release);
         Ok(())
     }
 
@@ -166,6 +170,11 @@ impl Core {
     /// Removes the file of a busy number and frees the number, or leaves that to who still reads it. When the file
     /// cannot be removed the number stays busy and charged; the next opening tries again.
     pub(super) fn discard(&self, number: u32) -> io::Result<()> {
+        if let Some((segments, place)) = self.place(number) {
+            segments.release(number, place);
+            self.leave_segment(segments, number);
+            return Ok(());
+        }
         let path = self.path(number);
         let measured = (!self.index.is_measured(number))
             .then(|| self.files.length(&path).map_or(0, |length| self.blocks(length)));
@@ -179,12 +188,23 @@ impl Core {
                 return Err(error);
             }
         }
-        let fate = Fate::Free(measured);
+        self.leave(number, Fate::Free(measured));
+        Ok(())
+    }
+
+    /// Leaves a number to its last user, or sees to it when it has none.
+    pub(super) fn leave(&self, number: u32, fate: Fate) {
         if !self.pins.doom(number, fate) {
             self.see_to(number, fate);
         }
-        Ok(())
     }
+}
+
+/// What an object is given up for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Need {
+    Space,
+    Number,
 }
 
 /// A number for a new object.

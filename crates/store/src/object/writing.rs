@@ -31,6 +31,12 @@ pub(crate) trait Room: Send + Sync {
         Ok(())
     }
 
+    /// The length that the file of an object of at least so many bytes is to have, which is known as a whole before any of it
+    /// is written. `None` leaves it to the object.
+    fn whole(&self, _least_bytes: u64) -> Option<u64> {
+        None
+    }
+
     /// What a write error means.
     fn failed(&self, error: std::io::Error) -> Error;
 }
@@ -105,19 +111,24 @@ impl<R: Room> Writing<R> {
         let mut state = self.state.lock();
         let key_bytes = self.key.full().len() as u32;
         let metadata_bytes = metadata.len() as u32;
-        let metadata_room = match state.written {
-            0 => Header::room_for(key_bytes, metadata_bytes),
-            _ => self.metadata_room,
-        };
-        let header = Header {
+        let mut header = Header {
             key: self.key.hash(),
             sequence: self.sequence,
             number: self.number,
             key_bytes,
             metadata_bytes,
-            metadata_room,
+            metadata_room: self.metadata_room,
             body_bytes: state.length(),
         };
+        if state.written == 0 {
+            header.metadata_room = metadata_bytes;
+            let least = header.file_bytes();
+            header.metadata_room = match self.room.whole(least) {
+                Some(bytes) => metadata_bytes + (bytes - least) as u32,
+                None => Header::room_for(key_bytes, metadata_bytes),
+            };
+        }
+        let metadata_room = header.metadata_room;
         assert!(metadata_bytes <= metadata_room, "the caller has asked whether it fits");
         let head = header.encode(self.key.full(), metadata);
         let mut tail = state.buffer.clone();

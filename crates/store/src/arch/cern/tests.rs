@@ -26,6 +26,7 @@ impl Disk {
             object_max_bytes: 1 << 30,
             files_per_folder: 0,
             replacement: "clock",
+            segments: Default::default(),
             now: Timestamp::from_seconds(1_000_000),
         };
         Self { files: Arc::new(Memory::new(1 << 40)), settings }

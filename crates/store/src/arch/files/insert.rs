@@ -3,12 +3,15 @@
 use super::{Core, Pin};
 use crate::arch::naming::make_folders_above;
 use crate::arch::pins::Fate;
+use crate::arch::segments::Taken;
 use crate::arch::space::Claimed;
 use crate::door::{Access, File};
 use crate::index::{Charge, Found, Refusal};
 use crate::object::{KEY_MAX, METADATA_MAX, Room, Writing};
 use crate::{Declined, Error, Insert, StoredBody};
+use parking_lot::Mutex;
 use shoal_core::ObjectKey;
+use shoal_policy::PAGE_BYTES;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,7 +38,8 @@ impl Core {
         self.pins.pin(number);
         let found = Found { number, generation: 0, blocks: 0, side };
         let pin = Pin { core: Arc::clone(self), found };
-        let place = Place { pin, reserved: AtomicU64::new(0), body_bytes, file_blocks };
+        let place =
+            Place { pin, reserved: AtomicU64::new(0), body_bytes, file_blocks, segment: Mutex::new(None) };
         let sequence = self.index.next_sequence(self.opened_at);
         let writing = Writing::new(key.clone(), sequence, number, metadata.len() as u32, place);
         let insert = FileInsert {
@@ -47,7 +51,10 @@ impl Core {
         if self.blocks(known) > self.index.limit_blocks() {
             return Err(Error::Declined(Declined::TooLarge));
         }
-        insert.writing.room().reserve(known.min(RESERVE_FIRST))?;
+        // What goes into a segment takes no other space.
+        if self.segments.is_none() || known > PAGE_BYTES || body_bytes.is_none() {
+            insert.writing.room().reserve(known.min(RESERVE_FIRST))?;
+        }
         Ok(insert)
     }
 }
@@ -61,12 +68,14 @@ pub(super) struct Place {
     body_bytes: Option<u64>,
     /// Blocks of the file that is overwritten, if one is.
     file_blocks: Option<u32>,
+    /// The segment that the object goes into instead of a file.
+    segment: Mutex<Option<Taken>>,
 }
 
 impl Room for Place {
     fn reserve(&self, file_bytes: u64) -> Result<(), Error> {
         let reserved = self.reserved.load(Relaxed);
-        if file_bytes <= reserved && reserved > 0 {
+        if self.segment().is_some() || (file_bytes <= reserved && reserved > 0) {
             return Ok(());
         }
         // In steps that grow with the file, so that a long body asks rarely; of a known length no more than that.
@@ -83,6 +92,9 @@ impl Room for Place {
 
     fn create(&self) -> Result<Box<dyn File>, Error> {
         let core = &self.pin.core;
+        if let Some(segment) = self.segment().and_then(|taken| core.open_taken(taken)) {
+            return Ok(segment);
+        }
         let path = core.naming.path(self.pin.found.number, self.pin.found.side);
         let created = match self.file_blocks {
             Some(_) => match core.files.open(&path, Access::Write) {
@@ -110,12 +122,27 @@ impl Room for Place {
         }
     }
 
+    fn whole(&self, least_bytes: u64) -> Option<u64> {
+        let core = &self.pin.core;
+        let taken = core.take_segment(least_bytes)?;
+        *self.segment.lock() = Some(taken);
+        if self.reserved.swap(0, Relaxed) > 0 {
+            // Giving space back needs nothing.
+            core.index.charge(self.pin.found.number, 0);
+        }
+        Some(taken.place.bytes())
+    }
+
     fn failed(&self, error: io::Error) -> Error {
         self.pin.core.write_failed("write an object", error)
     }
 }
 
 impl Place {
+    fn segment(&self) -> Option<Taken> {
+        *self.segment.lock()
+    }
+
     fn create_at(&self, path: &str) -> io::Result<Box<dyn File>> {
         let core = &self.pin.core;
         let mut created = core.files.create(path);
@@ -135,6 +162,9 @@ impl Place {
     fn let_go(&self, has_file: bool) {
         let (core, number) = (&self.pin.core, self.pin.found.number);
         let is_measured = core.index.is_measured(number);
+        if let (Some(taken), Some(segments)) = (self.segment(), &core.segments) {
+            segments.give_back(taken, number);
+        }
         if let Some(before) = self.file_blocks
             && !has_file
             && is_measured
@@ -197,9 +227,16 @@ impl FileInsert {
         let core = Arc::clone(self.core());
         let header = self.writing.complete(&self.metadata)?;
         core.write_went_well();
-        let blocks = core.blocks(header.file_bytes()) as u32;
         let number = self.writing.number();
-        match core.index.commit(number, self.writing.key().hash(), blocks, self.instead_of, None) {
+        let segment = self.writing.room().segment();
+        let (blocks, side) = match segment {
+            Some(taken) => (0, Some(taken.place.side())),
+            None => (core.blocks(header.file_bytes()) as u32, None),
+        };
+        if let (Some(taken), Some(segments)) = (segment, &core.segments) {
+            segments.own(taken, number);
+        }
+        match core.index.commit(number, self.writing.key().hash(), blocks, self.instead_of, side) {
             Ok(older) => {
                 self.committed = true;
                 core.note_stored(number, &older);

@@ -7,6 +7,7 @@ use super::naming::Naming;
 use super::pins::Pins;
 use super::released::Released;
 use super::replacement::Order;
+use super::segments::Segments;
 use crate::door::{Access, File, FileSystem, write_full};
 use crate::index::{Found, Index};
 use crate::object::{Head, Header, METADATA_MAX, Misfit, OpenBody, Source, read_head};
@@ -36,6 +37,8 @@ pub(super) struct Core {
     pub(super) order: Option<Order>,
     /// Where files are overwritten: those that wait for it.
     pub(super) released: Option<Released>,
+    /// Where small objects are in a mapped file.
+    pub(super) segments: Option<Segments>,
     pub(super) limits: Limits,
     pub(super) tally: Tally,
     pub(super) said: Said,
@@ -52,6 +55,8 @@ pub(super) struct Limits {
     pub(super) disk_bytes: u64,
     /// Taken by the index and the folders.
     pub(super) fixed_bytes: u64,
+    /// Length of the mapped file, which is part of them.
+    pub(super) segment_bytes: u64,
     pub(super) object_max_bytes: u64,
 }
 
@@ -189,6 +194,9 @@ impl Core {
         if let Some(order) = &self.order {
             order.hit(found.number);
         }
+        if let Some((segments, place)) = self.place_of_side(found.side) {
+            segments.hit(found.number, place);
+        }
         Some(Pin { core: Arc::clone(self), found })
     }
 
@@ -202,15 +210,18 @@ impl Core {
     fn load(&self, pin: &Pin, key: &ObjectKey, access: Access) -> Result<(Head, Box<dyn File>), Misfit> {
         let Found { number, blocks, side, .. } = pin.found;
         let _undisturbed = self.head_lock(number).read();
-        let file = self.files.open(&self.naming.path(number, side), access).map_err(Misfit::Disk)?;
-        let bytes_max = u64::from(blocks) * u64::from(self.index.geometry().block_bytes);
+        let file = self.open_bytes(number, side, access).map_err(Misfit::Disk)?;
+        let bytes_max = match self.place_of_side(side) {
+            Some((_, place)) => place.bytes(),
+            None => u64::from(blocks) * u64::from(self.index.geometry().block_bytes),
+        };
         let head = read_head(&*file, number, bytes_max, Some(key))?;
         Ok((head, file))
     }
 
     /// Drops an object that did not stand up to its checks.
     fn give_up_misfit(&self, pin: &Pin, misfit: Misfit) -> Result<(), Error> {
-        if self.naming.needs_sides() && !matches!(misfit, Misfit::OtherKey) {
+        if (self.naming.needs_sides() || self.segments.is_some()) && !matches!(misfit, Misfit::OtherKey) {
             // A wrong side word leads astray; then the file is in another folder, uncounted.
             self.index.report_damage();
         }

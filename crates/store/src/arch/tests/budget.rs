@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 for_each_architecture! {
     a_miss_makes_no_call,
-    a_hit_up_to_64_kib_is_one_open_and_one_read_of_everything,
     a_longer_hit_reads_head_body_and_checksums,
+}
+
+for_each_architecture_of_files! {
+    a_hit_up_to_64_kib_is_one_open_and_one_read_of_everything,
     an_insert_writes_whole_buffers,
     eviction_costs_an_unlink_and_nothing_else,
     updates_and_removals_touch_the_head_only,

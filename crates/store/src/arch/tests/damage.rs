@@ -7,11 +7,14 @@ use crate::index::{MemoryHome, Plain, Words};
 use proptest::prelude::*;
 
 for_each_architecture! {
+    a_corrupt_object_is_a_miss_is_counted_and_is_dropped,
+}
+
+for_each_architecture_of_files! {
     a_lost_index_is_rebuilt_from_the_files,
     while_the_index_is_rebuilt_lookups_and_inserts_work,
     an_index_of_another_size_or_content_is_set_aside_and_rebuilt,
     foreign_and_misplaced_files_do_no_harm,
-    a_corrupt_object_is_a_miss_is_counted_and_is_dropped,
 }
 
 /// A store of 60 objects of two versions, closed.

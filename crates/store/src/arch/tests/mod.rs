@@ -1,5 +1,5 @@
 //! What the store promises, tried on files in RAM, on faulty ones, and on the real file system, for every architecture
-//! that keeps objects as files.
+//! that finds them through the index.
 
 /// Makes tests of functions that take an architecture's name: one for each architecture and function.
 macro_rules! for_each_architecture {
@@ -8,6 +8,9 @@ macro_rules! for_each_architecture {
         for_each_architecture!(@ squid_monotonic $($test,)*);
         for_each_architecture!(@ squid_lowest $($test,)*);
         for_each_architecture!(@ squidl $($test,)*);
+        for_each_architecture!(@ squidm $($test,)*);
+        for_each_architecture!(@ squidml $($test,)*);
+        for_each_architecture!(@ squidmla $($test,)*);
     };
     (@ $architecture:ident $($test:ident,)*) => {
         mod $architecture {
@@ -15,6 +18,19 @@ macro_rules! for_each_architecture {
             fn $test() {
                 super::$test(stringify!($architecture));
             })*
+        }
+    };
+}
+
+/// The same for the architectures that keep all objects as files.
+macro_rules! for_each_architecture_of_files {
+    ($($test:ident,)*) => {
+        mod of_files {
+            use super::*;
+            for_each_architecture!(@ squid $($test,)*);
+            for_each_architecture!(@ squid_monotonic $($test,)*);
+            for_each_architecture!(@ squid_lowest $($test,)*);
+            for_each_architecture!(@ squidl $($test,)*);
         }
     };
 }
@@ -37,7 +53,8 @@ use super::{ARCHITECTURES, Architecture, Design};
 use world::{World, body_of, key, matches, put};
 
 /// Those that have an index.
-const INDEXED: [&str; 4] = ["squid", "squid_monotonic", "squid_lowest", "squidl"];
+const INDEXED: [&str; 7] =
+    ["squid", "squid_monotonic", "squid_lowest", "squidl", "squidm", "squidml", "squidmla"];
 
 #[test]
 fn every_architecture_is_tried() {

@@ -20,6 +20,7 @@ fn options(directory: &Path, disk_bytes: u64) -> OpenOptions {
         object_max_bytes: 1 << 30,
         files_per_folder: 0,
         replacement: "clock".into(),
+        segments: Default::default(),
         architecture: "squid".into(),
         now: Timestamp::from_seconds(1_000_000),
     }

@@ -6,7 +6,9 @@ use super::*;
 use crate::arch::files::FileStore;
 use crate::{OpenOptions, Store};
 
-for_each_architecture! {
+for_each_architecture! {}
+
+for_each_architecture_of_files! {
     limits_hold_and_the_order_knows_what_is_stored,
 }
 
@@ -121,6 +123,7 @@ fn an_unknown_policy_is_refused_with_the_names_that_are_known() {
         max_objects: 0,
         object_max_bytes: 1 << 20,
         files_per_folder: 0,
+        segments: Default::default(),
         replacement: "optimal".into(),
         architecture: "squid".into(),
         now: Default::default(),

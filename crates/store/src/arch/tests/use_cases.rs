@@ -1,22 +1,25 @@
 //! What callers do with a store.
 
-use super::world::{fetch, metadata_of, objects_in_files};
+use super::world::{fetch, metadata_of, objects_on_disk};
 use super::*;
 use crate::index::Numbers;
 use crate::{Declined, Error, Store};
 
 for_each_architecture! {
     objects_come_back_as_they_were_stored,
-    nothing_is_visible_before_commit_and_nothing_remains_without_it,
     the_newer_object_replaces_the_older_at_commit,
     a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement,
-    a_number_in_use_is_not_used_anew_and_its_space_stays_charged,
-    metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room,
-    final_metadata_may_be_longer_than_what_was_announced,
     a_body_of_another_length_than_announced_is_not_stored,
     what_is_too_large_is_declined,
     a_store_is_warm_after_reopening_and_after_a_kill,
     a_store_goes_on_after_close_and_then_counts_as_open,
+}
+
+for_each_architecture_of_files! {
+    nothing_is_visible_before_commit_and_nothing_remains_without_it,
+    a_number_in_use_is_not_used_anew_and_its_space_stays_charged,
+    metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room,
+    final_metadata_may_be_longer_than_what_was_announced,
 }
 
 const LENGTHS: [usize; 6] = [0, 1, 5_000, 65_536, 65_537, 400_000];
@@ -60,7 +63,7 @@ fn the_newer_object_replaces_the_older_at_commit(architecture: &str) {
     insert.commit(None).unwrap();
     assert!(matches(&store, 1, 2, 10));
     assert_eq!(store.usage().objects, 1);
-    assert_eq!(objects_in_files(&world, &store), 1);
+    assert_eq!(objects_on_disk(&world, &store), 1);
 }
 
 fn a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement(architecture: &str) {
@@ -125,7 +128,7 @@ fn metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room(archi
     assert!(!store.update_metadata(&key(0), b"m", &|held| held == b"of another object").unwrap());
     assert_eq!(fetch(&store, 0), stored, "metadata of another object is left alone");
     assert_eq!(store.usage().objects, LENGTHS.len() as u64);
-    assert_eq!(objects_in_files(&world, &store), LENGTHS.len());
+    assert_eq!(objects_on_disk(&world, &store), LENGTHS.len());
 }
 
 fn final_metadata_may_be_longer_than_what_was_announced(architecture: &str) {
@@ -138,7 +141,7 @@ fn final_metadata_may_be_longer_than_what_was_announced(architecture: &str) {
         insert.commit(Some(&metadata)).unwrap();
         assert_eq!(fetch(&store, n), Some((metadata, body_of(n, 1, length))), "{length}");
     }
-    assert_eq!(objects_in_files(&world, &store), LENGTHS.len());
+    assert_eq!(objects_on_disk(&world, &store), LENGTHS.len());
 }
 
 fn a_body_of_another_length_than_announced_is_not_stored(architecture: &str) {
@@ -212,6 +215,7 @@ fn an_unknown_architecture_is_refused_with_the_names_that_are_known() {
         object_max_bytes: 1 << 20,
         files_per_folder: 0,
         replacement: "clock".into(),
+        segments: Default::default(),
         architecture: "varnish".into(),
         now: Default::default(),
     }) {

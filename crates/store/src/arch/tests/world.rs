@@ -3,10 +3,10 @@
 use super::super::files::FileStore;
 use super::super::maintenance::{Step, Upkeep};
 use super::super::opening::build;
-use super::super::signature;
-use super::super::{Design, Parts, Settings};
+use super::super::{Design, Parts, SegmentSettings, Settings};
+use super::super::{segments, signature};
 use crate::door::{FileSystem, Memory};
-use crate::index::MemoryHome;
+use crate::index::{MemoryHome, Seen};
 use crate::{Error, Store};
 use shoal_core::{ObjectKey, Timestamp};
 use std::sync::Arc;
@@ -34,6 +34,7 @@ impl World {
             object_max_bytes: 1 << 30,
             files_per_folder: 0,
             replacement: "clock",
+            segments: SegmentSettings { bytes: 1 << 20, ..SegmentSettings::default() },
             now: Timestamp::from_seconds(1_000_000),
         };
         let files = Arc::new(Memory::new(1 << 40));
@@ -74,20 +75,31 @@ impl World {
         Self { architecture: self.architecture, files, home, boot: self.boot + 1, settings }
     }
 
-    /// Bytes that the store's files may take: those for objects, and the block of its signature.
+    /// Bytes that the store's files may take: those for objects, the mapped file, and the block of its signature.
     pub(in crate::arch) fn file_bytes(store: &FileStore) -> u64 {
-        store.core.limits.disk_bytes - store.core.limits.fixed_bytes + 4096
+        let limits = store.core.limits;
+        limits.disk_bytes - limits.fixed_bytes + limits.segment_bytes + 4096
     }
 
-    /// The files that hold objects.
+    /// The files that hold an object each.
     pub(in crate::arch) fn object_files(&self) -> Vec<String> {
-        self.files.files().into_iter().filter(|path| path != signature::PATH).collect()
+        self.files
+            .files()
+            .into_iter()
+            .filter(|path| ![signature::PATH, segments::PATH].contains(&path.as_str()))
+            .collect()
     }
 }
 
-/// Files of objects, not counting those that wait to be overwritten.
-pub(in crate::arch) fn objects_in_files(world: &World, store: &FileStore) -> usize {
-    world.object_files().len() - store.core.released.as_ref().map_or(0, |released| released.len())
+/// Objects on disk: in files, not counting those that wait to be overwritten, and in segments.
+pub(in crate::arch) fn objects_on_disk(world: &World, store: &FileStore) -> usize {
+    let released = store.core.released.as_ref().map_or(0, |released| released.len());
+    let numbers = 0..store.core.index.geometry().max_objects;
+    let is_small = |number: &u32| {
+        let seen = store.core.index.examine(*number);
+        matches!(seen, Seen::Stored(found, _) if store.core.place_of_side(found.side).is_some())
+    };
+    world.object_files().len() - released + numbers.filter(is_small).count()
 }
 
 /// Does all background work that is due; it must come to an end.
@@ -165,5 +177,5 @@ pub(in crate::arch) fn check_books(world: &World, store: &FileStore) {
     let lengths = world.object_files().into_iter().map(|path| world.files.length(&path).unwrap());
     let blocks: u64 = lengths.map(|length| store.core.blocks(length)).sum();
     assert_eq!(store.core.index.totals().blocks, blocks);
-    assert_eq!(store.usage().objects, objects_in_files(world, store) as u64);
+    assert_eq!(store.usage().objects, objects_on_disk(world, store) as u64);
 }

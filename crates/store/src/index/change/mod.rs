@@ -199,6 +199,17 @@ impl Index {
         true
     }
 
+    /// Like [`Index::retire`], unless the object is in use: nobody can begin to use it in between.
+    pub(crate) fn retire_unless(&self, found: Found, in_use: impl FnOnce() -> bool) -> bool {
+        let mut live = self.live.write();
+        let stored = |entry: &Entry| entry.state == State::Stored && entry.generation == found.generation;
+        let Some(entry) = self.entry(found.number).filter(stored).filter(|_| !in_use()) else { return false };
+        let mut change = self.change(&mut live);
+        change.unlink_number(found.number, &entry);
+        change.commit();
+        true
+    }
+
     /// Frees a busy number whose file is gone. `measured` is the space that the file took, where the entry's word
     /// for it cannot be relied on (see [`Index::is_measured`]).
     pub(crate) fn free(&self, number: u32, measured: Option<u64>) {

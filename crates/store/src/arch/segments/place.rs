@@ -1,0 +1,80 @@
+//! Where in the mapped file an object lies, as a side word of the index.
+//!
+//! ```text
+//!  63   62 … 35   34 … 32   31 … 0
+//!  1    0         class     offset in units of 512 bytes
+//! ```
+//! The namings' own side words leave the highest bit alone, so that a word tells by itself which of the two it is.
+
+use shoal_policy::SegmentClass;
+
+/// A stretch of the mapped file: a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The offset, in units of the smallest segment.
+    pub(crate) unit: u32,
+    /// Which of the five sizes.
+    pub(crate) class: SegmentClass,
+}
+
+impl Place {
+    /// The place at an offset of the mapped file, in bytes; `None` where no side word could say it.
+    pub(crate) fn at(offset: u64, class: SegmentClass) -> Option<Self> {
+        let unit = u32::try_from(offset / UNIT_BYTES).ok().filter(|_| offset.is_multiple_of(UNIT_BYTES))?;
+        Some(Self { unit, class })
+    }
+
+    /// The place that a side word says; `None` for an object in a file of its own.
+    pub(crate) fn of_side(side: u64) -> Option<Self> {
+        let class = SegmentClass::new((side >> CLASS_SHIFT) as u8 & 7)?;
+        (side >> FLAG_SHIFT == FLAG).then_some(Self { unit: side as u32, class })
+    }
+
+    /// The side word.
+    pub(crate) fn side(self) -> u64 {
+        FLAG << FLAG_SHIFT | (self.class.index() as u64) << CLASS_SHIFT | u64::from(self.unit)
+    }
+
+    /// Its first byte in the mapped file.
+    pub(crate) fn offset(self) -> u64 {
+        u64::from(self.unit) * UNIT_BYTES
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn bytes(self) -> u64 {
+        self.class.bytes()
+    }
+
+    /// The first byte after it.
+    pub(crate) fn end(self) -> u64 {
+        self.offset() + self.bytes()
+    }
+}
+
+/// The smallest segment.
+pub(crate) const UNIT_BYTES: u64 = 512;
+const CLASS_SHIFT: u32 = 32;
+/// Bits 35 to 63: the highest alone.
+const FLAG_SHIFT: u32 = 35;
+const FLAG: u64 = 1 << (63 - FLAG_SHIFT);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_round_trip_and_namings_words_are_none() {
+        for class in SegmentClass::ALL {
+            for offset in [0, 512, 7 * 8192, u64::from(u32::MAX) * 512] {
+                let place = Place::at(offset, class).expect("an offset in range");
+                assert_eq!(Place::of_side(place.side()), Some(place));
+                assert_eq!((place.offset(), place.end()), (offset, offset + class.bytes()));
+            }
+        }
+        for side in [0, 1, 65_535, 1 << 35, u64::MAX, 1 << 63 | 5 << 32, 1 << 63 | 1 << 36] {
+            assert_eq!(Place::of_side(side), None, "{side:#x}");
+        }
+        assert_eq!(Place::at(513, SegmentClass::ALL[0]), None);
+        assert_eq!(Place::at(1 << 41, SegmentClass::ALL[0]), None);
+    }
+}
