@@ -11,6 +11,7 @@ mod completions;
 mod config;
 mod configuration;
 mod failure;
+mod lab;
 mod man;
 mod purge;
 mod reload;
@@ -61,6 +62,8 @@ enum Command {
     Reload(reload::Options),
     /// Drive a cache architecture on a real disk with a trace, and tell what the disk did
     Replay(replay::Options),
+    /// Ask questions of a trace: list the experiments, run one
+    Lab(lab::Options),
     /// Print the completions of a shell
     Completions(completions::Options),
     /// Print the manual page, or write the pages of all commands to a folder
@@ -77,6 +80,7 @@ impl Command {
             Self::Purge(options) => options.perform(),
             Self::Reload(options) => options.perform(),
             Self::Replay(options) => options.perform(),
+            Self::Lab(options) => options.perform(),
             Self::Completions(options) => options.perform(),
             Self::Man(options) => options.perform(),
         }

@@ -10,9 +10,10 @@ mod stack_distance;
 mod workload;
 
 pub use stack_distance::StackDistances;
-pub use workload::{Reference, Workload, server_of, share};
+pub use workload::{Reference, Workload, at_most, share};
 
 use crate::report::Report;
+use shoal_trace::Trace;
 
 /// A question that can be asked again.
 pub struct Experiment {
@@ -35,24 +36,36 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
 }
 
 /// What an experiment is given.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Inputs {
-    /// The requests.
+    /// The trace, with its names.
+    pub trace: Trace,
+    /// The same, made ready.
     pub workload: Workload,
-    /// Where they come from: a file's name, or the generator with its settings.
+    /// Where it comes from: a file's name, or the generator with its settings.
     pub source: String,
     /// The seed of everything that is drawn.
     pub seed: u64,
     /// The command that asks the question again.
     pub command: String,
+    /// Runs on a real disk that were measured before.
+    pub real: Vec<maltzahn::Outcome>,
+}
+
+impl Inputs {
+    /// A trace whose first part, a share of one, warms the cache.
+    pub fn new(trace: Trace, warm_up: f64) -> Self {
+        let warm_up = (trace.requests().len() as f64 * warm_up.clamp(0.0, 1.0)) as usize;
+        Self { workload: Workload::new(&trace, warm_up), trace, ..Self::default() }
+    }
 }
 
 /// Hears how far an experiment is.
-pub trait Progress {
+pub trait Progress: Send {
     /// A new part begins, which takes so many steps.
     fn begin(&mut self, part: &str, steps: u64);
 
-    /// So many of them are done.
+    /// So many more of them are done.
     fn done(&mut self, steps: u64);
 }
 

@@ -154,7 +154,7 @@ fn facts(inputs: &Inputs) -> Vec<(String, String)> {
         ("trace".into(), inputs.source.clone()),
         ("requests".into(), Unit::Count.shown(workload.requests.len() as f64)),
         ("of these measured".into(), Unit::Count.shown(workload.measured().len() as f64)),
-        ("objects".into(), Unit::Count.shown(workload.urls.len() as f64)),
+        ("objects".into(), Unit::Count.shown(workload.objects as f64)),
         ("bytes of all objects".into(), Unit::Bytes.shown(workload.unique_bytes().0 as f64)),
         ("infinite cache misses".into(), Unit::Share.shown(1.0 - workload.infinite_hit_ratios().1)),
     ]
@@ -168,6 +168,7 @@ const LEAST_REQUESTS: usize = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::workload::tests::workload;
     use crate::simulator::ZipfTrace;
 
     struct Silent(u64);
@@ -187,7 +188,7 @@ mod tests {
             ZipfTrace::new(2000, 0.8, 1, 4).take(requests).map(|request| request.object).collect();
         let urls: Vec<String> = trace.iter().map(|object| format!("http://a.example/{object}")).collect();
         let sized = urls.iter().zip(&trace).map(|(url, object)| (url.as_str(), 0, 100 + object * 7 % 900));
-        Inputs { workload: Workload::new(sized, 0.5), ..Inputs::default() }
+        Inputs { workload: workload(sized, requests / 2), ..Inputs::default() }
     }
 
     #[test]

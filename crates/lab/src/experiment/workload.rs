@@ -1,20 +1,20 @@
 //! A trace made ready for experiments: objects and servers as numbers, parted into warm-up and measurement.
 //!
-//! Every figure asks the same things of a request (which object, whose, how large), many times over. So URLs are read once and
-//! become numbers in order of first appearance; a request takes 24 bytes.
+//! Every figure asks the same things of a request (which object, whose, how large), many times over. So URLs stay behind in the [`Trace`];
+//! a request takes 24 bytes.
 
 use shoal_core::ByteCount;
-use std::collections::HashMap;
+use shoal_trace::{Record, Request, Trace};
 
 /// A trace made ready.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
     /// The requests in their order.
     pub requests: Vec<Reference>,
-    /// The objects' URLs, by number.
-    pub urls: Vec<String>,
+    /// How many objects there are; they are numbered from 0.
+    pub objects: usize,
     /// How many servers there are; they are numbered from 0.
-    pub servers: u32,
+    pub servers: usize,
     /// How many requests, from the first, only warm the cache.
     pub warm_up: usize,
 }
@@ -33,44 +33,20 @@ pub struct Reference {
 }
 
 impl Workload {
-    /// Numbers the objects and servers of requests, each a URL, a time in milliseconds and a size in bytes. The first `warm_up` part of
-    /// them (a share of one) warms the cache.
-    ///
-    /// At most 2^32 - 1 objects are told apart; requests beyond them are left out.
-    pub fn new<'a>(requests: impl Iterator<Item = (&'a str, u64, u64)>, warm_up: f64) -> Self {
-        let mut workload = Self::default();
-        let mut objects: HashMap<String, (u32, u32)> = HashMap::new();
-        let mut servers: HashMap<String, u32> = HashMap::new();
-        let mut first = None;
-        for (url, milliseconds, bytes) in requests {
-            let (object, server) = match objects.get(url) {
-                Some(known) => *known,
-                None if workload.urls.len() >= u32::MAX as usize => continue,
-                None => {
-                    let next = servers.len() as u32;
-                    let server = *servers.entry(server_of(url).to_owned()).or_insert(next);
-                    let object = workload.urls.len() as u32;
-                    workload.urls.push(url.to_owned());
-                    objects.insert(url.to_owned(), (object, server));
-                    (object, server)
-                }
-            };
-            let milliseconds = milliseconds.saturating_sub(*first.get_or_insert(milliseconds));
-            workload.requests.push(Reference { milliseconds, object, server, bytes });
-        }
-        workload.servers = servers.len() as u32;
-        workload.warm_up = (workload.requests.len() as f64 * warm_up.clamp(0.0, 1.0)) as usize;
-        workload
-    }
-
-    /// The workload without references to objects that are ever larger than a limit, in bytes. Numbers stay as they are.
-    pub fn at_most(&self, limit: u64) -> Self {
-        let sizes = self.sizes();
-        let small = |request: &&Reference| sizes[request.object as usize] <= limit;
+    /// A trace of which the first so many requests warm the cache.
+    pub fn new(trace: &Trace, warm_up: usize) -> Self {
+        let first = trace.requests().first().map_or(0, |request| request.time_ms);
+        let reference = |request: &Request| Reference {
+            milliseconds: request.time_ms.saturating_sub(first),
+            object: request.object,
+            server: trace.host_of(request.object),
+            bytes: request.bytes,
+        };
         Self {
-            requests: self.requests.iter().filter(small).copied().collect(),
-            warm_up: self.requests[..self.warm_up].iter().filter(small).count(),
-            ..self.clone()
+            requests: trace.requests().iter().map(reference).collect(),
+            objects: trace.objects().len(),
+            servers: trace.hosts().len(),
+            warm_up: warm_up.min(trace.requests().len()),
         }
     }
 
@@ -81,7 +57,7 @@ impl Workload {
 
     /// Each object's size, by number: that of its first request, with which it is stored.
     pub fn sizes(&self) -> Vec<u64> {
-        let mut sizes: Vec<Option<u64>> = vec![None; self.urls.len()];
+        let mut sizes: Vec<Option<u64>> = vec![None; self.objects];
         for request in &self.requests {
             sizes[request.object as usize].get_or_insert(request.bytes);
         }
@@ -90,7 +66,7 @@ impl Workload {
 
     /// The objects in order of their first request.
     pub fn first_misses(&self) -> Vec<u32> {
-        let mut seen = vec![false; self.urls.len()];
+        let mut seen = vec![false; self.objects];
         let fresh = |request: &Reference| !std::mem::replace(&mut seen[request.object as usize], true);
         let mut fresh = fresh;
         self.requests.iter().filter(|request| fresh(request)).map(|request| request.object).collect()
@@ -99,7 +75,7 @@ impl Workload {
     /// The share of requests whose object was asked for before, over all requests and over the measured ones: what an infinite cache
     /// that never doubts its objects would hit.
     pub fn infinite_hit_ratios(&self) -> (f64, f64) {
-        let mut seen = vec![false; self.urls.len()];
+        let mut seen = vec![false; self.objects];
         let (mut hits, mut measured) = (0u64, 0u64);
         for (index, request) in self.requests.iter().enumerate() {
             if std::mem::replace(&mut seen[request.object as usize], true) {
@@ -118,7 +94,7 @@ impl Workload {
     /// The exponent of the Zipf-like popularity: the slope of log count on log rank by least squares, with ranks taken at even steps of
     /// their logarithm so that the many objects of one request do not outweigh the rest.
     pub fn zipf_exponent(&self) -> f64 {
-        let mut counts = vec![0u64; self.urls.len()];
+        let mut counts = vec![0u64; self.objects];
         for request in &self.requests {
             counts[request.object as usize] += 1;
         }
@@ -134,12 +110,25 @@ impl Workload {
     }
 }
 
-/// The server's name in a URL: what stands between `//` and the next `/`, without user and port; the whole URL when it has no such part.
-pub fn server_of(url: &str) -> &str {
-    let Some((_, rest)) = url.split_once("//") else { return url };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    host.split_once(':').map_or(host, |(host, _)| host)
+/// The part of a trace whose objects are stored with at most `limit` bytes, and how many of its requests warm the cache: what the paper's finite
+/// caches were driven with ("we removed from the traces all references to objects larger than 8K Bytes", 4).
+pub fn at_most(trace: &Trace, warm_up: usize, limit: u64) -> (Trace, usize) {
+    let sizes = Workload::new(trace, warm_up).sizes();
+    let (mut small, mut small_warm_up) = (Trace::default(), 0);
+    for (index, request) in trace.requests().iter().enumerate() {
+        if sizes[request.object as usize] <= limit {
+            let record = Record {
+                url: trace.url(request).into(),
+                time_ms: Some(request.time_ms),
+                bytes: Some(request.bytes),
+                ..Record::default()
+            };
+            // the trace it comes from had a number for each of them
+            small.push(&record, 0);
+            small_warm_up += usize::from(index < warm_up);
+        }
+    }
+    (small, small_warm_up)
 }
 
 /// A part of a whole, 0 of nothing.
@@ -157,8 +146,26 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A workload of requests, each a URL, a time in milliseconds and a size in bytes.
+    pub(crate) fn workload<'a>(
+        requests: impl IntoIterator<Item = (&'a str, u64, u64)>,
+        warm_up: usize,
+    ) -> Workload {
+        Workload::new(&trace(requests), warm_up)
+    }
+
+    fn trace<'a>(requests: impl IntoIterator<Item = (&'a str, u64, u64)>) -> Trace {
+        let mut trace = Trace::default();
+        for (url, time, bytes) in requests {
+            let record =
+                Record { url: url.into(), time_ms: Some(time), bytes: Some(bytes), ..Record::default() };
+            assert!(trace.push(&record, 0));
+        }
+        trace
+    }
 
     #[test]
     fn objects_and_servers_are_numbered_as_they_come() {
@@ -168,7 +175,7 @@ mod tests {
             ("http://a/1", 2000, 30),
             ("http://a/2", 2000, 40),
         ];
-        let workload = Workload::new(urls.into_iter(), 0.5);
+        let workload = workload(urls, 2);
         let told: Vec<_> =
             workload.requests.iter().map(|r| (r.milliseconds, r.object, r.server, r.bytes)).collect();
         assert_eq!(told, [(0, 0, 0, 10), (500, 1, 1, 20), (1000, 0, 0, 30), (1000, 2, 0, 40)]);
@@ -176,21 +183,9 @@ mod tests {
         assert_eq!(workload.sizes(), [10, 20, 40]);
         assert_eq!(workload.first_misses(), [0, 1, 2]);
         assert_eq!(workload.infinite_hit_ratios(), (0.25, 0.5));
-        let small = workload.at_most(20);
-        assert_eq!((small.requests.len(), small.warm_up), (3, 2));
-    }
-
-    #[test]
-    fn servers_are_named_without_user_and_port() {
-        for (url, server) in [
-            ("http://a.b/c//d", "a.b"),
-            ("http://u:p@a.b:80", "a.b"),
-            ("http://a?x//y", "a"),
-            ("news:c", "news:c"),
-            ("", ""),
-        ] {
-            assert_eq!(server_of(url), server, "{url}");
-        }
+        let (small, warm_up) = at_most(&trace(urls), 2, 20);
+        assert_eq!((small.requests().len(), warm_up), (3, 2));
+        assert_eq!(small.url(&small.requests()[2]), "http://a/1");
     }
 
     #[test]
@@ -201,7 +196,7 @@ mod tests {
             let times = (100_000.0 / f64::from(rank).powf(0.8)) as usize;
             urls.extend(std::iter::repeat_n(url, times));
         }
-        let workload = Workload::new(urls.iter().map(|url| (url.as_str(), 0, 1)), 0.5);
+        let workload = workload(urls.iter().map(|url| (url.as_str(), 0, 1)), 0);
         assert!((workload.zipf_exponent() - 0.8).abs() < 0.01, "{}", workload.zipf_exponent());
         assert_eq!(Workload::default().zipf_exponent(), 0.0);
     }

@@ -128,7 +128,8 @@ impl Claim {
         }
     }
 
-    fn shown(&self, unit: Unit) -> String {
+    /// The claim as it is printed.
+    pub fn shown(&self, unit: Unit) -> String {
         // a paper's number is exact where it counts, and rounded already where it measures
         let exact = |number: f64| if unit == Unit::Count { unit.shown(number) } else { unit.tick(number) };
         match self {

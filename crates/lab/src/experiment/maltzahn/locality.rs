@@ -4,6 +4,7 @@ use crate::experiment::stack_distance::StackDistances;
 use crate::experiment::workload::{Reference, Workload, share};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
 use crate::report::{Claim, Finding, Section};
+use shoal_trace::Random;
 
 /// How soon a server is asked again, in the measured part: the distinct servers asked since (LRU stack distance), beside the same requests in
 /// random order, in which popular servers are as popular but nothing else is left.
@@ -57,9 +58,9 @@ struct Distances {
 }
 
 impl Distances {
-    fn of(requests: &[Reference], servers: u32, skip: usize) -> Self {
-        let mut distances = StackDistances::new(requests.len(), servers as usize);
-        let mut counts = vec![0; servers as usize + 1];
+    fn of(requests: &[Reference], servers: usize, skip: usize) -> Self {
+        let mut distances = StackDistances::new(requests.len(), servers);
+        let mut counts = vec![0; servers + 1];
         for (index, request) in requests.iter().enumerate() {
             let distance = distances.next(request.server as usize);
             if let Some(distance) = distance.filter(|_| index >= skip) {
@@ -92,30 +93,22 @@ impl Distances {
 /// The requests in an order that the seed chooses (Fisher and Yates).
 fn shuffled(requests: &[Reference], seed: u64) -> Vec<Reference> {
     let mut shuffled = requests.to_vec();
-    let mut state = seed;
+    let mut random = Random::new(seed);
     for last in (1..shuffled.len()).rev() {
-        shuffled.swap(last, (split_mix(&mut state) % (last as u64 + 1)) as usize);
+        shuffled.swap(last, random.below(last as u64 + 1) as usize);
     }
     shuffled
-}
-
-/// Steele, Lea, Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014.
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut word = *state;
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::workload::tests::workload;
 
     #[test]
     fn locality_is_lost_by_shuffling_and_only_then() {
         let urls: Vec<String> = (0..2000).map(|index| format!("http://s{}/{index}", index / 20)).collect();
-        let workload = Workload::new(urls.iter().map(|url| (url.as_str(), 0, 1)), 0.0);
+        let workload = workload(urls.iter().map(|url| (url.as_str(), 0, 1)), 0);
         let stream = Distances::of(workload.measured(), workload.servers, 0);
         assert_eq!((stream.within(1), stream.first_seen()), (0.95, 0.050000000000000044));
         let strewn = Distances::of(&shuffled(workload.measured(), 1), workload.servers, 0);

@@ -3,12 +3,29 @@
 //! One section a figure, each with the paper's numbers beside ours. Figures 1, 2, 3 and 6 are facts of the trace; Figures 4, 5 and 7 drive the
 //! architectures themselves on a modelled machine.
 
+mod architectures;
+mod drive;
+mod extensions;
+mod future;
 mod locality;
+mod mapped;
+mod outcome;
 mod packing;
 mod paper;
+mod replacement;
+mod rig;
+mod runs;
 mod sizes;
+mod staleness;
+#[cfg(test)]
+mod tests;
 
-use super::{Error, Experiment, Inputs, Progress};
+pub use outcome::{Outcome, Transfers};
+
+use outcome::Outcomes;
+use runs::Runs;
+
+use super::{Error, Experiment, Inputs, Progress, Workload};
 use crate::figure::Unit;
 use crate::report::{Claim, Finding, Report, Section};
 
@@ -25,47 +42,64 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, Error> {
     if workload.measured().len() < LEAST_REQUESTS {
         return Err(Error::TooFewRequests { found: workload.requests.len(), least: 2 * LEAST_REQUESTS });
     }
-    progress.begin("the trace", 5);
-    let mut sections = vec![trace_section(inputs), sizes::section(workload)];
-    progress.done(2);
-    sections.push(locality::section(workload, inputs.seed));
-    sections.push(packing::packing_section(workload));
-    progress.done(4);
-    sections.push(packing::hits_section(workload));
-    progress.done(5);
+    progress.begin("figures of the trace", 1);
+    let sizes = sizes::section(workload);
+    let small = sizes::small_references(workload);
+    let locality = locality::section(workload, inputs.seed);
+    let packing = packing::packing_section(workload);
+    let hits = packing::hits_section(workload);
+    let runs = Runs::new(inputs);
+    let infinite = Outcomes { modelled: runs.architectures(progress)?, real: inputs.real.clone() };
+    let finite = Outcomes { modelled: runs.strategies(progress)?, real: inputs.real.clone() };
+    let sweep = runs.sweep(progress)?;
+    let sections = vec![
+        trace_section(workload),
+        sizes,
+        locality,
+        packing,
+        architectures::cern_section(&infinite),
+        architectures::section(&infinite, small),
+        hits,
+        replacement::section(&finite, &sweep),
+        extensions::staleness_section(&infinite, runs.stale(progress)?),
+        extensions::residency_section(&finite),
+        extensions::sequence_section(&finite, &runs.sequences(progress)?),
+    ];
     Ok(Report {
         name: EXPERIMENT.name.into(),
         title: "Reducing the disk I/O of Web proxy caches: Maltzahn 1999 asked again".into(),
-        question: "Maltzahn, Richardson and Grunwald (USENIX ATC 1999) found that a proxy cache needs 50 to 70% less disk I/O when it keeps \
-                   what is asked for together together, and small objects in a memory-mapped file. Does it come out again?"
-            .into(),
+        question: QUESTION.into(),
         command: inputs.command.clone(),
         seed: inputs.seed,
-        facts: facts(inputs),
-        columns: vec!["ours".into()],
+        facts: facts(inputs, &runs),
+        columns: vec!["ours".into(), "today's disk".into()],
         sections,
     })
 }
 
-fn facts(inputs: &Inputs) -> Vec<(String, String)> {
+fn facts(inputs: &Inputs, runs: &Runs<'_>) -> Vec<(String, String)> {
     let workload = &inputs.workload;
     let count = |number: usize| Unit::Count.shown(number as f64);
-    vec![
-        ("trace".into(), inputs.source.clone()),
-        (
-            "requests".into(),
-            format!("{} to warm up, {} measured", count(workload.warm_up), count(workload.measured().len())),
-        ),
-        (
-            "objects, servers".into(),
-            format!("{}, {}", count(workload.urls.len()), count(workload.servers as usize)),
-        ),
+    let (warm_up, measured) = (count(workload.warm_up), count(workload.measured().len()));
+    let machine = format!(
+        "the paper's, memory and tables times {:.3}: {} of RAM for the infinite caches, a file of {} for the finite ones",
+        runs.scale(),
+        Unit::Bytes.shown(rig::infinite(runs.scale(), false).memory.ram as f64),
+        Unit::Bytes.shown(runs.finite_file_bytes() as f64)
+    );
+    [
+        ("trace", inputs.source.clone()),
+        ("requests", format!("{warm_up} to warm up, {measured} measured")),
+        ("objects, servers", format!("{}, {}", count(workload.objects), count(workload.servers))),
+        ("ours", "from the trace itself, or on the modelled machine of 1999 (ufs1999)".into()),
+        ("modelled machine", machine),
     ]
+    .map(|(name, value)| (name.to_string(), value))
+    .into()
 }
 
 /// The trace beside the paper's.
-fn trace_section(inputs: &Inputs) -> Section {
-    let workload = &inputs.workload;
+fn trace_section(workload: &Workload) -> Section {
     let (all, measured) = workload.infinite_hit_ratios();
     let finding = |key: &str, what: &str, unit, claim, value| {
         Finding::new(key, what, unit, claim).found(&[Some(value)])
@@ -123,5 +157,7 @@ fn trace_section(inputs: &Inputs) -> Section {
     }
 }
 
+const QUESTION: &str = "Maltzahn, Richardson and Grunwald (USENIX ATC 1999) found that a proxy cache needs 50 to 70% less disk I/O when it \
+    keeps together what is asked for together, and small objects in a memory-mapped file. Does it come out again?";
 /// Fewer measured requests than these make no distribution.
 const LEAST_REQUESTS: usize = 100;

@@ -3,6 +3,7 @@
 //! Both are facts of the trace and of how objects are placed, and need no machine: objects of at most 8 KB, each padded to one of
 //! five segment sizes, in the order of their first misses (2.4.2), or packed so that none crosses a page (2.4.4).
 
+use super::mapped::{rank_of, segment_bytes};
 use super::paper;
 use crate::experiment::workload::{Workload, share};
 use crate::figure::{Axis, Drawing, Figure, Mark, Pages, Placed, Plot, Series, Shape, Unit};
@@ -21,31 +22,40 @@ impl Placement {
     /// One after the other, as squidm and squidml place them.
     pub fn contiguous(workload: &Workload) -> Self {
         let mut end = 0;
-        Self::by(workload, |segment| {
-            end += segment;
-            end - segment
+        Self::by(workload, |bytes| {
+            end += bytes;
+            end - bytes
         })
     }
 
     /// None across a page, as squidmla places them.
     pub fn aligned(workload: &Workload) -> Self {
         let mut packer = Packer::default();
-        Self::by(workload, |segment| packer.place(segment))
+        Self::by(workload, |bytes| packer.place(rank_of(bytes)))
     }
 
     fn by(workload: &Workload, mut place: impl FnMut(u64) -> u64) -> Self {
         let sizes = workload.sizes();
         let mut places = vec![None; sizes.len()];
         let mut order = Vec::new();
-        let mut file_bytes = 0;
+        let mut file_bytes: u64 = 0;
         for object in workload.first_misses() {
-            let Some(bytes) = segment(sizes[object as usize]) else { continue };
+            let size = sizes[object as usize];
+            if size > paper::PAGE_BYTES {
+                continue;
+            }
+            let bytes = segment_bytes(rank_of(size));
             let placed = Placed { number: order.len() as u64 + 1, offset: place(bytes), bytes };
             file_bytes = file_bytes.max(placed.offset + placed.bytes);
             places[object as usize] = Some(placed);
             order.push(object);
         }
         Self { places, file_bytes: file_bytes.next_multiple_of(paper::PAGE_BYTES), order }
+    }
+
+    /// How long the file is, in bytes.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
     }
 
     /// The shares of objects, and of measured hits, that lie in two pages.
@@ -184,7 +194,7 @@ pub fn hits_section(workload: &Workload) -> Section {
     let mut points = vec![(0.0, 0.0)];
     points.extend(distribution.iter().enumerate().map(|(index, sum)| ((index + 1) as f64 / 100.0, *sum)));
     let plot = Plot {
-        x: Axis::share("part of the memory-mapped file, from its start"),
+        x: Axis::share("part of the memory-mapped file from its start"),
         y: Axis::share("share of hits"),
         series: vec![Series { name: "hits".into(), shape: Shape::Curve, points }],
         marks: vec![Mark::Point {
@@ -210,30 +220,32 @@ pub fn hits_section(workload: &Workload) -> Section {
     }
 }
 
-/// The segment an object is padded to, in bytes: the least of 512, 1024, 2048, 4096 and 8192; `None` above them.
-pub fn segment(bytes: u64) -> Option<u64> {
-    (bytes <= paper::PAGE_BYTES).then(|| bytes.next_power_of_two().max(512))
-}
-
-/// The paper's Figure 3, without its list: free space of each size below a page, at most one of each.
+/// The paper's Figure 3, an object at a time: free rests of pages, at most one of each size below a page.
 #[derive(Default)]
-struct Packer {
+pub struct Packer {
     free: [Option<u64>; 4],
     end: u64,
 }
 
 impl Packer {
-    fn place(&mut self, segment: u64) -> u64 {
-        let rank = (segment / 512).ilog2() as usize;
+    /// The offset of the next segment of a rank.
+    fn place(&mut self, rank: usize) -> u64 {
         let found = (rank..4).find_map(|from| Some((from, self.free[from].take()?)));
         let (from, offset) = found.unwrap_or((4, self.end));
         if from == 4 {
             self.end += paper::PAGE_BYTES;
         }
         for rest in rank..from {
-            self.free[rest] = Some(offset + (512 << rest));
+            self.free[rest] = Some(offset + segment_bytes(rest));
         }
         offset
+    }
+
+    /// The same in a file of so many bytes; `None` when it does not fit.
+    pub fn place_within(&mut self, rank: usize, file_bytes: u64) -> Option<u64> {
+        let fits = self.free[rank.min(4)..].iter().any(Option::is_some)
+            || self.end + paper::PAGE_BYTES <= file_bytes;
+        fits.then(|| self.place(rank))
     }
 }
 
@@ -243,13 +255,14 @@ const SHOWN_PAGES: u64 = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::workload::tests::workload;
 
     #[test]
     fn objects_lie_as_the_architectures_place_them() {
         let sizes = [100, 8192, 9000, 3000, 8192, 600];
         let urls: Vec<String> = (0..sizes.len()).map(|index| format!("http://a/{index}")).collect();
         let again = urls.iter().zip(sizes).chain(urls.iter().zip(sizes));
-        let workload = Workload::new(again.map(|(url, size)| (url.as_str(), 0, size)), 0.5);
+        let workload = workload(again.map(|(url, size)| (url.as_str(), 0, size)), sizes.len());
         let offsets = |placement: &Placement| -> Vec<Option<u64>> {
             placement.places.iter().map(|placed| placed.map(|placed| placed.offset)).collect()
         };

@@ -20,6 +20,9 @@ pub const HIT_RATIO: f64 = 0.59;
 /// "Our traces referenced less than 8G Bytes of data" (5).
 pub const UNIQUE_BYTES: u64 = 8 << 30;
 
+/// "Only a third of all disk I/O are reads even though the cache hit rate is 59%" (5).
+pub const READS: f64 = 1.0 / 3.0;
+
 /// "SquidM and SquidML places 32% of the cached objects across page boundaries" (5).
 pub const CROSSING_OBJECTS: f64 = 0.32;
 

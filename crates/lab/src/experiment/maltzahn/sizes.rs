@@ -15,7 +15,7 @@ pub fn section(workload: &Workload) -> Section {
         series: vec![curve("references", &references), curve("objects, each once", &objects)],
         marks: vec![Mark::Point { at: (8192.0, paper::SMALL), label: "paper: 74% ≤ 8 KB".into() }],
     };
-    let small = no_larger(&references, paper::PAGE_BYTES);
+    let small = small_references(workload);
     Section {
         anchor: "figure-1".into(),
         title: "Figure 1: how large objects are".into(),
@@ -44,6 +44,12 @@ pub fn section(workload: &Workload) -> Section {
         ],
         ..Section::default()
     }
+}
+
+/// The share of references to objects that fit into a page.
+pub fn small_references(workload: &Workload) -> f64 {
+    let small = workload.requests.iter().filter(|request| request.bytes <= paper::PAGE_BYTES).count();
+    share(small as u64, workload.requests.len() as u64)
 }
 
 fn sorted(sizes: impl Iterator<Item = u64>) -> Vec<u64> {

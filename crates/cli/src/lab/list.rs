@@ -1,0 +1,41 @@
+//! `shoal lab list`: the experiments, what each asks and needs.
+
+use crate::failure::Failure;
+use crate::show::print;
+use shoal_lab::experiment::EXPERIMENTS;
+use std::fmt::Write;
+
+/// List the experiments: what each asks and needs
+#[derive(clap::Args)]
+pub struct Options {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        print(&if self.json { json() } else { told() })
+    }
+}
+
+fn told() -> String {
+    let mut text = String::new();
+    for experiment in EXPERIMENTS {
+        let _ = writeln!(
+            text,
+            "{}\n  asks   {}\n  needs  {}",
+            experiment.name, experiment.question, experiment.needs
+        );
+    }
+    text
+}
+
+fn json() -> String {
+    let rows = EXPERIMENTS.iter().map(|experiment| {
+        serde_json::json!({ "name": experiment.name, "question": experiment.question, "needs": experiment.needs })
+    });
+    let mut text = serde_json::Value::from_iter(rows).to_string();
+    text.push('\n');
+    text
+}

@@ -1,0 +1,33 @@
+//! `shoal lab`: experiments that can be asked again.
+
+mod list;
+mod measured;
+mod run;
+mod telling;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+
+/// Ask questions of a trace: list the experiments, run one
+#[derive(clap::Args)]
+pub struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the experiments: what each asks and needs
+    List(list::Options),
+    /// Run an experiment and write its report to a folder
+    Run(run::Options),
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        match self.command {
+            Command::List(options) => options.perform(),
+            Command::Run(options) => options.perform(),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `shoal lab run`: one experiment, from trace to report.
+
+use super::measured;
+use super::telling::Telling;
+use crate::failure::Failure;
+use crate::show::print;
+use shoal_lab::experiment::{EXPERIMENTS, Experiment, Inputs, find};
+use shoal_lab::report::Report;
+use shoal_trace::generate::Traffic;
+use shoal_trace::{Filter, Input, ReadOptions, Trace};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Run an experiment and write its report to a folder
+///
+/// The report is a page (index.html) with the figures in it, a CSV and an SVG file for each figure, and summary.json for programs. The
+/// same trace and seed give the same bytes.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The experiment; `shoal lab list` names them
+    name: String,
+    /// Trace of requests: an access log or a table, plain or compressed; several are taken one after the other. Without one, proxy traffic is made
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    trace: Vec<PathBuf>,
+    /// Folder for the report [default: shoal-NAME]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Seed of everything that is drawn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// `full`: the whole trace, or as many requests as the paper has; `small`: 20,000 requests, in seconds
+    #[arg(long, value_name = "SCALE", value_enum, default_value_t = Scale::Full)]
+    scale: Scale,
+    /// Part of the requests that only warms the cache
+    #[arg(long, value_name = "SHARE", default_value_t = 0.513)]
+    warm_up: f64,
+    /// Results of `shoal replay --json` on a real disk, one file a run, for a column of their own
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    measured: Vec<PathBuf>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How much of it.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Scale {
+    /// 20,000 requests.
+    Small,
+    /// All of them.
+    Full,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        let experiment = find(&self.name).ok_or_else(|| {
+            let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+            Failure::Usage(format!(
+                "no experiment is called {:?}; there are: {}",
+                self.name,
+                known.join(", ")
+            ))
+        })?;
+        if !(0.0..1.0).contains(&self.warm_up) {
+            return Err(Failure::Usage("--warm-up: a share from 0 up to 1 is needed, such as 0.5".into()));
+        }
+        let out = self.out.clone().unwrap_or_else(|| format!("shoal-{}", experiment.name).into());
+        let report = self.report(experiment)?;
+        report.write(&out).map_err(|error| Failure::Runtime(error.to_string()))?;
+        print(&if self.json { report.summary() } else { told(&report, &out) })
+    }
+
+    fn report(&self, experiment: &Experiment) -> Result<Report, Failure> {
+        let (trace, source) = self.trace()?;
+        let mut inputs = Inputs::new(trace, self.warm_up);
+        inputs.source = source;
+        inputs.seed = self.seed;
+        inputs.command = self.command();
+        inputs.real = self.measured.iter().map(|path| measured::read(path)).collect::<Result<_, _>>()?;
+        let mut telling = Telling::new();
+        let report = (experiment.run)(&inputs, &mut telling);
+        telling.finish();
+        report.map_err(|error| Failure::Runtime(error.to_string()))
+    }
+
+    fn limit(&self) -> usize {
+        if self.scale == Scale::Small { SMALL_REQUESTS } else { usize::MAX }
+    }
+
+    fn trace(&self) -> Result<(Trace, String), Failure> {
+        match self.trace.as_slice() {
+            [] => {
+                let requests = self.limit().min(PAPER_REQUESTS);
+                let clients = (requests / 1000) as u32;
+                let traffic = Traffic { seed: self.seed, requests, clients, ..Traffic::default() };
+                let trace = traffic.make().map_err(|error| Failure::Runtime(error.to_string()))?;
+                Ok((trace, format!("made proxy traffic, {requests} requests, seed {}", self.seed)))
+            }
+            [path] => Ok((self.read(path)?, name_of(path))),
+            paths => {
+                let mut joined = Trace::default();
+                for path in paths {
+                    append(&mut joined, &self.read(path)?, self.limit());
+                }
+                let names: Vec<String> = paths.iter().map(|path| name_of(path)).collect();
+                Ok((joined, names.join(", ")))
+            }
+        }
+    }
+
+    fn read(&self, path: &Path) -> Result<Trace, Failure> {
+        let failed = |why: String| Failure::Runtime(format!("{}: {why}", path.display()));
+        let input = Input::open(path).map_err(|error| failed(error.to_string()))?;
+        let read = Trace::read(input, &ReadOptions::default(), &Filter::paper(), self.limit(), SIZE_UNKNOWN);
+        Ok(read.map_err(|error| failed(error.to_string()))?.0)
+    }
+
+    /// The command as it can be given again, files by their names alone.
+    fn command(&self) -> String {
+        let mut command = format!("shoal lab run {}", self.name);
+        for (option, paths) in [("--trace", &self.trace), ("--measured", &self.measured)] {
+            if !paths.is_empty() {
+                let names: Vec<String> = paths.iter().map(|path| name_of(path)).collect();
+                let _ = write!(command, " {option} {}", names.join(" "));
+            }
+        }
+        if self.scale == Scale::Small {
+            command += " --scale small";
+        }
+        let _ = write!(command, " --warm-up {} --seed {}", self.warm_up, self.seed);
+        command
+    }
+}
+
+/// Adds a trace at the end of another, up to so many requests.
+fn append(joined: &mut Trace, trace: &Trace, limit: usize) {
+    for request in trace.requests() {
+        if joined.requests().len() >= limit {
+            break;
+        }
+        let record = shoal_trace::Record {
+            url: trace.url(request).into(),
+            time_ms: Some(request.time_ms),
+            bytes: Some(request.bytes),
+            ..shoal_trace::Record::default()
+        };
+        joined.push(&record, SIZE_UNKNOWN);
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The findings, a line each, and where the report is.
+fn told(report: &Report, out: &Path) -> String {
+    let mut text = String::new();
+    for section in &report.sections {
+        for finding in &section.findings {
+            let found = finding.found.first().copied().flatten();
+            let found = found.map_or("-".into(), |value| finding.unit.shown(value));
+            let claim = finding.claim.shown(finding.unit);
+            let _ = writeln!(text, "{:<76} {claim:>28} {found:>12}", finding.what);
+        }
+    }
+    let _ = writeln!(text, "report: {}", out.join("index.html").display());
+    text
+}
+
+const SMALL_REQUESTS: usize = 20_000;
+/// Maltzahn 1999, section 4: 522,376 and 495,664.
+const PAPER_REQUESTS: usize = 1_018_040;
+/// The size of requests that come without one, in bytes, as `shoal replay` takes it.
+const SIZE_UNKNOWN: u64 = 8192;

@@ -1,0 +1,50 @@
+//! How far an experiment is: a bar on a terminal, one line a part where stderr is none.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use shoal_lab::experiment::Progress;
+use std::io::IsTerminal;
+
+/// Tells on stderr.
+pub struct Telling {
+    bar: ProgressBar,
+    on_terminal: bool,
+    /// Steps done and not yet drawn.
+    held_back: u64,
+}
+
+impl Telling {
+    pub fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        let shape = "{msg:>24} {wide_bar} {percent:>3}% {elapsed}";
+        bar.set_style(ProgressStyle::with_template(shape).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self { bar, on_terminal: std::io::stderr().is_terminal(), held_back: 0 }
+    }
+
+    /// Takes the bar off the screen.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Telling {
+    fn begin(&mut self, part: &str, steps: u64) {
+        self.held_back = 0;
+        if self.on_terminal {
+            self.bar.reset();
+            self.bar.set_length(steps);
+            self.bar.set_message(part.to_owned());
+        } else {
+            eprintln!("{part}");
+        }
+    }
+
+    fn done(&mut self, steps: u64) {
+        self.held_back += steps;
+        if self.held_back >= EVERY {
+            self.bar.inc(std::mem::take(&mut self.held_back));
+        }
+    }
+}
+
+/// Drawing more often would cost more than the steps.
+const EVERY: u64 = 256;

@@ -1,0 +1,86 @@
+//! What one run of an architecture came to, on whichever disk.
+
+use crate::experiment::workload::share;
+
+/// The measured part of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// The architecture, with its replacement policy where that varies.
+    pub name: String,
+    /// Requests measured.
+    pub requests: u64,
+    /// Those that hit.
+    pub hits: u64,
+    /// Transfers to and from the disks for files, their inodes, folders and maps of free space.
+    pub files: Transfers,
+    /// Transfers for the memory-mapped file.
+    pub mapped: Transfers,
+    /// How long it took, in seconds: on the modelled machine its own time, otherwise real time.
+    pub seconds: f64,
+}
+
+/// Transfers between memory and disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    /// How many read.
+    pub reads: u64,
+    /// How many wrote.
+    pub writes: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+}
+
+impl Transfers {
+    /// All of them.
+    pub fn count(self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// Bytes a transfer on average; `None` when there was none.
+    pub fn mean_bytes(self) -> Option<f64> {
+        (self.count() > 0).then(|| self.bytes as f64 / self.count() as f64)
+    }
+}
+
+impl Outcome {
+    /// All transfers.
+    pub fn ios(&self) -> u64 {
+        self.files.count() + self.mapped.count()
+    }
+
+    /// The share of transfers that read.
+    pub fn read_share(&self) -> f64 {
+        share(self.files.reads + self.mapped.reads, self.ios())
+    }
+
+    /// The share of requests that hit.
+    pub fn hit_ratio(&self) -> f64 {
+        share(self.hits, self.requests)
+    }
+}
+
+/// Runs under their names, on the modelled machine and, where it was measured, on a real disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcomes {
+    /// On the modelled machine.
+    pub modelled: Vec<Outcome>,
+    /// On a real disk.
+    pub real: Vec<Outcome>,
+}
+
+impl Outcomes {
+    /// A quantity on both machines, from the runs of these names; `None` where one was not run.
+    pub fn of<const N: usize>(
+        &self,
+        names: [&str; N],
+        quantity: impl Fn([&Outcome; N]) -> Option<f64>,
+    ) -> [Option<f64>; 2] {
+        [&self.modelled, &self.real].map(|outcomes| {
+            let found = names.map(|name| outcomes.iter().find(|outcome| outcome.name == name));
+            if found.iter().any(Option::is_none) {
+                return None;
+            }
+            quantity(found.map(|outcome| outcome.expect("none is missing, as just checked")))
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! Figure 7: disk I/O, hit ratio and time of three replacement strategies for the memory-mapped file.
+
+use super::architectures::{ios, ratio, seconds, table};
+use super::outcome::{Outcome, Outcomes};
+use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Plot, Series, Shape, Unit};
+use crate::report::{Claim, Finding, Section};
+
+/// FBC at other bounds than the paper's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Swept {
+    /// References from which on an object is passed over.
+    pub c_max: u32,
+    /// Mean references at which counts are halved.
+    pub a_max: u32,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+/// The three strategies, and FBC at other bounds.
+pub fn section(outcomes: &Outcomes, sweep: &[Swept]) -> Section {
+    let figure = |name: &str, title: &str, drawing| Figure::new(name, title, "One mark a strategy.", drawing);
+    let mut figures = vec![
+        figure("figure-7a", "Hit ratio against disk I/Os by replacement strategy", tradeoff(outcomes)),
+        figure("figure-7b", "Duration of the measured part by replacement strategy", durations(outcomes)),
+    ];
+    if !sweep.is_empty() {
+        figures.push(figure(
+            "figure-7-sweep",
+            "FBC's bounds: hit ratio against disk I/Os, one line an A_max, C_max from 1 upwards",
+            swept(sweep),
+        ));
+    }
+    let mut tables = vec![
+        table("The runs on the modelled machine", &outcomes.modelled),
+        table("The runs on a real disk", &outcomes.real),
+    ];
+    let named = |run: &Swept| Outcome {
+        name: format!("C_max {}, A_max {}", run.c_max, run.a_max),
+        ..run.outcome.clone()
+    };
+    tables.push(table(
+        "FBC's bounds on the modelled machine",
+        &sweep.iter().map(named).collect::<Vec<Outcome>>(),
+    ));
+    tables.retain(|table| !table.rows.is_empty());
+    Section {
+        anchor: "figure-7".into(),
+        title: "Figure 7: replacement in a finite memory-mapped file".into(),
+        question: "The file is about six times the memory it is mapped into. What does each replacement strategy cost in I/O, and gain in hits?".into(),
+        figures,
+        findings: findings(outcomes),
+        tables,
+        ..Section::default()
+    }
+}
+
+fn findings(outcomes: &Outcomes) -> Vec<Finding> {
+    let difference = outcomes.of(["fbc", "lru"], |[fbc, lru]| Some(fbc.hit_ratio() - lru.hit_ratio()));
+    let fewer = ratio(outcomes, "fbc", "lru", ios);
+    let faster = ratio(outcomes, "fbc", "lru", seconds);
+    let words = |words: &str| Claim::Words(words.into());
+    vec![
+        Finding::new("fbc_over_lru", "fbc's I/Os over lru's", Unit::Ratio, words("fewer")).found(&fewer),
+        Finding::new("fbc_less_lru_hits", "fbc's hit ratio less lru's", Unit::Share, Claim::Is(0.0))
+            .found(&difference),
+        Finding::new(
+            "fbc_over_lru_time",
+            "fbc's time over lru's",
+            Unit::Ratio,
+            words("saves more than the I/Os"),
+        )
+        .found(&faster),
+        Finding::new("future_over_fbc", "future's I/Os over fbc's", Unit::Ratio, Claim::Is(0.9))
+            .found(&ratio(outcomes, "future", "fbc", ios)),
+        Finding::new("future_less_fbc_hits", "future's hit ratio less fbc's", Unit::Share, words("higher"))
+            .found(
+                &outcomes.of(["future", "fbc"], |[future, fbc]| Some(future.hit_ratio() - fbc.hit_ratio())),
+            ),
+    ]
+}
+
+fn tradeoff(outcomes: &Outcomes) -> Drawing {
+    let series =
+        STRATEGIES.iter().filter_map(|name| outcomes.modelled.iter().find(|outcome| outcome.name == *name));
+    let series = series.map(|outcome| Series {
+        name: outcome.name.clone(),
+        shape: Shape::Points,
+        points: vec![(outcome.ios() as f64, outcome.hit_ratio())],
+    });
+    Drawing::Plot(Plot {
+        x: io_axis(),
+        y: Axis::share("hit ratio"),
+        series: series.collect(),
+        marks: Vec::new(),
+    })
+}
+
+fn durations(outcomes: &Outcomes) -> Drawing {
+    let bars =
+        STRATEGIES.iter().filter_map(|name| outcomes.modelled.iter().find(|outcome| outcome.name == *name));
+    Drawing::Bars(Bars {
+        axis: Axis::linear("time that the measured part takes", Unit::Seconds),
+        parts: vec!["modelled machine".into()],
+        bars: bars.map(|outcome| Bar::new(&outcome.name, &[outcome.seconds])).collect(),
+        claimant: "paper".into(),
+    })
+}
+
+fn swept(sweep: &[Swept]) -> Drawing {
+    let mut bounds: Vec<u32> = sweep.iter().map(|run| run.a_max).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    let series = bounds.into_iter().map(|a_max| Series {
+        name: format!("A_max {a_max}"),
+        shape: Shape::Dotted,
+        points: sweep
+            .iter()
+            .filter(|run| run.a_max == a_max)
+            .map(|run| (run.outcome.ios() as f64, run.outcome.hit_ratio()))
+            .collect(),
+    });
+    let ratios = sweep.iter().map(|run| run.outcome.hit_ratio());
+    let (low, high) = ratios.fold((1.0f64, 0.0f64), |(low, high), ratio| (low.min(ratio), high.max(ratio)));
+    let y =
+        Axis::linear("hit ratio", Unit::Share).over((low * 50.0).floor() / 50.0, (high * 50.0).ceil() / 50.0);
+    Drawing::Plot(Plot { x: io_axis(), y, series: series.collect(), marks: Vec::new() })
+}
+
+fn io_axis() -> Axis {
+    Axis::linear("disk I/Os in the measured part (fewer is better)", Unit::Count)
+}
+
+/// The strategies in the paper's order.
+pub const STRATEGIES: [&str; 3] = ["future", "lru", "fbc"];

@@ -1,0 +1,101 @@
+//! The store's architectures on the modelled machine.
+//!
+//! The code that runs is the store's own; only the door below it is the model ([`Ufs1999`]), and the index is in memory, as Squid's
+//! is. Machines are the paper's, smaller by a factor where the trace is.
+
+use super::outcome::{Outcome, Transfers};
+use super::paper;
+use crate::experiment::Error;
+use shoal_core::Timestamp;
+use shoal_store::Store;
+use shoal_store::arch::{Parts, Settings, open_store};
+use shoal_store::door::ufs1999::{FINITE_MAPPED_BYTES, Machine, Report, TransferCount, Ufs1999};
+use shoal_store::index::MemoryHome;
+use std::sync::Arc;
+
+/// A store on a machine.
+pub struct Rig<'a> {
+    /// What the run is called.
+    pub name: &'a str,
+    /// The cache architecture.
+    pub architecture: &'a str,
+    /// The machine.
+    pub machine: Machine,
+    /// Objects that the index has room for; it decides how many folders there are.
+    pub objects_max: u64,
+}
+
+impl Rig<'_> {
+    /// A new machine with an empty store of the architecture on it.
+    pub fn open(&self) -> Result<(Arc<Ufs1999>, Arc<dyn Store>), Error> {
+        let door = Ufs1999::new(self.machine.clone());
+        let settings = Settings {
+            disk_bytes: DISK_BYTES,
+            max_objects: self.objects_max,
+            object_max_bytes: 1 << 30,
+            files_per_folder: 0,
+            now: Timestamp::from_seconds(900_000_000),
+        };
+        let parts =
+            Parts { files: door.clone(), index: Box::new(MemoryHome::default()), boot: 1, lock: None };
+        let store = open_store(self.architecture, &settings, parts);
+        let failed =
+            |error: shoal_store::Error| Error::Store { run: self.name.into(), reason: error.to_string() };
+        Ok((door, store.map_err(failed)?))
+    }
+}
+
+/// What a report of the measured part comes to.
+pub fn outcome_of(name: &str, requests: u64, hits: u64, report: &Report) -> Outcome {
+    let transfers = |is_mapped: bool| {
+        let of = |is_write: bool| {
+            report.sum(|traffic| traffic.is_mapped == is_mapped && traffic.is_write == is_write)
+        };
+        let (reads, writes): (TransferCount, TransferCount) = (of(false), of(true));
+        Transfers { reads: reads.count, writes: writes.count, bytes: reads.bytes + writes.bytes }
+    };
+    Outcome {
+        name: name.into(),
+        requests,
+        hits,
+        files: transfers(false),
+        mapped: transfers(true),
+        seconds: report.now.as_secs_f64(),
+    }
+}
+
+/// How large the modelled machine is beside the paper's, so that a shorter trace presses on its memory as the paper's did on
+/// theirs: the trace's requests over the paper's, at most 1.
+pub fn scale(requests: usize) -> f64 {
+    let paper = paper::REQUESTS.0 + paper::REQUESTS.1;
+    (requests as f64 / paper as f64).min(1.0)
+}
+
+/// The machine of the infinite caches, its memory and tables smaller by a factor.
+pub fn infinite(scale: f64, is_mapped: bool) -> Machine {
+    scaled(if is_mapped { Machine::infinite_mapped() } else { Machine::infinite() }, scale)
+}
+
+/// The machine of the finite caches, likewise, and the length of its memory-mapped file.
+pub fn finite(scale: f64) -> (Machine, u64) {
+    let file_bytes = (FINITE_MAPPED_BYTES as f64 * scale) as u64;
+    (scaled(Machine::finite(), scale), file_bytes.next_multiple_of(paper::PAGE_BYTES))
+}
+
+fn scaled(mut machine: Machine, scale: f64) -> Machine {
+    let bytes = |bytes: u64| ((bytes as f64 * scale) as u64).next_multiple_of(paper::PAGE_BYTES);
+    let number = |number: usize| ((number as f64 * scale) as usize).max(LEAST_ENTRIES);
+    let memory = &mut machine.memory;
+    let shared = bytes(memory.ram - memory.other - memory.metadata);
+    memory.other = bytes(memory.other);
+    memory.metadata = bytes(memory.metadata).max(LEAST_METADATA);
+    memory.names = number(memory.names);
+    memory.inodes = number(memory.inodes);
+    machine.with_shared_memory(shared.max(LEAST_METADATA))
+}
+
+/// More than the paper's three disks hold together; the caches are never full by it.
+const DISK_BYTES: u64 = 9 << 30;
+/// However small the machine, a path must fit into its caches.
+const LEAST_ENTRIES: usize = 16;
+const LEAST_METADATA: u64 = 256 << 10;
