@@ -11,7 +11,7 @@ use shoal_core::Timestamp;
 use shoal_store::arch::{Parts, Settings, open_store};
 use shoal_store::door::ufs1999::{DirectoryPreference, Kind, Machine, Report as Transfers, Ufs1999};
 use shoal_store::index::MemoryHome;
-use shoal_trace::{Record, SizeChange, Trace};
+use shoal_trace::{SizeChange, Trace};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -48,18 +48,18 @@ fn section(
     machines: &[(&str, Machine)],
     progress: &mut dyn Progress,
 ) -> Result<Section, Error> {
-    let (trace, warm_up) = (trace_of(inputs), inputs.workload.warm_up);
+    let (trace, warm_up) = (&inputs.trace, inputs.workload.warm_up);
     let measured = inputs.workload.measured().len();
     progress.begin("machines", machines.len() as u64);
     let (mut kinds, mut shares) = (Vec::new(), Vec::new());
-    for (done, (name, machine)) in (1..).zip(machines) {
-        let squid = drive(ARCHITECTURES[0], machine, &trace, warm_up)?;
-        let squidl = drive(ARCHITECTURES[1], machine, &trace, warm_up)?;
+    for (name, machine) in machines {
+        let squid = drive(ARCHITECTURES[0], machine, trace, warm_up)?;
+        let squidl = drive(ARCHITECTURES[1], machine, trace, warm_up)?;
         if kinds.is_empty() {
             kinds = vec![by_kind(ARCHITECTURES[0], &squid), by_kind(ARCHITECTURES[1], &squidl)];
         }
         shares.push(beside(name, &squid, &squidl, measured));
-        progress.done(done);
+        progress.done(1);
     }
     Ok(layout(kinds, shares))
 }
@@ -162,15 +162,6 @@ fn door_bytes(machine: &Machine) -> u64 {
     all / 100 * 85
 }
 
-fn trace_of(inputs: &Inputs) -> Trace {
-    let mut trace = Trace::default();
-    for request in &inputs.workload.requests {
-        let url = inputs.workload.urls[request.object as usize].as_str().into();
-        trace.push(&Record { url, bytes: Some(request.bytes), ..Record::default() }, 0);
-    }
-    trace
-}
-
 fn by_kind(architecture: &str, run: &Transfers) -> Vec<String> {
     let count =
         |is_write, kind| run.sum(|traffic| traffic.is_write == is_write && traffic.kind == kind).count;
@@ -209,8 +200,8 @@ const LEAST_REQUESTS: usize = 100;
 
 #[cfg(test)]
 mod tests {
-    use super::super::Workload;
     use super::*;
+    use crate::experiment::workload::tests::trace;
 
     struct Quiet;
 
@@ -223,12 +214,12 @@ mod tests {
     fn every_machine_has_its_row() {
         let urls: Vec<String> = (0..150).map(|n| format!("http://h{}.example/{n}", n % 9)).collect();
         let requests = (0..300u64).map(|n| (urls[(n * n % 150) as usize].as_str(), n, 3000 + n % 9));
-        let inputs = Inputs { workload: Workload::new(requests, 0.5), ..Inputs::default() };
+        let inputs = Inputs::new(trace(requests), 0.5);
         let two = &machines()[..2];
         let tables = section(&inputs, two, &mut Quiet).expect("the trace suffices").tables;
         assert_eq!((tables[0].rows.len(), tables[1].rows.len()), (2, two.len()));
         assert!(tables.iter().all(|table| table.rows.iter().all(|row| row.len() == table.heading.len())));
-        let too_few = Inputs { workload: Workload::new([("a", 0, 1)].into_iter(), 0.5), ..Inputs::default() };
+        let too_few = Inputs::new(trace([("a", 0, 1)]), 0.5);
         assert!(matches!(run(&too_few, &mut Quiet), Err(Error::TooFewRequests { .. })));
     }
 }

@@ -157,7 +157,8 @@ pub(crate) mod tests {
         Workload::new(&trace(requests), warm_up)
     }
 
-    fn trace<'a>(requests: impl IntoIterator<Item = (&'a str, u64, u64)>) -> Trace {
+    /// A trace of such requests.
+    pub(crate) fn trace<'a>(requests: impl IntoIterator<Item = (&'a str, u64, u64)>) -> Trace {
         let mut trace = Trace::default();
         for (url, time, bytes) in requests {
             let record =

@@ -34,6 +34,7 @@ impl Rig<'_> {
             max_objects: self.objects_max,
             object_max_bytes: 1 << 30,
             files_per_folder: 0,
+            replacement: "clock",
             now: Timestamp::from_seconds(900_000_000),
         };
         let parts =
