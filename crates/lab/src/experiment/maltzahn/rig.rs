@@ -8,7 +8,7 @@ use super::paper;
 use crate::experiment::Error;
 use shoal_core::Timestamp;
 use shoal_store::Store;
-use shoal_store::arch::{Parts, Settings, open_store};
+use shoal_store::arch::{Parts, SegmentSettings, Settings, open_store};
 use shoal_store::door::ufs1999::{FINITE_MAPPED_BYTES, Machine, Report, TransferCount, Ufs1999};
 use shoal_store::index::MemoryHome;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ impl Rig<'_> {
             object_max_bytes: 1 << 30,
             files_per_folder: 0,
             replacement: "clock",
+            segments: SegmentSettings::default(),
             now: Timestamp::from_seconds(900_000_000),
         };
         let parts =
