@@ -45,6 +45,7 @@ mod overwriting;
 mod real;
 mod replacement;
 mod sides;
+mod small_objects;
 mod use_cases;
 pub(in crate::arch) mod world;
 
