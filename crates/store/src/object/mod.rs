@@ -37,6 +37,12 @@ pub(crate) fn body_within(file_bytes: u64, key_bytes: u32, metadata_bytes: u32) 
     rest.saturating_sub(rest.div_ceil((BLOCK_BYTES + CHECK_BYTES) as u64) * CHECK_BYTES as u64)
 }
 
+/// The same for a record of at most one block whose metadata has no room to grow.
+pub(crate) fn body_within_tight(file_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+    let head = header::HEADER_BYTES as u64 + u64::from(key_bytes) + u64::from(metadata_bytes);
+    file_bytes.saturating_sub(head + CHECK_BYTES as u64)
+}
+
 /// Bytes of body under one checksum; also what is written at once.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 /// Bytes of a checksum.

@@ -207,3 +207,20 @@ fn the_largest_body_fills_a_file_to_the_byte() {
         }
     }
 }
+
+#[test]
+fn a_record_without_slack_takes_what_was_said() {
+    for (stored, key_bytes, metadata_bytes) in [(512, 40, 0), (1024, 99, 300), (8192, 1, 0), (300, 100, 12)] {
+        let header = Header {
+            key: shoal_core::Key::of(b"key"),
+            sequence: 1,
+            number: 0,
+            key_bytes,
+            metadata_bytes,
+            metadata_room: metadata_bytes,
+            body_bytes: body_within_tight(stored, key_bytes, metadata_bytes),
+        };
+        assert_eq!(header.file_bytes(), stored);
+    }
+    assert_eq!(body_within_tight(100, 100, 0), 0);
+}

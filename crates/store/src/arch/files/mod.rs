@@ -14,6 +14,7 @@ use crate::object::{Head, Header, METADATA_MAX, Misfit, OpenBody, Source, read_h
 use crate::{Declined, Error, Insert, Store, Stored, StoredBody, Usage};
 use parking_lot::RwLock;
 use shoal_core::{Key, ObjectKey, Timestamp};
+use shoal_policy::PAGE_BYTES;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -156,6 +157,16 @@ impl Store for FileStore {
             }
         }
         Ok(removed)
+    }
+
+    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+        match stored_bytes {
+            // A record in a segment has no more room for metadata than it needs.
+            0..=PAGE_BYTES if self.core.segments.is_some() => {
+                crate::object::body_within_tight(stored_bytes, key_bytes, metadata_bytes)
+            }
+            _ => crate::object::body_within(stored_bytes, key_bytes, metadata_bytes),
+        }
     }
 
     fn usage(&self) -> Usage {
