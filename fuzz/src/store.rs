@@ -1,7 +1,7 @@
 //! The store over a disk on which anything may have changed: wrong bytes are misses, never answers.
 
 use shoal_core::{ObjectKey, Timestamp};
-use shoal_store::arch::{Parts, Settings, open_store};
+use shoal_store::arch::{Parts, SegmentSettings, Settings, open_store};
 use shoal_store::door::Memory;
 use shoal_store::index::{MemoryHome, Words};
 use shoal_store::{Error, Store};
@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 /// Object files with bytes changed, cut off, or exchanged: each object is served as it was, or not at all.
 pub fn store_object(data: &[u8]) {
-    let disk = Disk::filled();
+    let Some((first, changes)) = data.split_first() else { return };
+    let disk = Disk::filled(architecture(*first));
     let paths = disk.files.files();
-    for change in data.chunks_exact(4).take(64) {
+    for change in changes.chunks_exact(4).take(64) {
         let path = &paths[usize::from(change[0] >> 2) % paths.len()];
         let at = usize::from(u16::from_le_bytes([change[1], change[2]]));
         let other = content(&disk.files, &paths[usize::from(change[3]) % paths.len()]);
@@ -32,7 +33,7 @@ pub fn store_object(data: &[u8]) {
 /// says why not, serves what was stored or nothing, takes new objects while it has numbers, and comes to an end.
 pub fn store_index(data: &[u8]) {
     let Some((first, changes)) = data.split_first() else { return };
-    let disk = Disk::filled();
+    let disk = Disk::filled(architecture(*first >> 1));
     let words = disk.home.words().expect("an index was made");
     for change in changes.chunks_exact(11).take(64) {
         let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % words.count();
@@ -47,16 +48,22 @@ pub fn store_index(data: &[u8]) {
     disk.check(BOOT + u64::from(first & 1));
 }
 
+/// With every object in a file of its own, or the small ones in one mapped file.
+fn architecture(byte: u8) -> &'static str {
+    ["squid", "squidmla"][usize::from(byte & 1)]
+}
+
 /// What a store leaves.
 struct Disk {
+    architecture: &'static str,
     files: Arc<Memory>,
     home: MemoryHome,
 }
 
 impl Disk {
     /// With [`OBJECTS`] objects stored and the store closed in order.
-    fn filled() -> Self {
-        let disk = Self { files: Arc::new(Memory::new(1 << 30)), home: MemoryHome::default() };
+    fn filled(architecture: &'static str) -> Self {
+        let disk = Self { architecture, files: Arc::new(Memory::new(1 << 30)), home: MemoryHome::default() };
         let store = disk.open(BOOT).expect("a new store opens");
         for number in 0..OBJECTS {
             put(&*store, number).expect("there is room");
@@ -73,10 +80,11 @@ impl Disk {
             object_max_bytes: 1 << 20,
             files_per_folder: 0,
             replacement: "clock",
+            segments: SegmentSettings::default(),
             now: Timestamp::from_seconds(1_767_312_000),
         };
         let parts = Parts { files: self.files.clone(), index: Box::new(self.home.clone()), boot, lock: None };
-        open_store("squid", &settings, parts)
+        open_store(self.architecture, &settings, parts)
     }
 
     /// Opens the store in this run of the machine and asks it for everything that was ever put there.

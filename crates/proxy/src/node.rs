@@ -12,6 +12,7 @@ use crate::server::{self, Running};
 use crate::upstream::{SetupError, Upstreams};
 use parking_lot::Mutex;
 use shoal_core::{Key, Timestamp};
+use shoal_policy::Policy;
 use shoal_settings::{AdminAddress, Settings};
 use shoal_store::arch::{SegmentPolicy, SegmentSettings};
 use shoal_store::memory::{self, Ledger, MemoryTier};
@@ -124,10 +125,12 @@ impl Node {
             let _entered = handle.enter();
             watch(&self.exchange, &self.upstreams);
         }
-        if (&new.store, new.cache.ram, &new.upstream)
-            != (&settings.store, settings.cache.ram, &settings.upstream)
+        if (&new.store, new.cache.ram, &new.cache.ram_policy, &new.upstream)
+            != (&settings.store, settings.cache.ram, &settings.cache.ram_policy, &settings.upstream)
         {
-            tracing::warn!("changes to store, cache.ram and upstream take effect with the next start");
+            tracing::warn!(
+                "changes to store, cache.ram, cache.ram_policy and upstream take effect with the next start"
+            );
         }
         *settings = new;
         Ok(())
@@ -205,7 +208,11 @@ impl Node {
 fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Shelf>, Epochs)> {
     let store = &settings.store;
     let ledger = Ledger::new(settings.cache.ram.0);
-    let memory = MemoryTier::new(Arc::clone(&ledger), MEMORY_SHARDS);
+    let memory = match Policy::named(&settings.cache.ram_policy) {
+        Some(policy) => MemoryTier::with_policy(Arc::clone(&ledger), MEMORY_SHARDS, policy.construct),
+        // The settings know no other name.
+        None => MemoryTier::new(Arc::clone(&ledger), MEMORY_SHARDS),
+    };
     let pool = Arc::new(IoPool::new(store.io_threads, store.io_queue)?);
     let disk = open_disk(settings);
     let epochs = match &disk {
@@ -316,10 +323,18 @@ const PURGES: &str = "purges";
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     #[test]
     fn the_settings_offer_what_the_store_has() {
         let known: Vec<_> = shoal_store::arch::ARCHITECTURES.iter().map(|row| row.name).collect();
         assert_eq!(shoal_settings::ARCHITECTURES, known);
         assert_eq!(shoal_settings::REPLACEMENTS, shoal_store::arch::REPLACEMENTS);
+    }
+
+    #[test]
+    fn the_settings_offer_every_replacement_policy() {
+        let known: BTreeSet<_> = shoal_policy::POLICIES.iter().map(|policy| policy.name).collect();
+        assert_eq!(BTreeSet::from_iter(shoal_settings::REPLACEMENTS.iter().copied()), known);
     }
 }

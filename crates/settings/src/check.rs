@@ -153,6 +153,7 @@ impl Rules<'_> {
             let message = format!("{} is more than cache.ram, {}", cache.ram_object_max, cache.ram);
             self.fault("cache.ram_object_max", message);
         }
+        self.one_of("cache.ram_policy", "replacement policy", &cache.ram_policy, REPLACEMENTS);
         // a Via pseudonym is a token; Cache-Status begins with an sf-token, which begins with a letter (RFC 9651, 3.3.4)
         if !is_token(&cache.name) || !cache.name.starts_with(|first: char| first.is_ascii_alphabetic()) {
             self.fault("cache.name", format!("{:?} is not a token that begins with a letter", cache.name));
@@ -220,6 +221,6 @@ fn check_path(path: &str) -> Result<(), String> {
 pub const ARCHITECTURES: &[&str] =
     &["cern", "squid", "squid_monotonic", "squid_lowest", "squidl", "squidm", "squidml", "squidmla"];
 
-/// The replacement policies that the store knows, by name.
+/// The replacement policies of the store and of the RAM tier, by name.
 pub const REPLACEMENTS: &[&str] =
     &["clock", "fifo", "lru", "slru", "lfu_da", "gdsf", "s3_fifo", "sieve", "w_tinylfu"];

@@ -177,6 +177,9 @@ section! {
         pub ram: ByteCount = ByteCount::mib(256),
         /// Largest body kept in RAM.
         pub ram_object_max: ByteCount = ByteCount::mib(1),
+        /// How objects in RAM are replaced: `s3_fifo`, `fifo`, `clock`, `lru`, `slru`, `lfu_da`, `gdsf`, `sieve` or
+        /// `w_tinylfu`. `gdsf` saves most requests where sizes differ much, at the cost of bytes.
+        pub ram_policy: String = "s3_fifo".into(),
         /// Share of the time since Last-Modified that a response without explicit freshness stays fresh.
         #[limits(0.0..=1.0)]
         pub heuristic_fraction: f64 = 0.1,
