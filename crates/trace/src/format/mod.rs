@@ -82,7 +82,7 @@ impl Parser {
                 // A bad line or two at the beginning must not decide.
                 let votes = |format: &Format| lines().filter(|line| format.parses(line)).count();
                 let best = BY_STRICTNESS.into_iter().rev().max_by_key(votes);
-                let is_clear = |format: &Format| votes(format) * 2 > lines().count();
+                let is_clear = |format: &Format| votes(format) > 0 && votes(format) * 2 >= lines().count();
                 best.filter(is_clear).ok_or("the format is not one of those known")?
             }
         };
