@@ -44,7 +44,9 @@ def main():
     for round_number in range(options.rounds):
         for architecture in options.architectures or architectures(options):
             print(f"{architecture}, round {round_number + 1} of {options.rounds}", file=sys.stderr)
-            reports.setdefault(architecture, []).append(one_run(options, architecture))
+            report = one_run(options, architecture)
+            reports.setdefault(architecture, []).append(report)
+            keep(options, architecture, report)
     text = result(options, reports)
     print(text)
     if options.write:
@@ -64,6 +66,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=1, help="runs of each; the table shows the median")
     parser.add_argument("--shoal", default=str(ROOT / "target/release/shoal"), help="the binary")
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/replay.md")
+    parser.add_argument("--reports", metavar="FOLDER", help="keep each run's JSON here, for `shoal lab run maltzahn --measured`")
     parser.epilog = "What follows -- is handed to shoal replay."
     own, _, more = cut(sys.argv[1:])
     return parser.parse_args(own, argparse.Namespace(more=more))
@@ -120,6 +123,13 @@ def one_run(options, architecture):
         if report["device"] is None or report["device"]["name"] != Path(device).name:
             sys.exit(f"disk.py: the replay did not see the loop device: {report['device'] or report['no_device']}")
         return report
+
+
+def keep(options, architecture, report):
+    """Writes the report of the latest round to the folder for reports, if there is one."""
+    if options.reports:
+        Path(options.reports).mkdir(parents=True, exist_ok=True)
+        (Path(options.reports) / f"{architecture}.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
 def loop_device(undo, options):
@@ -248,7 +258,7 @@ def rounds_told(options):
 def shown():
     """The command without what only names places on this machine."""
     own, dashes, more = cut(sys.argv[1:])
-    places = ("--shoal", "--folder")
+    places = ("--shoal", "--folder", "--reports")
     own = [word for at, word in enumerate(own) if word not in places and (at == 0 or own[at - 1] not in places)]
     words = [Path(word).name if os.path.exists(word) else word for word in own if word != "--write"]
     return "python3 bench/disk.py " + shlex.join(words + dashes + more)

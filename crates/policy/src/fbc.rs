@@ -120,6 +120,17 @@ impl Fbc {
         self.counts.of(class, slot)
     }
 
+    /// The slots of a class that have an object, each with its count as aged by now.
+    pub fn counts(&self, class: SegmentClass) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let counted = (0..self.counts.slots(class)).map(move |slot| (slot, self.counts.of(class, slot)));
+        counted.filter(|(_, count)| *count > 0)
+    }
+
+    /// The first slot with an object that the pointer of a class will come to; `None` when there is none.
+    pub fn next_slot(&self, class: SegmentClass) -> Option<u32> {
+        self.lap(class).find(|slot| self.counts.of(class, *slot) > 0)
+    }
+
     /// Objects, and the sum of their counts.
     pub fn totals(&self) -> (u64, u64) {
         (self.counts.objects(), self.counts.sum())

@@ -255,11 +255,13 @@ fn open_disk(settings: &Settings) -> Option<Arc<dyn Store>> {
 }
 
 fn segment_policy(store: &shoal_settings::Store) -> SegmentPolicy {
+    use shoal_settings::SegmentPolicy as Named;
+    let (c_max, a_max) = (store.fbc_c_max, store.fbc_a_max);
     match store.segment_policy {
-        shoal_settings::SegmentPolicy::Fbc => {
-            SegmentPolicy::Fbc { c_max: store.fbc_c_max, a_max: store.fbc_a_max }
-        }
-        shoal_settings::SegmentPolicy::Lru => SegmentPolicy::Lru,
+        Named::Fbc => SegmentPolicy::Fbc { c_max, a_max },
+        Named::FbcResident => SegmentPolicy::FbcResident { c_max, a_max },
+        Named::Lru => SegmentPolicy::Lru,
+        Named::LruResident => SegmentPolicy::LruResident,
     }
 }
 

@@ -225,10 +225,10 @@ section! {
         pub segments: ByteCount = ByteCount(0),
         /// Which small object gives up its place when the mapped file is full.
         pub segment_policy: SegmentPolicy = SegmentPolicy::Fbc,
-        /// With `fbc`: an object with at least so many references is passed over.
+        /// With `fbc` and `fbc_resident`: an object with at least so many references is passed over.
         #[limits(1..=1_000_000)]
         pub fbc_c_max: u32 = 3,
-        /// With `fbc`: counts of references are halved when their mean exceeds this.
+        /// With `fbc` and `fbc_resident`: counts of references are halved when their mean exceeds this.
         #[limits(1..=1_000_000)]
         pub fbc_a_max: u32 = 100,
         /// Files in a folder at most, with `squid_monotonic`. Fixed when the store is created.
@@ -254,6 +254,10 @@ choice! {
         Fbc = "fbc",
         /// The least recently used of the size.
         Lru = "lru",
+        /// As `fbc`, but of the next few that it would give up the first whose page is in memory.
+        FbcResident = "fbc_resident",
+        /// As `lru`, likewise.
+        LruResident = "lru_resident",
     }
 }
 

@@ -89,7 +89,7 @@ pub struct Options {
     /// Length of the mapped file of small objects, with squidm, squidml and squidmla; 0 is a quarter of --disk-bytes
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub segments: ByteCount,
-    /// Which small object gives up its segment: fbc or lru
+    /// Which small object gives up its segment
     #[arg(long, value_name = "NAME", default_value = "fbc")]
     pub segment_policy: SegmentPolicyName,
     /// FBC passes over objects with so many references
@@ -107,9 +107,12 @@ impl Options {
 
     /// How the store lays out and replaces small objects.
     pub(super) fn segment_settings(&self) -> SegmentSettings {
+        let (c_max, a_max) = (self.fbc_c_max, self.fbc_a_max);
         let policy = match self.segment_policy {
-            SegmentPolicyName::Fbc => SegmentPolicy::Fbc { c_max: self.fbc_c_max, a_max: self.fbc_a_max },
+            SegmentPolicyName::Fbc => SegmentPolicy::Fbc { c_max, a_max },
+            SegmentPolicyName::FbcResident => SegmentPolicy::FbcResident { c_max, a_max },
             SegmentPolicyName::Lru => SegmentPolicy::Lru,
+            SegmentPolicyName::LruResident => SegmentPolicy::LruResident,
         };
         SegmentSettings { bytes: self.segments.0, policy }
     }
@@ -211,11 +214,16 @@ pub struct SizesName(pub Sizes);
 
 /// What replaces small objects in the mapped file.
 #[derive(Clone, Copy, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub enum SegmentPolicyName {
     /// Frequency-based cyclic replacement
     Fbc,
     /// The least recently used of the size
     Lru,
+    /// fbc, which prefers what is in memory
+    FbcResident,
+    /// lru, which prefers what is in memory
+    LruResident,
 }
 
 impl FromStr for SizesName {

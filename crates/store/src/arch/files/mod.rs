@@ -184,6 +184,7 @@ impl Store for FileStore {
 
     fn close(&self) -> Result<(), Error> {
         self.core.discard_released();
+        self.core.note_segments();
         // Files first: what the index promises must be there.
         self.core.files.sync().map_err(|source| self.core.disk_failed("sync the store", source))?;
         self.core.index.close().map_err(|source| self.core.disk_failed("sync the index", source))

@@ -31,7 +31,7 @@ use crate::index::Seen;
 use file::SegmentFile;
 use parking_lot::Mutex;
 use shoal_policy::{Appender, PAGE_BYTES, Packer, Placement, SegmentClass};
-use slots::{Offer, Slots};
+use slots::{Offer, Slots, Surveyed};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -173,7 +173,8 @@ impl Core {
         let segments = self.segments.as_ref()?;
         let class = SegmentClass::for_bytes(record_bytes)?;
         for _ in 0..VICTIMS_TRIED {
-            let offer = segments.slots.lock().offer(class, |number| !self.pins.in_use(number));
+            let is_resident = |offset| segments.mapping.is_resident(offset);
+            let offer = segments.slots.lock().offer(class, |number| !self.pins.in_use(number), is_resident);
             match offer {
                 Offer::Taken(taken) => return Some(taken),
                 Offer::Nothing => return None,
@@ -191,7 +192,7 @@ impl Core {
     /// Takes the object of a number out of its place, unless somebody has begun to use it.
     fn give_up_for(&self, segments: &Segments, number: u32, place: Place) -> bool {
         match self.index.examine(number) {
-            Seen::Stored(found, _) if found.side == place.side() => {
+            Seen::Stored(found, _) if Place::of_side(found.side) == Some(place) => {
                 let retired = self.index.retire_unless(found, || self.pins.in_use(number));
                 if retired {
                     self.tally.evictions.fetch_add(1, Relaxed);
@@ -224,6 +225,20 @@ impl Core {
         }
     }
 
+    /// Notes in the index what replacement knows of each object, for the next session. Notes of an earlier close stay where
+    /// nothing better is known: before the survey has ended.
+    pub(super) fn note_segments(&self) {
+        let Some(segments) = &self.segments else { return };
+        segments.slots.lock().notes(|number, place, note| {
+            if let Seen::Stored(found, _) = self.index.examine(number)
+                && Place::of_side(found.side) == Some(place)
+            {
+                // One that is replaced at this very moment is noted at the next close.
+                self.index.update_side(found, place.side_noting(note));
+            }
+        });
+    }
+
     /// Learns from the index who has which slot, a piece at a time. Returns how many entries it looked at; 0 when nothing is
     /// left to learn.
     pub(super) fn survey_segments(&self) -> usize {
@@ -234,7 +249,10 @@ impl Core {
         // Under the lock, so that what is let go meanwhile is not forgotten.
         let mut slots = segments.slots.lock();
         let found = (start..end).filter_map(|number| match self.index.examine(number) {
-            Seen::Stored(found, _) => Some((Place::of_side(found.side)?, number)),
+            Seen::Stored(found, _) => {
+                let (place, note) = (Place::of_side(found.side)?, Place::note_of_side(found.side));
+                Some(Surveyed { place, number, note })
+            }
             _ => None,
         });
         let found: Vec<_> = found.collect();

@@ -1,10 +1,11 @@
 //! Where in the mapped file an object lies, as a side word of the index.
 //!
 //! ```text
-//!  63   62 … 35   34 … 32   31 … 0
-//!  1    0         class     offset in units of 512 bytes
+//!  63   62 … 36   35   34 … 32   31 … 0
+//!  1    note      0    class     offset in units of 512 bytes
 //! ```
-//! The namings' own side words leave the highest bit alone, so that a word tells by itself which of the two it is.
+//! The namings' own side words leave the highest bit alone, so that a word tells by itself which of the two it is. The note is what
+//! replacement knew of the object when the store was last closed in order (see [`super::replacement`]); everybody else looks past it.
 
 use shoal_policy::SegmentClass;
 
@@ -26,13 +27,23 @@ impl Place {
 
     /// The place that a side word says; `None` for an object in a file of its own.
     pub(crate) fn of_side(side: u64) -> Option<Self> {
-        let class = SegmentClass::new((side >> CLASS_SHIFT) as u8 & 7)?;
-        (side >> FLAG_SHIFT == FLAG).then_some(Self { unit: side as u32, class })
+        let class = SegmentClass::new((side >> CLASS_SHIFT) as u8 & 15)?;
+        (side >> FLAG_SHIFT == 1).then_some(Self { unit: side as u32, class })
     }
 
-    /// The side word.
+    /// The note in a side word.
+    pub(crate) fn note_of_side(side: u64) -> u32 {
+        (side >> NOTE_SHIFT) as u32 & NOTE_MAX
+    }
+
+    /// The side word, without a note.
     pub(crate) fn side(self) -> u64 {
-        FLAG << FLAG_SHIFT | (self.class.index() as u64) << CLASS_SHIFT | u64::from(self.unit)
+        1 << FLAG_SHIFT | (self.class.index() as u64) << CLASS_SHIFT | u64::from(self.unit)
+    }
+
+    /// The side word with a note.
+    pub(crate) fn side_noting(self, note: u32) -> u64 {
+        self.side() | u64::from(note & NOTE_MAX) << NOTE_SHIFT
     }
 
     /// Its first byte in the mapped file.
@@ -53,10 +64,11 @@ impl Place {
 
 /// The smallest segment.
 pub(crate) const UNIT_BYTES: u64 = 512;
+/// Four bits, of which the highest is 0 in every class.
 const CLASS_SHIFT: u32 = 32;
-/// Bits 35 to 63: the highest alone.
-const FLAG_SHIFT: u32 = 35;
-const FLAG: u64 = 1 << (63 - FLAG_SHIFT);
+const NOTE_SHIFT: u32 = 36;
+const NOTE_MAX: u32 = (1 << 27) - 1;
+const FLAG_SHIFT: u32 = 63;
 
 #[cfg(test)]
 mod tests {
@@ -69,9 +81,14 @@ mod tests {
                 let place = Place::at(offset, class).expect("an offset in range");
                 assert_eq!(Place::of_side(place.side()), Some(place));
                 assert_eq!((place.offset(), place.end()), (offset, offset + class.bytes()));
+                assert_eq!(Place::note_of_side(place.side()), 0);
+                for note in [0, 1, NOTE_MAX] {
+                    let side = place.side_noting(note);
+                    assert_eq!((Place::of_side(side), Place::note_of_side(side)), (Some(place), note));
+                }
             }
         }
-        for side in [0, 1, 65_535, 1 << 35, u64::MAX, 1 << 63 | 5 << 32, 1 << 63 | 1 << 36] {
+        for side in [0, 1, 65_535, 1 << 35, u64::MAX, 1 << 63 | 5 << 32, 1 << 63 | 1 << 35] {
             assert_eq!(Place::of_side(side), None, "{side:#x}");
         }
         assert_eq!(Place::at(513, SegmentClass::ALL[0]), None);

@@ -1,4 +1,13 @@
 //! Which slot of a size is given up when the mapped file is full: the policies of `shoal_policy` over slots.
+//!
+//! What a policy knows of an object outlives a close in order as a *note*, 27 bits beside the object's place in the index's side word:
+//!
+//! ```text
+//!  26     25     24 … 0
+//!  next   LRU    FBC: references · LRU: by how much of its size it was used less recently than others, and 1
+//! ```
+//! A note of 0 says nothing, and neither does one that the other kind of policy has made. Notes are guides: a wrong one costs a hit, never a
+//! wrong answer.
 
 use shoal_policy::{Fbc, Handle, Lru, Replacement, SegmentClass};
 
@@ -14,6 +23,16 @@ pub enum SegmentPolicy {
     },
     /// The least recently used of the size (3.5).
     Lru,
+    /// FBC that takes, of the next few slots that it would, the first whose page is in memory (7: "a tighter synchronization with the
+    /// operating system's memory management").
+    FbcResident {
+        /// As for FBC.
+        c_max: u32,
+        /// As for FBC.
+        a_max: u32,
+    },
+    /// LRU that takes, of the few least recently used of the size, the first whose page is in memory.
+    LruResident,
 }
 
 /// The parameters of Maltzahn 1999, section 4.
@@ -24,10 +43,17 @@ impl Default for SegmentPolicy {
 }
 
 impl SegmentPolicy {
+    /// Slots that a policy which prefers pages in memory asks about at most, to give one up.
+    pub const RESIDENT_WINDOW: usize = 64;
+
     pub(super) fn build(self) -> Box<dyn SegmentReplacement> {
+        let cyclic = |c_max, a_max, window| Box::new(Cyclic { fbc: Fbc::new(c_max, a_max), window });
+        let recency = |window| Box::new(Recency { classes: Default::default(), window });
         match self {
-            Self::Fbc { c_max, a_max } => Box::new(Cyclic(Fbc::new(c_max, a_max))),
-            Self::Lru => Box::new(Recency::default()),
+            Self::Fbc { c_max, a_max } => cyclic(c_max, a_max, None),
+            Self::FbcResident { c_max, a_max } => cyclic(c_max, a_max, Some(Self::RESIDENT_WINDOW)),
+            Self::Lru => recency(None),
+            Self::LruResident => recency(Some(Self::RESIDENT_WINDOW)),
         }
     }
 }
@@ -43,34 +69,84 @@ pub(super) trait SegmentReplacement: Send {
     /// The object in the slot is gone.
     fn emptied(&mut self, class: SegmentClass, slot: u32);
 
-    /// The slot to be given up, of those that `may_go`. It is emptied only if it is used.
-    fn victim(&mut self, class: SegmentClass, may_go: &mut dyn FnMut(u32) -> bool) -> Option<u32>;
+    /// The slot to be given up, of those that `may_go`. It is emptied only if it is used. `is_resident` says of a slot whether its
+    /// page is in memory, and is asked at most [`SegmentPolicy::RESIDENT_WINDOW`] times.
+    fn victim(
+        &mut self,
+        class: SegmentClass,
+        may_go: &mut dyn FnMut(u32) -> bool,
+        is_resident: &mut dyn FnMut(u32) -> bool,
+    ) -> Option<u32>;
+
+    /// Tells `keep` the note of each slot with an object.
+    fn notes(&self, keep: &mut dyn FnMut(SegmentClass, u32, u32));
+
+    /// Takes up the objects of earlier sessions, each with its slot and the note that was kept of it, before any other.
+    fn take_up(&mut self, objects: &[(SegmentClass, u32, u32)]);
 }
 
 /// FBC, as it is.
-struct Cyclic(Fbc);
+struct Cyclic {
+    fbc: Fbc,
+    /// Slots asked about for being resident; `None` does not ask.
+    window: Option<usize>,
+}
 
 impl SegmentReplacement for Cyclic {
     fn filled(&mut self, class: SegmentClass, slot: u32) {
-        self.0.filled(class, slot);
+        self.fbc.filled(class, slot);
     }
 
     fn hit(&mut self, class: SegmentClass, slot: u32) {
-        self.0.hit(class, slot);
+        self.fbc.hit(class, slot);
     }
 
     fn emptied(&mut self, class: SegmentClass, slot: u32) {
-        self.0.emptied(class, slot);
+        self.fbc.emptied(class, slot);
     }
 
-    fn victim(&mut self, class: SegmentClass, may_go: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
-        self.0.victim(class, may_go)
+    fn victim(
+        &mut self,
+        class: SegmentClass,
+        may_go: &mut dyn FnMut(u32) -> bool,
+        is_resident: &mut dyn FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        match self.window {
+            None => self.fbc.victim(class, may_go),
+            Some(window) => self.fbc.victim_resident(class, window, may_go, is_resident),
+        }
+    }
+
+    fn notes(&self, keep: &mut dyn FnMut(SegmentClass, u32, u32)) {
+        for class in SegmentClass::ALL {
+            let next = self.fbc.next_slot(class);
+            for (slot, count) in self.fbc.counts(class) {
+                let is_next = if next == Some(slot) { NEXT } else { 0 };
+                keep(class, slot, count.min(VALUE_MAX) | is_next);
+            }
+        }
+    }
+
+    fn take_up(&mut self, objects: &[(SegmentClass, u32, u32)]) {
+        let mut pointers = self.fbc.pointers();
+        for (class, slot, note) in objects {
+            let is_ours = note & OF_LRU == 0;
+            let count = if is_ours { (note & VALUE_MAX).max(1) } else { 1 };
+            self.fbc.restored(*class, *slot, count);
+            if is_ours && note & NEXT != 0 {
+                pointers[class.index()] = *slot;
+            }
+        }
+        self.fbc.set_pointers(pointers);
     }
 }
 
 /// An LRU list for each size.
-#[derive(Default)]
-struct Recency([Recent; SegmentClass::ALL.len()]);
+struct Recency {
+    classes: [Recent; SegmentClass::ALL.len()],
+    /// As [`Cyclic`]'s.
+    window: Option<usize>,
+}
 
 struct Recent {
     lru: Lru<u64>,
@@ -98,41 +174,180 @@ impl Recent {
     fn handle(&self, slot: u32) -> Option<Handle> {
         self.handles.get(slot as usize).copied().flatten()
     }
-}
 
-impl SegmentReplacement for Recency {
-    fn filled(&mut self, class: SegmentClass, slot: u32) {
-        self.0[class.index()].put(slot);
-    }
-
-    fn hit(&mut self, class: SegmentClass, slot: u32) {
-        let recent = &mut self.0[class.index()];
-        if let Some(handle) = recent.handle(slot) {
-            recent.lru.hit(handle);
-        }
-    }
-
-    fn emptied(&mut self, class: SegmentClass, slot: u32) {
-        let recent = &mut self.0[class.index()];
-        if let Some(handle) = recent.handles.get_mut(slot as usize).and_then(Option::take) {
-            recent.lru.remove(handle);
-        }
-    }
-
-    /// What may not go now is in use, and thus recent.
-    fn victim(&mut self, class: SegmentClass, may_go: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
-        let recent = &mut self.0[class.index()];
+    /// The least recently used that may go. What may not go now is in use, and thus recent.
+    fn victim(&mut self, may_go: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
         for _ in 0..VICTIMS_TRIED {
-            let slot = recent.lru.evict()?.key as u32;
-            recent.handles[slot as usize] = None;
-            recent.put(slot);
+            let slot = self.lru.evict()?.key as u32;
+            self.handles[slot as usize] = None;
+            self.put(slot);
             if may_go(slot) {
                 return Some(slot);
             }
         }
         None
     }
+
+    fn victim_resident(
+        &mut self,
+        window: usize,
+        may_go: &mut dyn FnMut(u32) -> bool,
+        is_resident: &mut dyn FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let found =
+            self.lru.victim_resident(window, |slot| may_go(slot as u32), |slot| is_resident(slot as u32))?;
+        let slot = self.lru.key(found)? as u32;
+        // Should it turn out to be in use after all, the next search finds another.
+        self.lru.hit(found);
+        Some(slot)
+    }
+}
+
+impl SegmentReplacement for Recency {
+    fn filled(&mut self, class: SegmentClass, slot: u32) {
+        self.classes[class.index()].put(slot);
+    }
+
+    fn hit(&mut self, class: SegmentClass, slot: u32) {
+        let recent = &mut self.classes[class.index()];
+        if let Some(handle) = recent.handle(slot) {
+            recent.lru.hit(handle);
+        }
+    }
+
+    fn emptied(&mut self, class: SegmentClass, slot: u32) {
+        let recent = &mut self.classes[class.index()];
+        if let Some(handle) = recent.handles.get_mut(slot as usize).and_then(Option::take) {
+            recent.lru.remove(handle);
+        }
+    }
+
+    fn victim(
+        &mut self,
+        class: SegmentClass,
+        may_go: &mut dyn FnMut(u32) -> bool,
+        is_resident: &mut dyn FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let recent = &mut self.classes[class.index()];
+        match self.window {
+            None => recent.victim(may_go),
+            Some(window) => recent.victim_resident(window, may_go, is_resident),
+        }
+    }
+
+    fn notes(&self, keep: &mut dyn FnMut(SegmentClass, u32, u32)) {
+        for (class, recent) in SegmentClass::ALL.into_iter().zip(&self.classes) {
+            let count = recent.lru.len() as u64;
+            // More objects than values share some with their neighbours.
+            let rank = |age: u64| if count < u64::from(VALUE_MAX) { age } else { age * RANKS / count };
+            for (age, (_, slot)) in (0..).zip(recent.lru.oldest_first()) {
+                keep(class, slot as u32, OF_LRU | (rank(age) as u32 + 1));
+            }
+        }
+    }
+
+    /// Those without a note come first: they are no younger than the last close in order that they have not seen.
+    fn take_up(&mut self, objects: &[(SegmentClass, u32, u32)]) {
+        let rank = |note: u32| if note & OF_LRU != 0 { note & VALUE_MAX } else { 0 };
+        let mut by_age: Vec<_> =
+            objects.iter().map(|(class, slot, note)| (rank(*note), *class, *slot)).collect();
+        by_age.sort_by_key(|(rank, ..)| *rank);
+        for (_, class, slot) in by_age {
+            self.classes[class.index()].put(slot);
+        }
+    }
 }
 
 /// Slots in use that are passed over before the search is given up.
 const VICTIMS_TRIED: usize = 16;
+/// The value in a note.
+const VALUE_MAX: u32 = (1 << 25) - 1;
+const RANKS: u64 = VALUE_MAX as u64;
+/// The note is LRU's.
+const OF_LRU: u32 = 1 << 25;
+/// FBC's hand stands here.
+const NEXT: u32 = 1 << 26;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: SegmentClass = SegmentClass::ALL[1];
+
+    /// Objects in slots 0 to 9, of which some were asked for.
+    fn used(policy: SegmentPolicy) -> Box<dyn SegmentReplacement> {
+        let mut policy = policy.build();
+        (0..10).for_each(|slot| policy.filled(CLASS, slot));
+        for slot in [4, 4, 4, 0, 7, 7] {
+            policy.hit(CLASS, slot);
+        }
+        let victim = policy.victim(CLASS, &mut |_| true, &mut |_| false).expect("there are ten");
+        policy.emptied(CLASS, victim);
+        policy.filled(CLASS, victim);
+        policy
+    }
+
+    fn notes(policy: &dyn SegmentReplacement) -> Vec<(SegmentClass, u32, u32)> {
+        let mut notes = Vec::new();
+        policy.notes(&mut |class, slot, note| notes.push((class, slot, note)));
+        notes
+    }
+
+    /// The next ten victims, each gone when the next is looked for.
+    fn victims(policy: &mut dyn SegmentReplacement) -> Vec<u32> {
+        let mut next = || {
+            let slot = policy.victim(CLASS, &mut |_| true, &mut |_| false)?;
+            policy.emptied(CLASS, slot);
+            Some(slot)
+        };
+        (0..10).map_while(|_| next()).collect()
+    }
+
+    #[test]
+    fn what_is_given_up_next_survives_the_notes() {
+        let expected = [
+            // 0 came back as the newest with the hand behind it; 7 and 4 have three references and more
+            (SegmentPolicy::default(), [1, 2, 3, 5, 6, 8, 9, 0, 7, 4]),
+            (SegmentPolicy::Lru, [2, 3, 5, 6, 8, 9, 4, 0, 7, 1]),
+        ];
+        for (policy, order) in expected {
+            let mut first = used(policy);
+            let mut kept = notes(&*first);
+            assert_eq!(kept.len(), 10);
+            kept.reverse();
+            let mut second = policy.build();
+            second.take_up(&kept);
+            assert_eq!(victims(&mut *first), order, "{policy:?}");
+            assert_eq!(victims(&mut *second), order, "{policy:?} after its notes");
+        }
+    }
+
+    #[test]
+    fn notes_of_another_policy_say_nothing() {
+        let (fbc, lru) = (SegmentPolicy::default(), SegmentPolicy::Lru);
+        for (from, to) in [(fbc, lru), (lru, fbc)] {
+            let mut taken_up = to.build();
+            taken_up.take_up(&notes(&*used(from)));
+            let mut anew = to.build();
+            let unknown: Vec<_> =
+                notes(&*used(from)).iter().map(|(class, slot, _)| (*class, *slot, 0)).collect();
+            anew.take_up(&unknown);
+            assert_eq!(victims(&mut *taken_up), victims(&mut *anew), "{from:?} to {to:?}");
+        }
+    }
+
+    #[test]
+    fn a_slot_whose_page_is_in_memory_goes_first() {
+        for policy in [SegmentPolicy::FbcResident { c_max: 3, a_max: 100 }, SegmentPolicy::LruResident] {
+            let mut policy = policy.build();
+            (0..10).for_each(|slot| policy.filled(CLASS, slot));
+            let mut asked = 0;
+            let victim = policy.victim(CLASS, &mut |slot| slot != 3, &mut |slot| {
+                asked += 1;
+                slot >= 3
+            });
+            assert_eq!((victim, asked), (Some(4), 4));
+            assert_eq!(policy.victim(CLASS, &mut |_| false, &mut |_| true), None);
+        }
+    }
+}

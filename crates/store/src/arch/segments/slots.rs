@@ -70,7 +70,16 @@ pub(super) enum Offer {
 #[derive(Default)]
 struct Survey {
     next_number: u32,
-    found: Vec<(Place, u32)>,
+    found: Vec<Surveyed>,
+}
+
+/// An object in a segment, as the index has it.
+#[derive(Clone, Copy)]
+pub(super) struct Surveyed {
+    pub(super) place: Place,
+    pub(super) number: u32,
+    /// What replacement knew of it at the last close in order.
+    pub(super) note: u32,
 }
 
 impl Slots {
@@ -85,8 +94,14 @@ impl Slots {
         Self { file_bytes, placement, classes: Default::default(), slot_of: Vec::new(), policy, survey }
     }
 
-    /// Offers a slot. `may_go` says of a number whether its object may be given up now.
-    pub(super) fn offer(&mut self, class: SegmentClass, mut may_go: impl FnMut(u32) -> bool) -> Offer {
+    /// Offers a slot. `may_go` says of a number whether its object may be given up now, `is_resident` of an offset whether its page is
+    /// in memory.
+    pub(super) fn offer(
+        &mut self,
+        class: SegmentClass,
+        mut may_go: impl FnMut(u32) -> bool,
+        is_resident: impl Fn(u64) -> bool,
+    ) -> Offer {
         if self.survey.is_some() {
             return Offer::Nothing;
         }
@@ -105,12 +120,14 @@ impl Slots {
             Owner::Number(number) => may_go(number),
             Owner::Nobody | Owner::Insert => false,
         };
-        let victim = self.policy.victim(class, owner_may_go);
-        match victim
-            .map(|slot| (self.taken(class, slot), self.classes[class.index()].slots[slot as usize].owner))
-        {
-            Some((taken, Owner::Number(number))) => Offer::Victim(number, taken),
-            _ => Offer::Nothing,
+        let slot_is_resident =
+            &mut |slot: u32| is_resident(u64::from(slots[slot as usize].unit) * UNIT_BYTES);
+        let Some(slot) = self.policy.victim(class, owner_may_go, slot_is_resident) else {
+            return Offer::Nothing;
+        };
+        match slots[slot as usize].owner {
+            Owner::Number(number) => Offer::Victim(number, self.taken(class, slot)),
+            Owner::Nobody | Owner::Insert => Offer::Nothing,
         }
     }
 
@@ -128,7 +145,8 @@ impl Slots {
     /// The insert's object is about to be found under this number.
     pub(super) fn own(&mut self, taken: Taken, number: u32) {
         self.slot(taken).owner = Owner::Number(number);
-        self.settle(taken, number);
+        self.note_slot(number, taken.slot);
+        self.policy.filled(taken.place.class, taken.slot);
     }
 
     /// The insert came to nothing, whether or not it had its number already.
@@ -155,7 +173,7 @@ impl Slots {
     /// The object of this number is gone.
     pub(super) fn release(&mut self, number: u32, place: Place) {
         if let Some(survey) = &mut self.survey {
-            survey.found.retain(|found| *found != (place, number));
+            survey.found.retain(|found| (found.place, found.number) != (place, number));
         }
         if let Some(taken) = self.of(number, place) {
             self.policy.emptied(place.class, taken.slot);
@@ -170,7 +188,7 @@ impl Slots {
 
     /// Takes note of the objects in segments among the numbers up to `end`; with `last` that was all. Returns objects whose
     /// places overlap with another's: only one of the two can be there, so they must go.
-    pub(super) fn survey(&mut self, found: &[(Place, u32)], end: u32, last: bool) -> Vec<u32> {
+    pub(super) fn survey(&mut self, found: &[Surveyed], end: u32, last: bool) -> Vec<u32> {
         let Some(survey) = &mut self.survey else { return Vec::new() };
         survey.found.extend_from_slice(found);
         survey.next_number = end;
@@ -182,22 +200,34 @@ impl Slots {
         self.lay_out(&mut all)
     }
 
+    /// Tells `keep` of each object in a slot its number, its place and what replacement knows of it.
+    pub(super) fn notes(&self, mut keep: impl FnMut(u32, Place, u32)) {
+        self.policy.notes(&mut |class, slot, note| {
+            let Slot { unit, owner } = self.classes[class.index()].slots[slot as usize];
+            if let Owner::Number(number) = owner {
+                keep(number, Place { unit, class }, note);
+            }
+        });
+    }
+
     /// Makes the slots of earlier sessions, and free ones of what lies between them.
-    fn lay_out(&mut self, found: &mut [(Place, u32)]) -> Vec<u32> {
-        found.sort_unstable_by_key(|(place, _)| place.unit);
-        let (mut end, mut misfits) = (0, Vec::new());
-        for (place, number) in found.iter() {
+    fn lay_out(&mut self, found: &mut [Surveyed]) -> Vec<u32> {
+        found.sort_unstable_by_key(|found| found.place.unit);
+        let (mut end, mut misfits, mut objects) = (0, Vec::new(), Vec::new());
+        for Surveyed { place, number, note } in found.iter().copied() {
             if place.offset() < end || place.end() > self.file_bytes {
-                misfits.push(*number);
+                misfits.push(number);
                 continue;
             }
             self.lay_out_gap(end, place.offset());
-            let slot = self.add(*place, Owner::Number(*number));
-            self.settle(Taken { place: *place, slot }, *number);
+            let slot = self.add(place, Owner::Number(number));
+            self.note_slot(number, slot);
+            objects.push((place.class, slot, note));
             end = place.end();
         }
         self.placement.resume(end);
         self.lay_out_gap(end, self.placement.end().min(self.file_bytes));
+        self.policy.take_up(&objects);
         misfits
     }
 
@@ -225,13 +255,12 @@ impl Slots {
         Place::at(self.placement.place_within(class, self.file_bytes)?, class)
     }
 
-    fn settle(&mut self, taken: Taken, number: u32) {
+    fn note_slot(&mut self, number: u32, slot: u32) {
         let at = number as usize;
         if self.slot_of.len() <= at {
             self.slot_of.resize(at + 1, 0);
         }
-        self.slot_of[at] = taken.slot;
-        self.policy.filled(taken.place.class, taken.slot);
+        self.slot_of[at] = slot;
     }
 
     /// The slot of an object, if it has the one at `place`.

@@ -19,14 +19,16 @@ enum Operation {
     Update(u64, usize),
     Remove(u64),
     GiveUp(u64, usize),
+    /// In order, with notes of what replacement knows; the store is used on.
+    Close,
 }
 
 /// Metadata and body.
 type Object = (Vec<u8>, Vec<u8>);
 
 /// Objects that stay in a segment, change it, leave the segments for a file and come back.
-const LIFE: [Operation; 18] = {
-    use Operation::{GiveUp, Put, Remove, Update};
+const LIFE: [Operation; 19] = {
+    use Operation::{Close, GiveUp, Put, Remove, Update};
     [
         Put(1, 1, 300),
         Put(2, 1, 3_000),
@@ -40,6 +42,7 @@ const LIFE: [Operation; 18] = {
         GiveUp(1, 9_000),
         Remove(3),
         Put(6, 1, 900),
+        Close,
         Put(2, 3, 900),
         Update(6, 9_000),
         Remove(1),
@@ -52,6 +55,7 @@ const LIFE: [Operation; 18] = {
 fn subject(operation: Operation) -> u64 {
     match operation {
         Operation::Put(n, ..) | Operation::Update(n, _) | Operation::Remove(n) | Operation::GiveUp(n, _) => n,
+        Operation::Close => NOBODY,
     }
 }
 
@@ -68,6 +72,7 @@ fn perform(store: &dyn Store, operation: Operation) {
                 drop(insert.append(&body_of(n, 1, length)));
             }
         }
+        Operation::Close => drop(store.close()),
     }
 }
 
@@ -79,7 +84,7 @@ fn outcome(operation: Operation, before: Option<&Object>) -> Option<Object> {
         }
         Operation::Update(_, metadata) => before.map(|object| (vec![b'u'; metadata], object.1.clone())),
         Operation::Remove(_) => None,
-        Operation::GiveUp(..) => before.cloned(),
+        Operation::GiveUp(..) | Operation::Close => before.cloned(),
     }
 }
 
@@ -300,5 +305,7 @@ fn killed_again_while_the_next_opening_settles_things(architecture: &str) {
     }
 }
 
+/// No object has this number.
+const NOBODY: u64 = 9;
 /// Inserts into a full store of which each is tried to be killed.
 const REPLACED: u64 = 4;

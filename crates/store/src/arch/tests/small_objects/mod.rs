@@ -5,6 +5,7 @@ mod budget;
 mod crash;
 mod damage;
 mod limits;
+mod notes;
 mod power;
 mod use_cases;
 
