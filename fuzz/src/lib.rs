@@ -40,6 +40,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "store_object", run: store::store_object, replays: SLOW },
     Target { name: "store_index", run: store::store_index, replays: SLOW },
     Target { name: "trace", run: trace::any, replays: MIDDLING },
+    Target { name: "trace_written", run: trace::written, replays: MIDDLING },
+    Target { name: "trace_columns", run: trace::columns, replays: QUICK },
 ];
 
 const QUICK: usize = 2000;

@@ -109,7 +109,7 @@ fn bad_lines_are_counted_and_shown() {
         "bad lines  2 of 12\n",
         "line 5: the size is not a whole number: \"http://b.example/ many\"\n",
         "line 9: there are more than a URL and a size: \"this line has too many words\"\n",
-        "format url_size (by its first lines)",
+        "format url_size (by its beginning)",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

@@ -1,13 +1,14 @@
-//! Traces: who asked for what and when, read from logs or made.
+//! Traces: who asked for what and when, read from logs or made, and written.
 //!
 //! From bytes to experiments: [`Input`] opens a file and undoes its compression, [`Reader`] finds the format and gives one
 //! [`Record`] a line, a [`Filter`] says which count, and [`Trace`] keeps them in 24 bytes a request with each name
-//! once. [`generate`] makes a trace where a real one is missing.
+//! once. A [`Writer`] writes them again. [`generate`] makes a trace where a real one is missing.
 //!
 //! No line is trusted: what cannot be read is counted and the first few are kept with their numbers ([`Reading`]).
 
 #![forbid(unsafe_code)]
 
+pub mod columnar;
 mod dictionary;
 mod filter;
 mod format;
@@ -20,6 +21,7 @@ mod reader;
 mod record;
 mod scan;
 mod trace;
+mod write;
 
 pub use dictionary::Dictionary;
 pub use filter::{Filter, Refused};
@@ -29,3 +31,4 @@ pub use random::Random;
 pub use reader::{Error, Problem, ReadOptions, Reader, Reading};
 pub use record::{Record, SizeChange, host_of, scheme_of};
 pub use trace::{Request, Trace, Unread};
+pub use write::{Lossy, Output, Target, Writer};

@@ -67,6 +67,29 @@ impl<R: Read> Lines<R> {
         }
     }
 
+    /// The next so many bytes, at most [`BUFFER_MIN`]; `None` at the end, fewer where the stream ends within them.
+    pub(crate) fn next_bytes(&mut self, length: usize) -> io::Result<Option<Range<usize>>> {
+        while self.unread.len() < length && !self.ended {
+            self.fill()?;
+        }
+        if self.unread.is_empty() {
+            return Ok(None);
+        }
+        let given = self.unread.start..self.unread.end.min(self.unread.start + length);
+        self.unread.start = given.end;
+        self.line += 1;
+        Ok(Some(given))
+    }
+
+    /// Everything that is left, and what the stream broke off with, if it did.
+    pub(crate) fn rest(&mut self) -> (Vec<u8>, Option<io::Error>) {
+        let mut rest = self.buffer[self.unread.clone()].to_vec();
+        self.unread = 0..0;
+        let broken = if self.ended { None } else { self.input.read_to_end(&mut rest).err() };
+        self.ended = true;
+        (rest, broken)
+    }
+
     /// The bytes of a line that was given last.
     pub(crate) fn bytes(&self, line: Range<usize>) -> &[u8] {
         &self.buffer[line]
@@ -162,6 +185,24 @@ mod tests {
         }
         assert_eq!(lines.number() as usize, found.len());
         found
+    }
+
+    #[test]
+    fn fixed_lengths_do_not_depend_on_how_they_arrive() {
+        let text: Vec<u8> = (0..=255).cycle().take(BUFFER_MIN + 1000).collect();
+        for step in [1, 7, 4096, usize::MAX] {
+            let mut lines = Lines::new(Slow(&text, step), 10);
+            assert!(lines.peek().expect("memory").len() >= PEEK);
+            let mut found = Vec::new();
+            while let Some(range) = lines.next_bytes(24).expect("memory") {
+                assert!(range.len() == 24 || found.len() + range.len() == text.len());
+                found.extend_from_slice(lines.bytes(range));
+            }
+            assert!(found == text, "{step} bytes at a time");
+            let mut lines = Lines::new(Slow(&text, step), 10);
+            assert_eq!(lines.next_bytes(3).expect("memory"), Some(0..3));
+            assert!(lines.rest().0 == text[3..]);
+        }
     }
 
     #[test]

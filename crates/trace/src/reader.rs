@@ -1,5 +1,7 @@
 //! Reads a stream record by record and keeps account of what could not be read.
 
+use crate::columnar::Layout;
+use crate::format::oracle::{Access, RECORD_BYTES};
 use crate::format::{Format, Parsed, Parser, is_comment};
 use crate::input::Input;
 use crate::lines::{Line, Lines};
@@ -10,10 +12,12 @@ use std::fmt;
 use std::io::{self, Read};
 
 /// How a trace is read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// Its format; `None` finds it by the first lines.
+    /// Its format; `None` finds it by the beginning.
     pub format: Option<Format>,
+    /// Names of a table's columns, parted by its separator, where its first line does not name them.
+    pub columns: Option<String>,
     /// Whether the first bad line is an error.
     pub strict: bool,
     /// The longest line read, in bytes; longer ones are bad.
@@ -22,7 +26,7 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { format: None, strict: false, line_max: 64 << 10 }
+        Self { format: None, columns: None, strict: false, line_max: 64 << 10 }
     }
 }
 
@@ -35,12 +39,14 @@ pub struct Reading {
     pub compression: &'static str,
     /// What was taken for granted, a sentence each.
     pub assumed: Vec<String>,
-    /// Lines, all of them.
+    /// Lines, all of them; records, where the format has no lines.
     pub lines: u64,
     /// Requests given.
     pub requests: u64,
     /// Requests that never came to a cache (hits in browsers).
     pub left_out: u64,
+    /// Requests whose time is before that of the request before.
+    pub out_of_order: u64,
     /// Lines that could not be read.
     pub bad: u64,
     /// The first few of these.
@@ -65,7 +71,7 @@ pub enum Error {
     /// The file or stream cannot be read.
     Input(io::Error),
     /// No format fits, or not the one that was told.
-    Format(&'static str),
+    Format(String),
     /// A bad line, where none is tolerated.
     Bad(Problem),
 }
@@ -74,10 +80,20 @@ pub enum Error {
 pub struct Reader<R> {
     lines: Lines<R>,
     parser: Parser,
+    /// The whole of a trace in our own columns, which are read across.
+    columns: Option<Columns>,
     reading: Reading,
     strict: bool,
     names_due: bool,
+    last_ms: u64,
     ended: bool,
+}
+
+/// A trace in columns, and how far it has been read.
+struct Columns {
+    bytes: Vec<u8>,
+    layout: Layout,
+    next: u64,
 }
 
 impl Reader<Input> {
@@ -101,7 +117,8 @@ impl<R: Read> Reader<R> {
     pub fn new(input: R, options: &ReadOptions) -> Result<Self, Error> {
         let mut lines = Lines::new(input, options.line_max);
         let beginning = lines.peek().map_err(Error::Input)?;
-        let (parser, assumed) = Parser::detect(&text(beginning), options.format).map_err(Error::Format)?;
+        let (parser, assumed) = Parser::detect(beginning, options.format, options.columns.as_deref())
+            .map_err(|why| Error::Format(why.into()))?;
         let reading = Reading {
             format: parser.format(),
             compression: "plain",
@@ -109,11 +126,17 @@ impl<R: Read> Reader<R> {
             lines: 0,
             requests: 0,
             left_out: 0,
+            out_of_order: 0,
             bad: 0,
             problems: Vec::new(),
         };
-        let names_due = parser.format() == Format::Table;
-        Ok(Self { lines, parser, reading, strict: options.strict, names_due, ended: false })
+        let names_due = parser.names_due();
+        let columns = match parser.format() {
+            Format::Shoal => Some(Columns::read(&mut lines)?),
+            _ => None,
+        };
+        let strict = options.strict;
+        Ok(Self { lines, parser, columns, reading, strict, names_due, last_ms: 0, ended: false })
     }
 
     /// Gives the next request to `take`; false at the end. A stream that breaks off counts as a bad line at its end.
@@ -121,43 +144,96 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// [`Error::Bad`] at the first bad line where none is tolerated; nothing is read after it.
     pub fn next<T>(&mut self, take: impl FnOnce(&Record<'_>) -> T) -> Result<Option<T>, Error> {
+        if self.parser.format().is_text() { self.next_line(take) } else { self.next_record(take) }
+    }
+
+    fn next_line<T>(&mut self, take: impl FnOnce(&Record<'_>) -> T) -> Result<Option<T>, Error> {
         while !self.ended {
             let line = match self.lines.next() {
                 Ok(Some(line)) => line,
                 Ok(None) => break,
                 Err(error) => {
-                    self.ended = true;
-                    let line = self.lines.number() + 1;
-                    let reason = format!("the stream breaks off: {error}");
-                    self.bad(Problem { line, reason, beginning: String::new() })?;
+                    self.broken_off(&error)?;
                     break;
                 }
             };
             self.reading.lines += 1;
-            match line {
-                Line::TooLong => self.bad_line("the line is too long", "")?,
-                Line::Whole(range) => {
-                    let bytes = self.lines.bytes(range.clone());
-                    let line: Cow<'_, str> = text(bytes);
-                    if is_comment(&line) || std::mem::take(&mut self.names_due) {
-                        continue;
-                    }
-                    match self.parser.parse(&line) {
-                        Ok(Parsed::Request(record)) => {
-                            self.reading.requests += 1;
-                            return Ok(Some(take(&record)));
-                        }
-                        Ok(Parsed::LeftOut) => self.reading.left_out += 1,
-                        Err(reason) => {
-                            let beginning: String = line.chars().take(SHOWN).collect();
-                            self.bad_line(reason, &beginning)?;
-                        }
-                    }
+            let Line::Whole(range) = line else {
+                self.bad_line("the line is too long", "")?;
+                continue;
+            };
+            let line: Cow<'_, str> = text(self.lines.bytes(range));
+            if is_comment(&line) {
+                if let Err(reason) = self.parser.comment(&line) {
+                    let beginning: String = line.chars().take(SHOWN).collect();
+                    self.bad_line(reason, &beginning)?;
+                }
+                continue;
+            }
+            if std::mem::take(&mut self.names_due) {
+                continue;
+            }
+            match self.parser.parse(&line) {
+                Ok(Parsed::Request(record)) => {
+                    count(&mut self.reading, &mut self.last_ms, &record);
+                    return Ok(Some(take(&record)));
+                }
+                Ok(Parsed::LeftOut) => self.reading.left_out += 1,
+                Err(reason) => {
+                    let beginning: String = line.chars().take(SHOWN).collect();
+                    self.bad_line(reason, &beginning)?;
                 }
             }
         }
         self.ended = true;
         Ok(None)
+    }
+
+    /// The next of the records that lie one behind the other, or across columns.
+    fn next_record<T>(&mut self, take: impl FnOnce(&Record<'_>) -> T) -> Result<Option<T>, Error> {
+        while !self.ended {
+            if self.columns.is_some() {
+                let Some(record) = self.columns.as_mut().and_then(Columns::next) else { break };
+                self.reading.lines += 1;
+                match record {
+                    Ok(record) => {
+                        count(&mut self.reading, &mut self.last_ms, &record);
+                        return Ok(Some(take(&record)));
+                    }
+                    Err(reason) => {
+                        let line = self.reading.lines;
+                        self.bad(Problem { line, reason: reason.to_owned(), beginning: String::new() })?;
+                    }
+                }
+                continue;
+            }
+            match self.lines.next_bytes(RECORD_BYTES) {
+                Ok(Some(range)) => {
+                    self.reading.lines += 1;
+                    let Ok(bytes) = <&[u8; RECORD_BYTES]>::try_from(self.lines.bytes(range)) else {
+                        self.bad_line("the last record is cut", "")?;
+                        continue;
+                    };
+                    let record = Access::read(bytes).record();
+                    count(&mut self.reading, &mut self.last_ms, &record);
+                    return Ok(Some(take(&record)));
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    self.broken_off(&error)?;
+                    break;
+                }
+            }
+        }
+        self.ended = true;
+        Ok(None)
+    }
+
+    fn broken_off(&mut self, error: &io::Error) -> Result<(), Error> {
+        self.ended = true;
+        let line = self.lines.number() + 1;
+        let reason = format!("the stream breaks off: {error}");
+        self.bad(Problem { line, reason, beginning: String::new() })
     }
 
     /// What has been read so far.
@@ -171,15 +247,45 @@ impl<R: Read> Reader<R> {
     }
 
     fn bad(&mut self, problem: Problem) -> Result<(), Error> {
-        self.reading.bad += 1;
-        if self.reading.problems.len() < PROBLEMS_KEPT {
-            self.reading.problems.push(problem.clone());
-        }
+        note(&mut self.reading, &problem);
         if self.strict {
             self.ended = true;
             return Err(Error::Bad(problem));
         }
         Ok(())
+    }
+}
+
+impl Columns {
+    fn read<R: Read>(lines: &mut Lines<R>) -> Result<Self, Error> {
+        let (bytes, broken) = lines.rest();
+        match (Layout::of(&bytes), broken) {
+            (Ok(layout), _) => Ok(Self { bytes, layout, next: 0 }),
+            (Err(_), Some(error)) => Err(Error::Input(error)),
+            (Err(why), None) => Err(Error::Format(why.to_string())),
+        }
+    }
+
+    fn next(&mut self) -> Option<Result<Record<'_>, Reason>> {
+        let number = self.next;
+        self.next += 1;
+        (number < self.layout.requests()).then(|| self.layout.record(&self.bytes, number))
+    }
+}
+
+#[inline]
+fn count(reading: &mut Reading, last_ms: &mut u64, record: &Record<'_>) {
+    reading.requests += 1;
+    if let Some(time_ms) = record.time_ms {
+        reading.out_of_order += u64::from(time_ms < *last_ms);
+        *last_ms = time_ms;
+    }
+}
+
+fn note(reading: &mut Reading, problem: &Problem) {
+    reading.bad += 1;
+    if reading.problems.len() < PROBLEMS_KEPT {
+        reading.problems.push(problem.clone());
     }
 }
 

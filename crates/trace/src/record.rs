@@ -1,6 +1,8 @@
 //! One request as a log tells it.
 
+use memchr::{memchr, memchr3, memrchr};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// A request, as far as its line tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -17,6 +19,24 @@ pub struct Record<'a> {
     pub url: Cow<'a, str>,
     /// The response's size in bytes, as logged: some formats count its head as well.
     pub bytes: Option<u64>,
+    /// Whether the cache that wrote the log answered out of itself; `None` where it does not tell.
+    pub from_cache: Option<bool>,
+}
+
+impl Record<'_> {
+    /// The same, with text of its own.
+    pub fn into_owned(self) -> Record<'static> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        Record {
+            time_ms: self.time_ms,
+            client: self.client.map(owned),
+            method: self.method.map(owned),
+            status: self.status,
+            url: owned(self.url),
+            bytes: self.bytes,
+            from_cache: self.from_cache,
+        }
+    }
 }
 
 /// What a repeat of an object means when its size is another one.
@@ -54,16 +74,23 @@ pub fn scheme_of(url: &str) -> Option<&str> {
 
 /// The host in a URL: what stands between `//` and the next `/`, without user and port. Empty when there is none.
 pub fn host_of(url: &str) -> &str {
-    let Some((_, rest)) = url.split_once("//") else { return "" };
-    if url.starts_with('/') || scheme_of(url).is_none() {
-        return "";
+    &url[host_range(url)]
+}
+
+/// Where in a URL its host stands.
+pub(crate) fn host_range(url: &str) -> Range<usize> {
+    let bytes = url.as_bytes();
+    let slashes = scheme_of(url).map(str::len).filter(|scheme| bytes[*scheme..].starts_with(b"://"));
+    let Some(scheme) = slashes else { return 0..0 };
+    let start = scheme + 3;
+    let end = memchr3(b'/', b'?', b'#', &bytes[start..]).map_or(bytes.len(), |at| start + at);
+    let start = memrchr(b'@', &bytes[start..end]).map_or(start, |at| start + at + 1);
+    if bytes[start..end].starts_with(b"[")
+        && let Some(close) = memchr(b']', &bytes[start..end])
+    {
+        return start + 1..start + close;
     }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    match host.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
-        Some((v6, _)) => v6,
-        None => host.split_once(':').map_or(host, |(host, _)| host),
-    }
+    start..memchr(b':', &bytes[start..end]).map_or(end, |at| start + at)
 }
 
 #[cfg(test)]

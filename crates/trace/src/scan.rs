@@ -1,12 +1,49 @@
 //! Reading fields of lines: numbers, times, and what separates them.
 
+use memchr::memchr;
 use std::borrow::Cow;
 
 /// Why a field or a line cannot be read.
 pub(crate) type Reason = &'static str;
 
+/// Words parted by blanks.
+pub(crate) struct Words<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Words<'a> {
+    /// Those of a text.
+    pub(crate) fn of(text: &'a str) -> Self {
+        Self { rest: text }
+    }
+
+    /// What has not been given.
+    pub(crate) fn rest(&self) -> &'a str {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let text = self.rest.trim_ascii_start();
+        if text.is_empty() {
+            self.rest = text;
+            return None;
+        }
+        // A tab within a word is rarer than a blank behind it, so blanks are searched for and tabs only within what they part.
+        let end = memchr(b' ', text.as_bytes()).unwrap_or(text.len());
+        let end = memchr(b'\t', &text.as_bytes()[..end]).unwrap_or(end);
+        let (word, rest) = text.split_at(end);
+        self.rest = rest;
+        Some(word)
+    }
+}
+
 /// A size in bytes. `-` says that there was none.
 pub(crate) fn bytes(text: &str) -> Result<Option<u64>, Reason> {
+    let text = text.trim_ascii();
     if text == "-" || text.is_empty() {
         return Ok(None);
     }
@@ -16,9 +53,9 @@ pub(crate) fn bytes(text: &str) -> Result<Option<u64>, Reason> {
 
 /// A status code. `-`, nothing and 0 say that there was none.
 pub(crate) fn status(text: &str) -> Result<Option<u16>, Reason> {
-    match text {
+    match text.trim_ascii() {
         "" | "-" | "0" | "000" => Ok(None),
-        _ => match text.parse() {
+        text => match text.parse() {
             Ok(status @ 100..=999) => Ok(Some(status)),
             _ => Err("the status is not a number of three digits"),
         },
@@ -27,6 +64,7 @@ pub(crate) fn status(text: &str) -> Result<Option<u16>, Reason> {
 
 /// A time in units of which `per_second` make a second, with a fraction or not, as milliseconds since 1970.
 pub(crate) fn time(text: &str, per_second: u64) -> Result<Option<u64>, Reason> {
+    let text = text.trim_ascii();
     if text == "-" || text.is_empty() {
         return Ok(None);
     }
@@ -52,18 +90,65 @@ fn thousandths(fraction: &str) -> u64 {
 pub(crate) fn common_time(text: &str) -> Result<u64, Reason> {
     let wrong = "the time is not like 10/Oct/2000:13:55:36 -0700";
     let (local, zone) = text.split_once(' ').ok_or(wrong)?;
-    let mut parts = local.split(['/', ':']);
-    let mut part = || parts.next().ok_or(wrong);
-    let (day, month, year) = (part()?, part()?, part()?);
-    let month = MONTHS.iter().position(|name| *name == month).ok_or(wrong)? as i64 + 1;
-    let number = |text: &str, max: i64| match text.parse::<i64>() {
-        Ok(number) if (0..=max).contains(&number) => Ok(number),
-        _ => Err(wrong),
+    // `1/Oct/2000` is written by some.
+    let (day, rest) = local.split_once('/').ok_or(wrong)?;
+    let [month @ .., b'/', y0, y1, y2, y3, b':', h0, h1, b':', m0, m1, b':', s0, s1] = rest.as_bytes() else {
+        return Err(wrong);
     };
-    let days = days_from_civil(number(year, 9999)?, month, number(day, 31)?);
-    let (hour, minute, second) = (number(part()?, 23)?, number(part()?, 59)?, number(part()?, 60)?);
+    let month = MONTHS.iter().position(|name| name.as_bytes() == month).ok_or(wrong)? as i64 + 1;
+    let number = |digits: &[u8], max: i64| digits_up_to(digits, max).ok_or(wrong);
+    let days = days_from_civil(number(&[*y0, *y1, *y2, *y3], 9999)?, month, number(day.as_bytes(), 31)?);
+    let (hour, minute) = (number(&[*h0, *h1], 23)?, number(&[*m0, *m1], 59)?);
+    let second = number(&[*s0, *s1], 60)?;
     let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - zone_seconds(zone).ok_or(wrong)?;
     u64::try_from(seconds).map(|seconds| seconds * 1000).map_err(|_| "the time is before 1970")
+}
+
+/// One to four digits as a number that is no larger than `max`.
+fn digits_up_to(digits: &[u8], max: i64) -> Option<i64> {
+    let is_short = (1..=4).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit.wrapping_sub(b'0')));
+    (is_short && number <= max).then_some(number)
+}
+
+/// `2002-05-02` as milliseconds since 1970.
+pub(crate) fn civil_date(text: &str) -> Result<u64, Reason> {
+    let wrong = "the date is not like 2002-05-02";
+    let mut parts = text.split('-');
+    let mut part = |max| parts.next().and_then(|part| digits_up_to(part.as_bytes(), max)).ok_or(wrong);
+    let (year, month, day) = (part(9999)?, part(12)?.max(1), part(31)?);
+    if parts.next().is_some() {
+        return Err(wrong);
+    }
+    let days = days_from_civil(year, month, day);
+    u64::try_from(days).map(|days| days * 86_400_000).map_err(|_| "the time is before 1970")
+}
+
+/// `17:42:15` or `17:42:15.250` as milliseconds since midnight.
+pub(crate) fn clock_time(text: &str) -> Result<u64, Reason> {
+    let wrong = "the time is not like 17:42:15";
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut parts = whole.split(':');
+    let mut part = |max| parts.next().and_then(|part| digits_up_to(part.as_bytes(), max)).ok_or(wrong);
+    let seconds = part(23)? * 3600 + part(59)? * 60 + part(60)?;
+    if parts.next().is_some() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong);
+    }
+    Ok(seconds.unsigned_abs() * 1000 + thousandths(fraction))
+}
+
+/// A time of RFC 3339, `2000-10-10T13:55:36.004Z` or with `+01:00` at its end, as milliseconds since 1970.
+pub(crate) fn timestamp(text: &str) -> Result<u64, Reason> {
+    let wrong = "the time is not like 2000-10-10T13:55:36Z";
+    let (date, rest) = text.split_once('T').ok_or(wrong)?;
+    let zone_at = rest.find(['Z', 'z', '+', '-']).ok_or(wrong)?;
+    let (clock, zone) = rest.split_at(zone_at);
+    let east = match zone {
+        "Z" | "z" => 0,
+        zone => zone_seconds(&zone.replacen(':', "", 1)).ok_or(wrong)?,
+    };
+    let local = civil_date(date)?.saturating_add(clock_time(clock)?);
+    local.checked_add_signed(-east * 1000).ok_or("the time is before 1970")
 }
 
 /// `-0700` in seconds east of Greenwich.
@@ -130,8 +215,10 @@ mod tests {
         assert_eq!(common_time("10/Oct/2000:13:55:36 -0700"), Ok(971_211_336_000));
         assert_eq!(common_time("01/Jan/1970:00:00:00 +0000"), Ok(0));
         assert_eq!(common_time("29/Feb/2024:23:59:60 +0100"), Ok(1_709_247_600_000));
+        assert_eq!(common_time("1/Jan/1970:00:00:01 +0000"), Ok(1000));
         for bad in [
             "",
+            "+1/Oct/2000:13:55:36 -0700",
             "10/Oct/2000:13:55:36",
             "10/Okt/2000:13:55:36 -0700",
             "10/Oct/2000 -0700",
@@ -142,6 +229,38 @@ mod tests {
         ] {
             assert!(common_time(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn dates_and_clocks_are_read() {
+        assert_eq!(timestamp("2000-10-10T13:55:36.004Z"), Ok(971_186_136_004));
+        assert_eq!(timestamp("2000-10-10T13:55:36-07:00"), Ok(971_211_336_000));
+        assert_eq!(timestamp("2000-10-10T13:55:36.5+0100"), Ok(971_182_536_500));
+        let joined = civil_date("2002-05-02").and_then(|day| Ok(day + clock_time("17:42:15.25")?));
+        assert_eq!(joined, Ok(1_020_361_335_250));
+        for bad in [
+            "",
+            "T",
+            "2000-10-10T13:55:36",
+            "2000-10-10T13:55Z",
+            "1960-01-01T00:00:00Z",
+            "2000-10-10T1:2:3+x",
+        ] {
+            assert!(timestamp(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "12", "24:00:00", "12:00:00.x", "1:2:3:4", "-1:00:00"] {
+            assert!(clock_time(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "2002", "2002-05", "2002-13-01", "2002-05-02-1", "02/05/2002"] {
+            assert!(civil_date(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn words_are_parted_by_blanks_and_tabs() {
+        let mut words = Words::of("  a b\tc   d");
+        assert_eq!(words.by_ref().take(3).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!((words.rest(), words.next(), words.next()), ("   d", Some("d"), None));
     }
 
     #[test]

@@ -16,7 +16,8 @@ use std::str::FromStr;
 /// reads and writes of the block device that holds DIR, system calls with their latencies, page faults, CPU, memory.
 ///
 /// TRACE is a file, - for standard input, or `synthetic` for made traffic (`synthetic:requests=1000000,seed=1`). Access logs (Squid
-/// native, common, combined), tables with named columns and lists are read, plain or compressed; what was assumed is printed.
+/// native, common, combined, W3C, JSON), tables with named columns, lists and libCacheSim's traces are read, plain or compressed; what was
+/// assumed is printed.
 ///
 /// When the disk fails or a signal stops the run, what was measured so far is printed and the exit code is 1.
 #[derive(clap::Args)]
@@ -62,7 +63,8 @@ pub struct Options {
     /// Requests read at most
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// The trace's format: table, squid, common, url_size, paths or pages; found by its first lines when not given
+    /// The trace's format: table, squid, common, w3c, json, url_size, csv, paths, pages, oracle_general or shoal; found by its beginning when
+    /// not given
     #[arg(long, value_name = "NAME")]
     pub format: Option<FormatName>,
     /// Stop at the first line of the trace that cannot be read

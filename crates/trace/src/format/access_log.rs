@@ -1,63 +1,87 @@
 //! Access logs: Squid's native format, and NCSA common with what is built on it.
 
 use crate::record::Record;
-use crate::scan::{Reason, bytes, common_time, status, time};
+use crate::scan::{Reason, Words, bytes, common_time, status, time};
+use memchr::{memchr, memchr2, memrchr};
 
 /// `1066036250.603 310 192.0.2.30 TCP_MISS/200 1234 GET http://example.org/ - DIRECT/192.0.2.1 text/html`
 pub(super) fn squid(line: &str) -> Result<Record<'_>, Reason> {
-    let mut fields = line.split_ascii_whitespace();
+    let mut fields = Words::of(line);
     let mut field = || fields.next().ok_or("a native log line has seven fields at least");
     let (when, elapsed, client, result) = (field()?, field()?, field()?, field()?);
     let (size, method, url) = (field()?, field()?, field()?);
-    let (_, code) = result.split_once('/').ok_or("the fourth field is not like TCP_MISS/200")?;
+    let (code, answer) = result.split_once('/').ok_or("the fourth field is not like TCP_MISS/200")?;
     // A clock set back makes it negative.
-    elapsed.parse::<i64>().map_err(|_| "the elapsed time is not a number")?;
+    let digits = elapsed.strip_prefix('-').unwrap_or(elapsed);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("the elapsed time is not a number");
+    }
     Ok(Record {
         time_ms: time(when, 1)?,
         client: Some(client.into()),
         method: Some(method.into()),
-        status: status(code)?,
+        status: status(answer)?,
         url: url.into(),
         bytes: bytes(size)?,
+        from_cache: Some(is_squid_hit(code)),
     })
 }
 
-/// `192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326 …`
+/// Whether the bytes came out of the cache: all `…_HIT` codes, and validations that the origin confirmed.
+fn is_squid_hit(code: &str) -> bool {
+    let code = code.strip_suffix("_ABORTED").or_else(|| code.strip_suffix("_TIMEDOUT")).unwrap_or(code);
+    code.ends_with("HIT") || code == "TCP_REFRESH_UNMODIFIED" || code == "TCP_REFRESH_FAIL_OLD"
+}
+
+/// `192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326 "referrer" "agent" HIT`
 ///
-/// What follows the size (referrer, agent, `$upstream_cache_status`) is not read.
+/// Of what follows the size only the last field is read: a cache's verdict, as nginx (`$upstream_cache_status`), varnishncsa
+/// (`%{Varnish:hitmiss}x`) and our own log (Cache-Status, RFC 9211) put it there.
 pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
-    let (client, rest) = line.split_once(' ').ok_or("there is no client")?;
-    let (_, rest) = rest.split_once('[').ok_or("there is no [time]")?;
-    let (when, rest) = rest.split_once("] \"").ok_or("there is no [time] before a quoted request")?;
-    let end = closing_quote(rest).ok_or("the quoted request does not end")?;
-    let (method, url) = request_line(&rest[..end])?;
-    let mut fields = rest[end + 1..].split_ascii_whitespace();
+    let bytes_of = line.as_bytes();
+    let space = memchr(b' ', bytes_of).ok_or("there is no client")?;
+    let open = memchr(b'[', &bytes_of[space..]).ok_or("there is no [time]")? + space + 1;
+    let close = memchr(b']', &bytes_of[open..]).map(|at| open + at);
+    let close = close.filter(|close| bytes_of[*close..].starts_with(b"] \""));
+    let close = close.ok_or("there is no [time] before a quoted request")?;
+    let request = close + 3;
+    let end = request + closing_quote(&bytes_of[request..]).ok_or("the quoted request does not end")?;
+    let (method, url) = request_line(&line[request..end])?;
+    let mut fields = Words::of(&line[end + 1..]);
     let mut field = || fields.next().ok_or("status or size is missing");
     Ok(Record {
-        time_ms: Some(common_time(when)?),
-        client: Some(client.into()),
+        time_ms: Some(common_time(&line[open..close])?),
+        client: Some(line[..space].into()),
         method: Some(method.into()),
         status: status(field()?)?,
         url: url.into(),
         bytes: bytes(field()?)?,
+        from_cache: verdict(last_field(fields.rest())),
     })
 }
 
 /// Where the quote closes: one that no backslash escapes.
-fn closing_quote(text: &str) -> Option<usize> {
-    let mut escaped = false;
-    text.bytes().position(|byte| {
-        let closes = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        closes
-    })
+fn closing_quote(text: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + memchr2(b'"', b'\\', &text[from..])?;
+        if text[at] == b'"' {
+            return Some(at);
+        }
+        from = at + 2;
+        if from > text.len() {
+            return None;
+        }
+    }
 }
 
 /// Method and target of `GET /a HTTP/1.1`. Targets with spaces were sent by careless clients and are kept whole.
 fn request_line(request: &str) -> Result<(&str, &str), Reason> {
-    let (method, rest) = request.split_once(' ').ok_or("the request has no target")?;
-    let target = match rest.rsplit_once(' ') {
-        Some((target, version)) if version.starts_with("HTTP/") => target,
+    let bytes = request.as_bytes();
+    let space = memchr(b' ', bytes).ok_or("the request has no target")?;
+    let (method, rest) = (&request[..space], &request[space + 1..]);
+    let target = match memrchr(b' ', rest.as_bytes()) {
+        Some(at) if rest[at + 1..].starts_with("HTTP/") => &rest[..at],
         _ => rest,
     };
     let is_method =
@@ -67,4 +91,27 @@ fn request_line(request: &str) -> Result<(&str, &str), Reason> {
         (_, "") => Err("the request has no target"),
         (true, target) => Ok((method, target)),
     }
+}
+
+/// The last field of what follows the size, without its quotes.
+fn last_field(rest: &str) -> &str {
+    let rest = rest.trim_end();
+    match rest.strip_suffix('"') {
+        Some(quoted) => &quoted[memrchr(b'"', quoted.as_bytes()).map_or(0, |at| at + 1)..],
+        None => &rest[memrchr(b' ', rest.as_bytes()).map_or(0, |at| at + 1)..],
+    }
+}
+
+/// What a cache says of its part; `None` where the words are no verdict.
+pub(super) fn verdict(words: &str) -> Option<bool> {
+    const HITS: [&str; 6] = ["hit", "stale", "updating", "revalidated", "memory_hit", "refreshhit"];
+    const MISSES: [&str; 6] = ["miss", "expired", "bypass", "pass", "pipe", "synth"];
+    let among = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(words));
+    if words.len() <= 12 && (among(&HITS) || among(&MISSES)) {
+        return Some(among(&HITS));
+    }
+    // `name; hit; …` or `name; fwd=miss; …`, the cache nearest to the client last.
+    let (_, parameters) = words.rsplit(',').next()?.split_once(';')?;
+    let first = parameters.split(';').next()?.trim();
+    if first == "hit" { Some(true) } else { first.starts_with("fwd").then_some(false) }
 }

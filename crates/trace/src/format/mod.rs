@@ -1,15 +1,20 @@
 //! The formats that are read, and how one is told from another.
 //!
-//! A format is a parser of one line. Detection looks at the first lines only; what it took for granted is said, since a wrong
-//! guess would give numbers that look right.
+//! A text format is a parser of one line; the two binary ones are parted into records by the reader. Detection looks at the
+//! beginning only; what it took for granted is said, since a wrong guess would give numbers that look right.
 
 mod access_log;
+mod json;
+pub(crate) mod oracle;
 mod plain;
 mod table;
+mod w3c;
 
+use crate::columnar;
 use crate::record::Record;
-use crate::scan::Reason;
-use table::Table;
+use crate::scan::{Reason, text};
+use table::{SAMPLE_LINES, Table};
+use w3c::Extended;
 
 /// A format of traces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,18 +25,39 @@ pub enum Format {
     Squid,
     /// NCSA common log and what is built on it: combined, nginx's and varnishncsa's.
     Common,
+    /// W3C extended log: columns named by `#Fields:`.
+    W3c,
+    /// A JSON object a line: ours, Caddy's.
+    Json,
     /// `URL SIZE`: "Each trace entry consists of a URL and the size" (Maltzahn 1999, 4).
     UrlSize,
+    /// `time,object,size` without a line of names, as libCacheSim reads it.
+    Csv,
     /// A name a line, without sizes.
     Paths,
     /// A page number a line, after `l` or `s` or alone: references to memory or blocks, without sizes.
     Pages,
+    /// libCacheSim's binary records of 24 bytes.
+    OracleGeneral,
+    /// Our own columns (docs/FORMATS.md).
+    Shoal,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 6] =
-        [Self::Table, Self::Squid, Self::Common, Self::UrlSize, Self::Paths, Self::Pages];
+    pub const ALL: [Self; 11] = [
+        Self::Table,
+        Self::Squid,
+        Self::Common,
+        Self::W3c,
+        Self::Json,
+        Self::UrlSize,
+        Self::Csv,
+        Self::Paths,
+        Self::Pages,
+        Self::OracleGeneral,
+        Self::Shoal,
+    ];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -39,9 +65,14 @@ impl Format {
             Self::Table => "table",
             Self::Squid => "squid",
             Self::Common => "common",
+            Self::W3c => "w3c",
+            Self::Json => "json",
             Self::UrlSize => "url_size",
+            Self::Csv => "csv",
             Self::Paths => "paths",
             Self::Pages => "pages",
+            Self::OracleGeneral => "oracle_general",
+            Self::Shoal => "shoal",
         }
     }
 
@@ -49,16 +80,47 @@ impl Format {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
+
+    /// Whether it has lines.
+    pub(crate) fn is_text(self) -> bool {
+        !matches!(self, Self::OracleGeneral | Self::Shoal)
+    }
+
+    /// Reads a line of a format whose lines say all; of others only their beginning tells.
+    fn parse(self, line: &str) -> Result<Record<'_>, Reason> {
+        match self {
+            Self::Squid => access_log::squid(line),
+            Self::Common => access_log::common(line),
+            Self::Json => json::parse(line),
+            Self::UrlSize => plain::url_size(line),
+            Self::Csv => oracle::csv(line),
+            Self::Paths => plain::path(line),
+            Self::Pages => plain::page(line),
+            Self::Table | Self::W3c | Self::OracleGeneral | Self::Shoal => Err("this is no line of text"),
+        }
+    }
+
+    /// What it takes for granted.
+    fn assumed(self) -> Vec<String> {
+        let words: &[&str] = match self {
+            Self::Squid => &["sizes include the response's head"],
+            Self::Common => &["sizes are those of bodies, as far as they were sent"],
+            Self::Json => &["sizes are those of bodies, as far as they were sent"],
+            Self::UrlSize => &["sizes are bytes of the whole object"],
+            Self::Csv => &["the columns are time in seconds, object, size in bytes"],
+            Self::OracleGeneral => &["objects have numbers instead of names", "times are seconds"],
+            _ => &[],
+        };
+        words.iter().map(|words| (*words).to_owned()).collect()
+    }
 }
 
 /// Reads lines of one format.
 pub(crate) enum Parser {
     Table(Table),
-    Squid,
-    Common,
-    UrlSize,
-    Paths,
-    Pages,
+    W3c(Extended),
+    /// Lines that need nothing but themselves, or none at all.
+    Plain(Format),
 }
 
 /// What a line is.
@@ -71,30 +133,37 @@ pub(crate) enum Parsed<'a> {
 }
 
 impl Parser {
-    /// Finds the parser for a stream that begins like this, and says what that takes for granted.
-    pub(crate) fn detect(beginning: &str, wanted: Option<Format>) -> Result<(Self, Vec<String>), Reason> {
-        let lines = || beginning.lines().filter(|line| !is_comment(line)).take(SAMPLE_LINES);
-        let first = lines().next().ok_or("there is no line with a request")?;
-        let format = match wanted {
+    /// Finds the parser for a stream that begins like this, and says what that takes for granted. `columns` names those of a
+    /// table that does not name them itself.
+    pub(crate) fn detect(
+        beginning: &[u8],
+        wanted: Option<Format>,
+        columns: Option<&str>,
+    ) -> Result<(Self, Vec<String>), Reason> {
+        if let Some(names) = columns {
+            let (table, mut assumed) = Table::of(names)?;
+            assumed.insert(0, "format table (columns as told)".into());
+            return Ok((Self::Table(table), assumed));
+        }
+        let as_text = text(beginning);
+        let format = match wanted.or_else(|| binary(beginning)) {
             Some(format) => format,
-            None if table::has_names(first) => Format::Table,
-            None => {
-                // A bad line or two at the beginning must not decide.
-                let votes = |format: &Format| lines().filter(|line| format.parses(line)).count();
-                let best = BY_STRICTNESS.into_iter().rev().max_by_key(votes);
-                let is_clear = |format: &Format| votes(format) > 0 && votes(format) * 2 >= lines().count();
-                best.filter(is_clear).ok_or("the format is not one of those known")?
-            }
+            None => among_texts(&as_text)?,
         };
         let (parser, mut assumed) = match format {
-            Format::Table => Table::of(first).map(|(table, assumed)| (Self::Table(table), assumed))?,
-            Format::Squid => (Self::Squid, vec!["sizes include the response's head".into()]),
-            Format::Common => (Self::Common, vec![]),
-            Format::UrlSize => (Self::UrlSize, vec!["sizes are bytes of the whole object".into()]),
-            Format::Paths => (Self::Paths, vec![]),
-            Format::Pages => (Self::Pages, vec![]),
+            Format::Table => {
+                let (table, assumed) = named_in(&as_text)?;
+                (Self::Table(table), assumed)
+            }
+            Format::W3c => {
+                let mut extended = Extended::default();
+                w3c::directives(&as_text).try_for_each(|line| extended.directive(line))?;
+                let assumed = extended.assumed();
+                (Self::W3c(extended), assumed)
+            }
+            format => (Self::Plain(format), format.assumed()),
         };
-        let how = if wanted.is_some() { "as told" } else { "by its first lines" };
+        let how = if wanted.is_some() { "as told" } else { "by its beginning" };
         assumed.insert(0, format!("format {} ({how})", format.name()));
         Ok((parser, assumed))
     }
@@ -103,52 +172,94 @@ impl Parser {
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::Table(_) => Format::Table,
-            Self::Squid => Format::Squid,
-            Self::Common => Format::Common,
-            Self::UrlSize => Format::UrlSize,
-            Self::Paths => Format::Paths,
-            Self::Pages => Format::Pages,
+            Self::W3c(_) => Format::W3c,
+            Self::Plain(format) => *format,
+        }
+    }
+
+    /// Whether the first line that is no comment names columns.
+    pub(crate) fn names_due(&self) -> bool {
+        matches!(self, Self::Table(table) if table.names_due)
+    }
+
+    /// Takes a line that is no request. Only W3C logs say anything in them.
+    pub(crate) fn comment(&mut self, line: &str) -> Result<(), Reason> {
+        match self {
+            Self::W3c(extended) => extended.directive(line),
+            _ => Ok(()),
         }
     }
 
     /// Reads one line that is no comment.
+    #[inline]
     pub(crate) fn parse<'a>(&self, line: &'a str) -> Result<Parsed<'a>, Reason> {
         match self {
             Self::Table(table) => table.parse(line),
-            Self::Squid => access_log::squid(line).map(Parsed::Request),
-            Self::Common => access_log::common(line).map(Parsed::Request),
-            Self::UrlSize => plain::url_size(line).map(Parsed::Request),
-            Self::Paths => plain::path(line).map(Parsed::Request),
-            Self::Pages => plain::page(line).map(Parsed::Request),
+            Self::W3c(extended) => extended.parse(line).map(Parsed::Request),
+            Self::Plain(format) => format.parse(line).map(Parsed::Request),
         }
     }
 }
 
-impl Format {
-    /// Whether a line could be of this format; of tables only the first line tells.
-    fn parses(self, line: &str) -> bool {
-        let parsed = match self {
-            Self::Table => return false,
-            Self::Squid => access_log::squid(line),
-            Self::Common => access_log::common(line),
-            Self::UrlSize => plain::url_size(line),
-            Self::Paths => plain::path(line),
-            Self::Pages => plain::page(line),
-        };
-        parsed.is_ok()
+/// The binary format of a stream that begins like this.
+fn binary(beginning: &[u8]) -> Option<Format> {
+    if beginning.starts_with(columnar::MAGIC) {
+        return Some(Format::Shoal);
     }
+    oracle::looks_like(beginning).then_some(Format::OracleGeneral)
+}
+
+/// The text format of a stream that begins like this.
+fn among_texts(beginning: &str) -> Result<Format, Reason> {
+    if w3c::directives(beginning).next().is_some() {
+        return Ok(Format::W3c);
+    }
+    let lines = || first_lines(beginning);
+    let first = lines().next().ok_or("there is no line with a request")?;
+    if table::has_names(first) || commented_names(beginning).is_some_and(table::has_names) {
+        return Ok(Format::Table);
+    }
+    // A bad line or two at the beginning must not decide.
+    let votes = |format: &Format| lines().filter(|line| format.parse(line).is_ok()).count();
+    let best = BY_STRICTNESS.into_iter().rev().max_by_key(votes);
+    let is_clear = |format: &Format| votes(format) > 0 && votes(format) * 2 >= lines().count();
+    best.filter(is_clear).ok_or("the format is not one of those known")
+}
+
+/// The table whose names stand in the first line, which may look like a comment.
+fn named_in(beginning: &str) -> Result<(Table, Vec<String>), Reason> {
+    let first = first_lines(beginning).next().ok_or("there is no line with a request")?;
+    match (Table::of(first), commented_names(beginning)) {
+        (Err(_), Some(names)) => Table::of(names),
+        (Ok((mut table, assumed)), _) => {
+            table.names_due = true;
+            Ok((table, assumed))
+        }
+        (Err(why), None) => Err(why),
+    }
+}
+
+/// libCacheSim's csv files may have their names behind a `#`.
+fn commented_names(beginning: &str) -> Option<&str> {
+    beginning.lines().next()?.strip_prefix('#').filter(|names| names.contains(','))
+}
+
+fn first_lines(beginning: &str) -> impl Iterator<Item = &str> {
+    beginning.lines().filter(|line| !is_comment(line)).take(SAMPLE_LINES)
 }
 
 /// Blank lines and those that begin with `#` are no requests in any format.
 pub(crate) fn is_comment(line: &str) -> bool {
-    line.trim_start().is_empty() || line.starts_with('#')
+    match line.as_bytes().first() {
+        None | Some(b'#') => true,
+        Some(b' ' | b'\t' | 0x80..) => line.trim_start().is_empty(),
+        Some(_) => false,
+    }
 }
 
 /// When a line could be of several formats, the one that asks for most is meant.
-const BY_STRICTNESS: [Format; 5] =
-    [Format::Squid, Format::Common, Format::Pages, Format::UrlSize, Format::Paths];
-/// Lines that detection looks at.
-const SAMPLE_LINES: usize = 50;
+const BY_STRICTNESS: [Format; 7] =
+    [Format::Squid, Format::Common, Format::Json, Format::Pages, Format::Csv, Format::UrlSize, Format::Paths];
 
 #[cfg(test)]
 mod tests;

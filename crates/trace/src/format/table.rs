@@ -4,6 +4,7 @@
 //! columns together (Tencent), hits of the browser's own cache (Boston University), and times in units that the name tells.
 
 use super::Parsed;
+use super::access_log::verdict;
 use crate::record::Record;
 use crate::scan::{Reason, bytes, status, time};
 use std::borrow::Cow;
@@ -13,6 +14,8 @@ pub(crate) struct Table {
     separator: char,
     columns: Columns,
     width: usize,
+    /// Whether the first line that is no comment has the names and is no request.
+    pub(super) names_due: bool,
 }
 
 /// Where each is, from 0.
@@ -27,7 +30,11 @@ struct Columns {
     method: Option<usize>,
     status: Option<usize>,
     browser_hit: Option<usize>,
+    verdict: Option<usize>,
 }
+
+/// Lines that a look at the beginning takes in.
+pub(super) const SAMPLE_LINES: usize = 50;
 
 /// Whether a line names columns that are enough for a trace.
 pub(super) fn has_names(line: &str) -> bool {
@@ -58,9 +65,10 @@ impl Table {
             method: find(&["method", "request_method"]),
             status: find(&["status", "code", "status_code", "http_status"]),
             browser_hit: find(&["browser_hit"]),
+            verdict: find(&["from_cache", "cache_status", "upstream_cache_status"]),
         };
         let assumed = columns.assumed(&cells);
-        Ok((Self { separator, columns, width: cells.len() }, assumed))
+        Ok((Self { separator, columns, width: cells.len(), names_due: false }, assumed))
     }
 
     /// Reads one row.
@@ -81,10 +89,11 @@ impl Table {
                     let (_, per_second) = columns.time.expect("it has just been compared");
                     record.time_ms = time(&field, per_second)?;
                 }
-                here if here == columns.client => record.client = Some(field),
-                here if here == columns.method => record.method = Some(field),
+                here if here == columns.client => record.client = Some(field).filter(|field| is_given(field)),
+                here if here == columns.method => record.method = Some(field).filter(|field| is_given(field)),
                 here if here == columns.status => record.status = status(&field)?,
                 here if here == columns.browser_hit => left_out = field == "1",
+                here if here == columns.verdict => record.from_cache = verdict(&field),
                 _ if columns.qualifiers.contains(&at) => {
                     qualifiers.push('/');
                     qualifiers.push_str(&field);
@@ -127,6 +136,10 @@ impl Columns {
         assumed.extend(self.browser_hit.map(|_| "hits in the browser's own cache are left out".to_owned()));
         assumed
     }
+}
+
+fn is_given(field: &str) -> bool {
+    !matches!(field, "" | "-")
 }
 
 /// Fields of a line: quotes hold a field together and are doubled inside (RFC 4180).
@@ -185,13 +198,26 @@ impl<'a> Fields<'a> {
     }
 }
 
-const URL_NAMES: &[&str] =
-    &["url", "uri", "request_uri", "object", "object_id", "obj_id", "key", "path", "id"];
+const URL_NAMES: &[&str] = &[
+    "url",
+    "uri",
+    "request_uri",
+    "object",
+    "object_id",
+    "object id",
+    "obj_id",
+    "obj-id",
+    "key",
+    "path",
+    "id",
+];
 const SIZE_NAMES: &[&str] = &[
     "bytes",
     "size",
     "size_bytes",
     "obj_size",
+    "obj-size",
+    "object size",
     "object_size",
     "body_bytes",
     "body_bytes_sent",
@@ -208,5 +234,6 @@ const TIME_NAMES: &[(&str, u64)] = &[
     ("timestamp", 1),
     ("ts", 1),
     ("unix_time", 1),
+    ("clock_time", 1),
 ];
 const CLIENT_NAMES: &[&str] = &["client", "client_ip", "client_id", "machine", "remote_addr", "ip", "user"];

@@ -12,11 +12,11 @@ const COMBINED: &str =
     r#"192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a\"b HTTP/1.1" 304 - "http://x/" "Mozilla" HIT"#;
 
 fn detected(beginning: &str) -> Option<&'static str> {
-    Parser::detect(beginning, None).ok().map(|(parser, _)| parser.format().name())
+    Parser::detect(beginning.as_bytes(), None, None).ok().map(|(parser, _)| parser.format().name())
 }
 
 fn parsed<'a>(beginning: &str, line: &'a str) -> Result<Parsed<'a>, Reason> {
-    Parser::detect(beginning, None).expect("a format").0.parse(line)
+    Parser::detect(beginning.as_bytes(), None, None).expect("a format").0.parse(line)
 }
 
 fn request<'a>(beginning: &str, line: &'a str) -> Record<'a> {
@@ -40,6 +40,10 @@ fn formats_are_told_apart() {
         ("904906\n896511\n", Some("pages")),
         ("s 131071\nl 131071\n", Some("pages")),
         ("garbage here it is\nhttp://a/ 17\nhttp://b/ 18", Some("url_size")),
+        ("#Software: IIS\n#Fields: date time cs-uri-stem\n2024-01-01 00:00:00 /a", Some("w3c")),
+        (r#"{"ts":1.5,"request":{"host":"a","uri":"/"},"status":200,"size":5}"#, Some("json")),
+        ("0,17,4096\n1,18,512,3\n", Some("csv")),
+        ("# time, object, size\n0,17,4096\n", Some("table")),
         ("", None),
         ("# nothing\n", None),
         ("three words here\n", None),
@@ -99,6 +103,96 @@ fn access_logs_are_read() {
     assert_eq!((&*record.url, record.bytes, record.time_ms), ("/a b", Some(2326), Some(971_211_336_000)));
     let record = request(COMMON, COMBINED);
     assert_eq!((&*record.url, record.status, record.bytes), ("/a\\\"b", Some(304), None));
+}
+
+#[test]
+fn caches_tell_what_they_had() {
+    let tail = |tail: &str| format!(r#"a - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 5{tail}"#);
+    for (rest, from_cache) in [
+        ("", None),
+        (r#" "-" "curl/8" HIT"#, Some(true)),
+        (r#" "-" "curl/8" "EXPIRED""#, Some(false)),
+        (r#" "-" "curl/8""#, None),
+        (r#" "-" "curl/8" miss"#, Some(false)),
+        (r#" "-" "curl/8" "shoal; hit; ttl=30""#, Some(true)),
+        (r#" "-" "curl/8" "far; hit, shoal; fwd=stale""#, Some(false)),
+        (r#" "-" "a \"hit\"" -"#, None),
+    ] {
+        assert_eq!(request(COMMON, &tail(rest)).from_cache, from_cache, "{rest}");
+    }
+    for (code, from_cache) in [
+        ("TCP_MEM_HIT", true),
+        ("TCP_HIT_ABORTED", true),
+        ("TCP_REFRESH_UNMODIFIED", true),
+        ("TCP_MISS", false),
+        ("TCP_REFRESH_MODIFIED_ABORTED", false),
+    ] {
+        let line = SQUID.replace("TCP_MISS", code);
+        assert_eq!(request(SQUID, &line).from_cache, Some(from_cache), "{code}");
+    }
+}
+
+#[test]
+fn json_lines_are_read() {
+    let ours = r#"{"time":"2000-10-10T13:55:36.004Z","duration_us":12,"client":"192.0.2.7","client_port":4,"method":"GET","url":"http://a.example/x","version":"1.1","status":200,"head_bytes":234,"body_bytes":1000,"aborted":false,"outcome":"memory_hit","cache_status":"shoal; hit"}"#;
+    let record = request(ours, ours);
+    assert_eq!((record.time_ms, record.bytes, record.status), (Some(971_186_136_004), Some(1000), Some(200)));
+    assert_eq!((&*record.url, record.from_cache), ("http://a.example/x", Some(true)));
+    let caddy = r#"{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"127.0.0.1","remote_port":"41342","client_ip":"127.0.0.1","proto":"HTTP/2.0","method":"GET","host":"localhost","uri":"/a?b","headers":{"User-Agent":["curl/7.82.0"],"host":["x"]},"tls":{"resumed":false}},"bytes_read":0,"user_id":"","duration":0.0009,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}"#;
+    let record = request(caddy, caddy);
+    assert_eq!(
+        (record.time_ms, record.bytes, record.status),
+        (Some(1_646_861_401_524), Some(10_900), Some(200))
+    );
+    assert_eq!((&*record.url, record.client.as_deref()), ("https://localhost/a?b", Some("127.0.0.1")));
+    for (line, reason) in [
+        ("{", "this is no JSON object"),
+        ("[1]", "this is no JSON object"),
+        (r#"{"url":"/a"} x"#, "something follows the JSON object"),
+        (r#"{"status":200}"#, "the object has no name"),
+        (r#"{"url":"/a","status":"OK"}"#, "the status is not a number of three digits"),
+        (r#"{"url":"/a","ts":-5}"#, "the time is absurd"),
+        (r#"{"url":"/a","bytes":1.5}"#, "the size is not a whole number"),
+    ] {
+        assert_eq!(parsed(caddy, line), Err(reason), "{line}");
+    }
+    let deep = format!(r#"{{"url":"/a","request":{}1{}}}"#, r#"{"request":"#.repeat(500), "}".repeat(500));
+    assert_eq!(parsed(caddy, &deep), Err("this is no JSON object"));
+}
+
+#[test]
+fn extended_logs_are_read() {
+    let head = "#Version: 1.0\n#Date: 2002-05-02 17:42:15\n#Fields: time cs-method cs-uri\n";
+    let record = request(head, "17:42:16 GET http://a.example/x");
+    assert_eq!((record.time_ms, &*record.url), (Some(1_020_361_336_000), "http://a.example/x"));
+    let iis = "#Fields: date time c-ip cs-method cs-uri-stem cs-uri-query sc-status sc-bytes cs(User-Agent)";
+    let record = request(iis, "2024-01-01 00:00:01 10.0.0.1 GET /a q=1 200 512 \"x y\"");
+    assert_eq!((&*record.url, record.bytes, record.status), ("/a?q=1", Some(512), Some(200)));
+    let front = "#Fields: date time sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status x-edge-result-type x-host-header cs-protocol";
+    let row = "2024-01-01\t00:00:01\t2390\t192.0.2.1\tGET\td1.example\t/a b\t200\tHit\twww.example\thttps";
+    let record = request(front, row);
+    assert_eq!((&*record.url, record.from_cache), ("https://www.example/a b", Some(true)));
+    for (line, reason) in [
+        ("17:42:16 GET", "the line has fewer fields than #Fields names"),
+        ("17:42:16 GET / x", "the line has more fields than #Fields names"),
+        ("17-42 GET /", "the time is not like 17:42:15"),
+        ("17:42:16 GET -", "the object has no name"),
+    ] {
+        assert_eq!(parsed(head, line), Err(reason), "{line}");
+    }
+    let (mut parser, _) = Parser::detect(head.as_bytes(), None, None).expect("a format");
+    assert_eq!(parser.comment("#Fields: date time"), Err("#Fields names no column with a URL"));
+    assert_eq!(parser.comment("#Fields: cs-uri-stem"), Ok(()));
+    assert!(matches!(parser.parse("/only"), Ok(Parsed::Request(record)) if record.url == "/only"));
+}
+
+#[test]
+fn columns_can_be_told() {
+    let told = |names| Parser::detect(b"x;5;/a\n", None, Some(names)).map(|(parser, _)| parser);
+    let parser = told("client;bytes;url").expect("names");
+    let Ok(Parsed::Request(record)) = parser.parse("x;5;/a") else { panic!("a request") };
+    assert_eq!((&*record.url, record.bytes, parser.names_due()), ("/a", Some(5), false));
+    assert!(told("client;bytes;what").is_err());
 }
 
 #[test]

@@ -102,6 +102,24 @@ fn long_lines_are_bad_and_not_held() {
 }
 
 #[test]
+fn times_that_fall_are_counted() {
+    let text = b"time_s,url\n5,a\n6,b\n4,c\n,d\n4,e\n99999999999999,f\n";
+    let (found, reading) = read(text, &ReadOptions::default()).expect("readable");
+    assert_eq!((found.len(), reading.out_of_order, reading.bad), (5, 1, 1));
+    assert_eq!(reading.problems[0].to_string(), "line 7: the time is absurd: \"99999999999999,f\"");
+}
+
+#[test]
+fn lines_of_another_format_are_bad_and_counted() {
+    let squid = "1066036250.603 310 192.0.2.30 TCP_MISS/200 1234 GET http://a.example/ - NONE/- -\n";
+    let common = "192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.0\" 200 2326\n";
+    let mixed = [squid.repeat(30), common.repeat(7), squid.repeat(3)].concat();
+    let (found, reading) = read(mixed.as_bytes(), &ReadOptions::default()).expect("readable");
+    assert_eq!((found.len(), reading.bad, reading.format), (33, 7, Format::Squid));
+    assert_eq!(reading.problems[0].line, 31);
+}
+
+#[test]
 fn without_a_format_there_is_an_error() {
     for bytes in [&b""[..], b"\n\n", b"what is this line\n", &[0x1F, 0x8B, 0, 0], &[0xFF; 100]] {
         let outcome = read(bytes, &ReadOptions::default());

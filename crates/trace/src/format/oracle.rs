@@ -1,0 +1,97 @@
+//! libCacheSim's traces: `oracleGeneral`, binary records of fixed length, and its plain `csv` without a line of names.
+//!
+//! ```text
+//! offset  bytes  of a record, little-endian, packed
+//!      0      4  clock_time: seconds
+//!      4      8  obj_id
+//!     12      4  obj_size: bytes
+//!     16      8  next_access_vtime: the number of the next request for the object; -1 when there is none
+//! ```
+//!
+//! The binary form has no magic number. It is known by its first records: times that do not fall, sizes that are sizes, and
+//! next accesses that lie ahead.
+
+use crate::record::Record;
+use crate::scan::{Reason, bytes, time};
+
+/// Bytes of a record.
+pub(crate) const RECORD_BYTES: usize = 24;
+
+/// One record's fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Access {
+    /// Seconds, since whatever the trace begins with.
+    pub clock_time: u32,
+    /// The object.
+    pub object: u64,
+    /// Its size in bytes.
+    pub bytes: u32,
+    /// The number of the next request for it, from 0; -1 for none.
+    pub next: i64,
+}
+
+impl Access {
+    /// Reads a record.
+    pub(crate) fn read(record: &[u8; RECORD_BYTES]) -> Self {
+        let part = |from: usize, bytes: usize| {
+            record[from..from + bytes].iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte))
+        };
+        Self {
+            clock_time: part(0, 4) as u32,
+            object: part(4, 8),
+            bytes: part(12, 4) as u32,
+            next: part(16, 8) as i64,
+        }
+    }
+
+    /// As it is written.
+    pub(crate) fn to_bytes(self) -> [u8; RECORD_BYTES] {
+        let mut record = [0; RECORD_BYTES];
+        record[..4].copy_from_slice(&self.clock_time.to_le_bytes());
+        record[4..12].copy_from_slice(&self.object.to_le_bytes());
+        record[12..16].copy_from_slice(&self.bytes.to_le_bytes());
+        record[16..].copy_from_slice(&self.next.to_le_bytes());
+        record
+    }
+
+    /// The request that it tells. The object's name is its number.
+    pub(crate) fn record<'a>(self) -> Record<'a> {
+        Record {
+            time_ms: Some(u64::from(self.clock_time) * 1000),
+            url: self.object.to_string().into(),
+            bytes: Some(u64::from(self.bytes)),
+            ..Record::default()
+        }
+    }
+}
+
+/// Whether a stream that begins like this is `oracleGeneral`.
+pub(super) fn looks_like(beginning: &[u8]) -> bool {
+    let (records, _) = beginning.as_chunks::<RECORD_BYTES>();
+    let accesses: Vec<Access> = records.iter().take(SAMPLE).map(Access::read).collect();
+    let none_or_ahead = |(at, access): (usize, &Access)| {
+        access.next == -1 || access.next == i64::MAX || (access.next > at as i64 && access.next < FAR)
+    };
+    !accesses.is_empty()
+        && beginning.iter().take(SAMPLE * RECORD_BYTES).any(|byte| *byte < b' ' && !b"\t\r\n".contains(byte))
+        && accesses.is_sorted_by_key(|access| access.clock_time)
+        && accesses.iter().enumerate().all(none_or_ahead)
+}
+
+/// `time,object,size` and whatever follows.
+pub(super) fn csv(line: &str) -> Result<Record<'_>, Reason> {
+    let mut fields = line.split(',').map(str::trim);
+    let mut field = || fields.next().ok_or("there are fewer than three fields");
+    let (when, object, size) = (field()?, field()?, field()?);
+    let time_ms = time(when, 1)?.ok_or("the time is not a number")?;
+    let size = bytes(size)?.ok_or("the size is not a whole number")?;
+    if object.is_empty() {
+        return Err("the object has no name");
+    }
+    Ok(Record { time_ms: Some(time_ms), url: object.into(), bytes: Some(size), ..Record::default() })
+}
+
+/// Records that a look at the beginning takes in.
+const SAMPLE: usize = 64;
+/// No trace has more requests.
+const FAR: i64 = 1 << 40;

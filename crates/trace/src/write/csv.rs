@@ -1,0 +1,59 @@
+//! Comma-separated values (RFC 4180), with a line of names.
+
+use crate::record::Record;
+use std::io::{self, Write};
+
+/// Writes a line a request, through one buffer.
+pub(super) struct CsvWriter(Vec<u8>);
+
+impl CsvWriter {
+    pub(super) fn begin(output: &mut impl Write) -> io::Result<Self> {
+        output.write_all(b"time_ms,client,method,status,bytes,from_cache,url\n")?;
+        Ok(Self(Vec::new()))
+    }
+
+    pub(super) fn put(&mut self, record: &Record<'_>, output: &mut impl Write) -> io::Result<()> {
+        let line = &mut self.0;
+        line.clear();
+        number(line, record.time_ms);
+        cell(line, record.client.as_deref().unwrap_or_default());
+        line.push(b',');
+        cell(line, record.method.as_deref().unwrap_or_default());
+        line.push(b',');
+        number(line, record.status.map(u64::from));
+        number(line, record.bytes);
+        line.extend_from_slice(match record.from_cache {
+            Some(true) => b"hit,",
+            Some(false) => b"miss,",
+            None => b",",
+        });
+        cell(line, &record.url);
+        line.push(b'\n');
+        output.write_all(line)
+    }
+}
+
+fn number(line: &mut Vec<u8>, number: Option<u64>) {
+    if let Some(number) = number {
+        line.extend_from_slice(number.to_string().as_bytes());
+    }
+    line.push(b',');
+}
+
+fn cell(line: &mut Vec<u8>, text: &str) {
+    let breaks = |byte: &u8| b"\",\n\r".contains(byte);
+    if text.as_bytes().iter().any(breaks) {
+        line.push(b'"');
+        // Line ends cannot be in a log's line; those of made names become blanks, so that lines stay lines.
+        for byte in text.bytes() {
+            match byte {
+                b'"' => line.extend_from_slice(b"\"\""),
+                b'\n' | b'\r' => line.push(b' '),
+                _ => line.push(byte),
+            }
+        }
+        line.push(b'"');
+    } else {
+        line.extend_from_slice(text.as_bytes());
+    }
+}
