@@ -13,6 +13,7 @@ mod configuration;
 mod failure;
 mod lab;
 mod man;
+mod model;
 mod purge;
 mod reload;
 mod replay;
@@ -64,6 +65,8 @@ enum Command {
     Replay(replay::Options),
     /// Ask questions of a trace: list the experiments, run one
     Lab(lab::Options),
+    /// Work out a model of cooperating caches for numbers of your own
+    Model(model::Options),
     /// Print the completions of a shell
     Completions(completions::Options),
     /// Print the manual page, or write the pages of all commands to a folder
@@ -81,6 +84,7 @@ impl Command {
             Self::Reload(options) => options.perform(),
             Self::Replay(options) => options.perform(),
             Self::Lab(options) => options.perform(),
+            Self::Model(options) => options.perform(),
             Self::Completions(options) => options.perform(),
             Self::Man(options) => options.perform(),
         }

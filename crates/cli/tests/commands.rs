@@ -170,3 +170,27 @@ fn purge_names_exactly_one_thing() {
         assert_eq!(shoal(arguments).status.code(), Some(2), "{arguments:?}");
     }
 }
+
+#[test]
+fn model_gms_solves_the_queueing_model_of_global_memory() {
+    let output =
+        shoal(&["model", "gms", "--global-nodes", "7", "--idle", "1", "--method", "exact", "--json"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    let value: serde_json::Value = serde_json::from_str(stdout(&output)).expect("JSON");
+    let busy = value["rows"][0]["servers"][0]["utilization"].as_f64().expect("a number");
+    assert_eq!((busy * 100.0).round(), 51.0, "Voelker 2000, section 3.3.2");
+    let output = shoal(&["model", "gms", "--global-nodes", "1-9:4", "--idle", "2", "--simulate", "2000"]);
+    assert_eq!(stdout(&output).lines().count(), 4, "{}", stdout(&output));
+    for (bad, told) in [
+        (vec!["--idle", "2", "--probabilities", "0.5,0.4"], "sum to 0.9"),
+        (vec!["--idle", "2", "--probabilities", "0.5"], "1 values for 2 servers"),
+        (vec!["--think-ms", "NaN"], "the think time is NaN"),
+        (vec!["--global-nodes", "9-1"], "no range"),
+        (vec!["--idle", "0"], "sum to"),
+        (vec!["--method", "guess"], "none of schweitzer"),
+    ] {
+        let output = shoal(&[&["model", "gms"], bad.as_slice()].concat());
+        assert_eq!(output.status.code(), Some(2), "{bad:?}");
+        assert!(stderr(&output).contains(told), "{bad:?}: {}", stderr(&output));
+    }
+}

@@ -7,6 +7,7 @@
 
 pub mod experiment;
 pub mod figure;
+pub mod model;
 pub mod replay;
 pub mod report;
 pub mod simulator;

@@ -1,0 +1,27 @@
+//! `shoal model`: the papers' formulas, answered for numbers of one's own.
+
+mod gms;
+
+use crate::failure::Failure;
+use clap::Subcommand;
+
+/// Work out a model of cooperating caches for numbers of your own
+#[derive(clap::Args)]
+pub struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// How long pages from peers' memory take when many nodes ask few memory servers
+    Gms(gms::Options),
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Gms(options) => options.perform(),
+        }
+    }
+}

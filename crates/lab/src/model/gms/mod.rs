@@ -1,0 +1,373 @@
+//! How long a page from a peer's memory takes when many nodes ask few servers: the queueing model of global memory.
+//!
+//! Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of Washington, 2000, section 3.3.1 and
+//! Figure 3.1. A closed class of customers stands for the global nodes: each computes for the think time Z, sends a getpage to an idle or
+//! a local node, and waits for the page. An open class stands for putpages, which nobody waits for; there are f of them for each getpage, so
+//! their rate λ = f·X is known only when the model is solved.
+//!
+//! ```text
+//!              ┌────────────── think Z (N_global) ◄─────────────┐
+//!              ▼                                                │
+//!    getpage ──┴──► P_1 ─► [ idle 1,  D ] ─┐                    │
+//!  λ = f·X ───────► P_2 ─► [ idle 2,  D ] ─┼─► getpages back ───┘
+//!    putpage        P_k ─► [ local k, D ] ─┘   putpages leave
+//! ```
+//!
+//! With λ fixed, mean value analysis treats such a mixed network as a closed one in which the open class has used up part of each server
+//! (Lazowska, Zahorjan, Graham, Sevcik, *Quantitative System Performance*, 1984, section 7.4.2): the demand d = P·D at a server becomes d / (1 − λ·d), and
+//! a getpage takes that times one plus the getpages that it finds there. The methods differ in how they know what it finds:
+//!
+//! | [`Method`] | what a getpage finds | cost of N nodes and K servers |
+//! |---|---|---|
+//! | [`Schweitzer`](Method::Schweitzer) | (N − 1)/N of the queue with all N | O(K) a step, some ten steps |
+//! | [`Linearizer`](Method::Linearizer) | the same, and how that share differs with one node less | seven times that |
+//! | [`Exact`](Method::Exact) | the queue with N − 1 nodes, by recursion | O(N·K) a step, some forty steps |
+//!
+//! Where it fits: means in the long run, when putpages come independently of getpages and service times vary. The servers of a real cluster take nearly
+//! the same time for each page, and a putpage follows its getpage; [`simulation`] tells how much that matters.
+
+mod exact;
+mod linearizer;
+mod root;
+mod schweitzer;
+pub mod simulation;
+
+#[cfg(test)]
+mod tests;
+
+/// What is modelled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// N_global: nodes that ask for pages, each with one job.
+    pub global_nodes: u32,
+    /// Z: how long a job computes between a page and the next getpage, in seconds.
+    pub think_seconds: f64,
+    /// How often pages are put.
+    pub putpages: Putpages,
+    /// The memory servers, whose probabilities sum to one.
+    pub servers: Vec<Server>,
+}
+
+/// A node that serves pages from its memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Server {
+    /// Whether it has jobs of its own. They yield to pages of others, so that the model treats both kinds alike.
+    pub kind: Kind,
+    /// D: how long the node works for one getpage or putpage, in seconds.
+    pub demand_seconds: f64,
+    /// P: the share of all getpages and putpages that go to it.
+    pub probability: f64,
+}
+
+/// What else a memory server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing.
+    Idle,
+    /// It runs local jobs.
+    Local,
+}
+
+/// How often pages are put.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Putpages {
+    /// f: so many for each getpage.
+    PerGetpage(f64),
+    /// λ: so many a second, however many are asked for.
+    Rate(f64),
+}
+
+/// How the model is solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Schweitzer's approximation (*Approximate analysis of multiclass closed networks of queues*, 1979).
+    Schweitzer,
+    /// Linearizer (Chandy and Neuse, *Linearizer: a heuristic algorithm for queueing network models of computing systems*, CACM 1982).
+    Linearizer,
+    /// Mean value analysis (Reiser and Lavenberg, *Mean-value analysis of closed multichain queueing networks*, JACM 1980).
+    Exact,
+}
+
+/// The model solved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// X: getpages a second of all global nodes.
+    pub getpages_per_second: f64,
+    /// λ: putpages a second.
+    pub putpages_per_second: f64,
+    /// R: how long a getpage takes on average, in seconds.
+    pub response_seconds: f64,
+    /// Each server's load, in the network's order.
+    pub loads: Vec<Load>,
+    /// How often a server's equation was evaluated: what solving cost.
+    pub operations: u64,
+}
+
+/// What a server bears.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// The share of time in which it works for global nodes.
+    pub utilization: f64,
+    /// Getpages that wait there or are served, on average.
+    pub getpages: f64,
+    /// How long a getpage takes there, in seconds.
+    pub response_seconds: f64,
+}
+
+impl Network {
+    /// So many idle nodes, then so many local ones, each kind sharing its part of the requests equally: `local_share` goes to the local ones.
+    pub fn balanced(workload: Workload, global_nodes: u32, idle: u32, local: u32, local_share: f64) -> Self {
+        let server = |kind, share: f64, count: u32| Server {
+            kind,
+            demand_seconds: workload.demand_seconds,
+            probability: share / f64::from(count),
+        };
+        let mut servers = vec![server(Kind::Idle, 1.0 - local_share, idle); idle as usize];
+        servers.extend(vec![server(Kind::Local, local_share, local); local as usize]);
+        Self::of(workload, global_nodes, servers)
+    }
+
+    /// So many idle nodes, of which the first gets this share of the requests and the others the rest in equal parts.
+    pub fn skewed(workload: Workload, global_nodes: u32, idle: u32, first_share: f64) -> Self {
+        let others = f64::from(idle.saturating_sub(1).max(1));
+        let server = |index: u32| Server {
+            kind: Kind::Idle,
+            demand_seconds: workload.demand_seconds,
+            probability: if index == 0 { first_share } else { (1.0 - first_share) / others },
+        };
+        Self::of(workload, global_nodes, (0..idle).map(server).collect())
+    }
+
+    fn of(workload: Workload, global_nodes: u32, servers: Vec<Server>) -> Self {
+        let Workload { think_seconds, putpages_per_getpage, .. } = workload;
+        Self { global_nodes, think_seconds, putpages: Putpages::PerGetpage(putpages_per_getpage), servers }
+    }
+
+    /// Solves the model. Without global nodes there are no getpages, and the response time is what a single one would see.
+    ///
+    /// # Errors
+    /// When a number has no meaning, probabilities do not sum to one, a fixed rate of putpages is more than a server can take, or exact
+    /// analysis would take too long.
+    pub fn solve(&self, method: Method) -> Result<Solution, Error> {
+        self.check()?;
+        let demands: Vec<f64> = self.servers.iter().map(|s| s.probability * s.demand_seconds).collect();
+        let flow = match self.global_nodes {
+            0 => Flow { throughput: 0.0, responses: self.alone(&demands), operations: demands.len() as u64 },
+            nodes => {
+                let problem = Problem { nodes, think: self.think_seconds, demands: &demands };
+                match method {
+                    Method::Schweitzer => schweitzer::solve(&problem, self.putpages),
+                    Method::Linearizer => linearizer::solve(&problem, self.putpages),
+                    Method::Exact => exact::solve(&problem, self.putpages)?,
+                }
+            }
+        };
+        Ok(self.solution(&demands, flow))
+    }
+
+    /// Says what is wrong with the inputs.
+    ///
+    /// # Errors
+    /// As [`Network::solve`].
+    pub fn check(&self) -> Result<(), Error> {
+        let (what, rate) = match self.putpages {
+            Putpages::PerGetpage(f) => ("the putpages for each getpage", f),
+            Putpages::Rate(rate) => ("the rate of putpages", rate),
+        };
+        let mut quantities = vec![("the think time", self.think_seconds), (what, rate)];
+        for server in &self.servers {
+            quantities.push(("a service demand", server.demand_seconds));
+            quantities.push(("a routing probability", server.probability));
+        }
+        if let Some((what, found)) = quantities.into_iter().find(|(_, q)| !q.is_finite() || *q < 0.0) {
+            return Err(Error::NotAQuantity { what, found });
+        }
+        let sum: f64 = self.servers.iter().map(|server| server.probability).sum();
+        if (sum - 1.0).abs() > SUM_TOLERANCE {
+            return Err(Error::ProbabilitySum { found: sum });
+        }
+        let demand = |server: &Server| server.probability * server.demand_seconds;
+        if self.think_seconds + self.servers.iter().map(demand).sum::<f64>() < LEAST_CYCLE_SECONDS {
+            return Err(Error::NoTime);
+        }
+        if let Putpages::Rate(rate) = self.putpages {
+            let full = self.servers.iter().position(|server| rate * demand(server) >= 1.0);
+            if let Some(server) = full {
+                let utilization = rate * demand(&self.servers[server]);
+                return Err(Error::Saturated { server, utilization });
+            }
+        }
+        Ok(())
+    }
+
+    /// How long one getpage takes at each server, weighted by its probability, when no other is about.
+    fn alone(&self, demands: &[f64]) -> Vec<f64> {
+        let rate = if let Putpages::Rate(rate) = self.putpages { rate } else { 0.0 };
+        demands.iter().map(|demand| demand / (1.0 - rate * demand)).collect()
+    }
+
+    fn solution(&self, demands: &[f64], flow: Flow) -> Solution {
+        let throughput = flow.throughput;
+        let putpages = self.putpages.rate(throughput);
+        let load = |(index, server): (usize, &Server)| Load {
+            utilization: (throughput + putpages) * demands[index],
+            getpages: throughput * flow.responses[index],
+            response_seconds: match server.probability {
+                0.0 => server.demand_seconds,
+                probability => flow.responses[index] / probability,
+            },
+        };
+        Solution {
+            getpages_per_second: throughput,
+            putpages_per_second: putpages,
+            response_seconds: flow.responses.iter().sum(),
+            loads: self.servers.iter().enumerate().map(load).collect(),
+            operations: flow.operations,
+        }
+    }
+}
+
+impl Putpages {
+    /// Putpages a second when so many pages are asked for in one.
+    pub fn rate(self, getpages_per_second: f64) -> f64 {
+        match self {
+            Self::PerGetpage(f) => f * getpages_per_second,
+            Self::Rate(rate) => rate,
+        }
+    }
+}
+
+impl Method {
+    /// All methods.
+    pub const ALL: [Self; 3] = [Self::Schweitzer, Self::Linearizer, Self::Exact];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Schweitzer => "schweitzer",
+            Self::Linearizer => "linearizer",
+            Self::Exact => "exact",
+        }
+    }
+}
+
+/// What an application and a machine ask of a server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Workload {
+    /// What it is called.
+    pub name: &'static str,
+    /// Z, in seconds (Voelker 2000, Table 3.1).
+    pub think_seconds: f64,
+    /// D, in seconds: 194 µs for each (section 3.3.2, after Feeley et al. 1995).
+    pub demand_seconds: f64,
+    /// f: 1 (section 3.3.2).
+    pub putpages_per_getpage: f64,
+}
+
+impl Workload {
+    /// The applications of Table 3.1.
+    pub const TABLE_3_1: [Self; 6] = [
+        Self::new("m3", 2.7e-3),
+        Self::new("ld", 0.36e-3),
+        Self::new("atom", 1.5e-3),
+        Self::new("render", 4.1e-3),
+        Self::new("gdb", 0.17e-3),
+        Self::OO7,
+    ];
+
+    /// OO7, with which the figures are made.
+    pub const OO7: Self = Self::new("oo7", 5.0e-3);
+
+    const fn new(name: &'static str, think_seconds: f64) -> Self {
+        Self { name, think_seconds, demand_seconds: 194e-6, putpages_per_getpage: 1.0 }
+    }
+
+    /// The workload of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::TABLE_3_1.into_iter().find(|workload| workload.name == name)
+    }
+}
+
+/// The fastest page fault from disk, in seconds: what a getpage is to beat (section 3.3.2, after Feeley et al. 1995).
+pub const DISK_FAULT_SECONDS: f64 = 3.6e-3;
+
+/// Why the model has no solution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A number is negative or none.
+    NotAQuantity {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        found: f64,
+    },
+    /// The routing probabilities do not sum to one.
+    ProbabilitySum {
+        /// Their sum.
+        found: f64,
+    },
+    /// Neither thinking nor serving takes time, so that throughput has no bound.
+    NoTime,
+    /// Putpages alone are as much as a server can take, or more.
+    Saturated {
+        /// Which, from 0.
+        server: usize,
+        /// The share of its time that they would take.
+        utilization: f64,
+    },
+    /// Exact analysis would take too long.
+    TooLarge {
+        /// Global nodes times servers.
+        found: u64,
+        /// How many may be.
+        most: u64,
+    },
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotAQuantity { what, found } => {
+                write!(f, "{what} is {found}, where a number from 0 up is needed")
+            }
+            Self::ProbabilitySum { found } => write!(f, "the routing probabilities sum to {found}, not to 1"),
+            Self::NoTime => {
+                f.write_str("neither thinking nor serving takes time, so that nothing bounds the throughput")
+            }
+            Self::Saturated { server, utilization } => {
+                let percent = utilization * 100.0;
+                write!(f, "putpages alone would use {percent:.0}% of server {}", server + 1)
+            }
+            Self::TooLarge { found, most } => {
+                write!(
+                    f,
+                    "exact analysis of {found} global nodes times servers would take too long, at most {most} are possible"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The numbers that the methods work with. There is at least one node.
+struct Problem<'a> {
+    nodes: u32,
+    think: f64,
+    /// P·D of each server, in seconds.
+    demands: &'a [f64],
+}
+
+/// What the methods find.
+struct Flow {
+    throughput: f64,
+    /// P·R of each server, in seconds.
+    responses: Vec<f64>,
+    operations: u64,
+}
+
+/// How far from one the sum of probabilities may be: what printed ones are rounded by.
+const SUM_TOLERANCE: f64 = 1e-6;
+/// A cycle of thinking and serving that is shorter is none.
+const LEAST_CYCLE_SECONDS: f64 = 1e-12;

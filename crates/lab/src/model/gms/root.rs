@@ -1,0 +1,78 @@
+//! The equation that both approximations come down to, in one unknown.
+//!
+//! When a getpage is taken to find a fixed multiple of the queue that there is with all N, its time at a server is a function of the throughput alone:
+//! R = a·d / (1 − s·X·d). What is left of the model is the response time law X·(Z + ΣR(X)) = N, whose left side grows with X and is convex. So
+//! the iteration over all queues that the literature describes becomes Newton's method in one dimension, kept in a bracket: O(servers) a step.
+
+use super::Flow;
+
+/// The equation X·(Z + Σ a·d / (1 − s·X·d)) = N.
+pub(super) struct Equation<'a> {
+    /// N, at least 1.
+    pub nodes: f64,
+    /// Z, in seconds.
+    pub think: f64,
+    /// d of each server, in seconds.
+    pub demands: &'a [f64],
+    /// a of each server; one for all where there are none.
+    pub factors: &'a [f64],
+    /// s: how much of the queue a getpage finds, with what putpages add.
+    pub found: f64,
+}
+
+impl Equation<'_> {
+    pub(super) fn solve(&self) -> Flow {
+        let mut operations = 0;
+        let mut value = |throughput: f64| {
+            operations += self.demands.len() as u64;
+            self.value(throughput)
+        };
+        let (mut low, mut high) = (0.0, self.most());
+        let mut throughput = high / 2.0;
+        for _ in 0..MOST_STEPS {
+            let (excess, slope) = value(throughput);
+            if excess > 0.0 {
+                high = throughput
+            } else {
+                low = throughput
+            }
+            let newton = throughput - excess / slope;
+            let next = if newton > low && newton < high { newton } else { (low + high) / 2.0 };
+            let moved = (next - throughput).abs();
+            throughput = next;
+            if moved <= PRECISION * throughput {
+                break;
+            }
+        }
+        let responses = (0..self.demands.len()).map(|index| self.response(index, throughput)).collect();
+        Flow { throughput, responses, operations }
+    }
+
+    /// No throughput can be more: no queue is shorter than none, and no server works more than always.
+    fn most(&self) -> f64 {
+        let empty = self.think + (0..self.demands.len()).map(|index| self.response(index, 0.0)).sum::<f64>();
+        let longest = self.demands.iter().copied().fold(0.0, f64::max);
+        (self.nodes / empty).min(1.0 / (self.found * longest))
+    }
+
+    /// The left side less the right one, and its slope.
+    fn value(&self, throughput: f64) -> (f64, f64) {
+        let (mut cycle, mut slope) = (self.think, 0.0);
+        for (index, demand) in self.demands.iter().enumerate() {
+            let response = self.response(index, throughput);
+            cycle += response;
+            slope += response * self.found * demand / (1.0 - self.found * throughput * demand);
+        }
+        (throughput * cycle - self.nodes, cycle + throughput * slope)
+    }
+
+    fn response(&self, index: usize, throughput: f64) -> f64 {
+        let factor = self.factors.get(index).copied().unwrap_or(1.0);
+        factor * self.demands[index] / (1.0 - self.found * throughput * self.demands[index])
+    }
+}
+
+/// Halving alone comes to the last bit in so many steps.
+const MOST_STEPS: u32 = 100;
+/// A step that moves the throughput by no more of itself is the last.
+const PRECISION: f64 = 1e-14;

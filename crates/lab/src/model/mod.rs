@@ -1,0 +1,3 @@
+//! Analytic models: formulas of the papers as functions of values, solved and checked against simulations of the same setting.
+
+pub mod gms;
