@@ -1,0 +1,101 @@
+//! Age weights: where the oldest pages of all are.
+//!
+//! Two ways of knowing (Voelker 2000, sections 3.6.1 and 3.6.3):
+//!
+//! - **By an initiator**, as in GMS (Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a workstation cluster*, SOSP 1995):
+//!   each epoch all nodes tell how many pages of each age they hold, and [`age_weights`] finds whose the M oldest are. O(groups·log groups).
+//! - **By what replies carry**: each server tells the age of its x-th oldest page, and [`ReportedAges`] keeps the last word of each. O(1) a reply. One age
+//!   says little about how many pages are that old; x is how many it vouches for.
+//!
+//! Ages are in any unit, the same for all nodes.
+
+/// Pages of one node and about one age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgeGroup {
+    /// How long ago they were used.
+    pub age: u64,
+    /// How many they are.
+    pub pages: u64,
+}
+
+/// Where the oldest pages are, for one epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgeWeights {
+    /// Each node's share of the oldest pages. They sum to one, or are all zero when there is no page.
+    pub of: Vec<f64>,
+    /// The age of the youngest among the oldest: a page that is older when it is evicted is not worth putting.
+    pub least_age: u64,
+    /// How many pages the weights stand for: the epoch is over when so many were put. Less than asked for when there are not so many.
+    pub oldest_pages: u64,
+}
+
+/// Finds whose the so many globally oldest pages are. Where only some pages of one age are among them, each node has its share of those.
+pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
+    let mut groups: Vec<(usize, AgeGroup)> = nodes
+        .iter()
+        .enumerate()
+        .flat_map(|(node, groups)| groups.iter().map(move |group| (node, *group)))
+        .collect();
+    groups.sort_by(|a, b| b.1.age.cmp(&a.1.age).then(a.0.cmp(&b.0)));
+    let mut of = vec![0.0; nodes.len()];
+    let (mut taken, mut least_age) = (0u64, 0);
+    for same_age in groups.chunk_by(|a, b| a.1.age == b.1.age) {
+        let wanted = oldest_pages - taken;
+        let there: u64 = same_age.iter().fold(0, |sum, (_, group)| sum.saturating_add(group.pages));
+        if wanted == 0 {
+            break;
+        }
+        if there == 0 {
+            continue;
+        }
+        let part = wanted.min(there);
+        for (node, group) in same_age {
+            of[*node] += part as f64 * (group.pages as f64 / there as f64);
+        }
+        taken += part;
+        least_age = same_age[0].1.age;
+    }
+    if taken > 0 {
+        of.iter_mut().for_each(|weight| *weight /= taken as f64);
+    }
+    AgeWeights { of, least_age, oldest_pages: taken }
+}
+
+/// The ages of their x-th oldest pages that servers told with their last replies.
+#[derive(Clone, Debug)]
+pub struct ReportedAges {
+    /// For each server the time at which its page was last used; none before its first reply.
+    last_used: Vec<Option<u64>>,
+}
+
+impl ReportedAges {
+    /// For so many servers, none of which has told anything.
+    pub fn new(servers: usize) -> Self {
+        Self { last_used: vec![None; servers] }
+    }
+
+    /// A reply came: the server's x-th oldest page is so old now. A server that does not exist is passed over.
+    pub fn report(&mut self, server: usize, age: u64, now: u64) {
+        if let Some(last_used) = self.last_used.get_mut(server) {
+            *last_used = Some(now.saturating_sub(age));
+        }
+    }
+
+    /// The age weights now: each server's age over the sum of all. Pages have grown older since they were told of; a server that has told nothing
+    /// counts as the mean of the others.
+    ///
+    /// The text divides by the sum over the *other* nodes, which gives shares that do not sum to one and none for a single server; we divide by the sum over
+    /// all. All are zero when nothing is known.
+    pub fn weights(&self, now: u64) -> Vec<f64> {
+        let ages: Vec<Option<f64>> = self
+            .last_used
+            .iter()
+            .map(|last_used| last_used.map(|at| now.saturating_sub(at) as f64))
+            .collect();
+        let known = ages.iter().flatten().count();
+        let mean = ages.iter().flatten().sum::<f64>() / known.max(1) as f64;
+        let sum = mean * ages.len() as f64;
+        let weight = |age: &Option<f64>| if sum > 0.0 { age.unwrap_or(mean) / sum } else { 0.0 };
+        ages.iter().map(weight).collect()
+    }
+}

@@ -1,0 +1,103 @@
+//! Where an evicted page goes: to the memory server that holds the oldest pages, or to the one that has least to do.
+//!
+//! The family of replacement algorithms of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of Washington,
+//! 2000, section 3.6. Its notation (Table 3.3) and where it stands here:
+//!
+//! | symbol | meaning | here |
+//! |---|---|---|
+//! | M_i, G_i | memory of node i; its pages that can be replaced without harm to local jobs | [`target_weights`] takes G |
+//! | w_i | target weight: G_i / ΣG, the share that balances load by memory | [`target_weights`] |
+//! | a_i | age weight: the share of the globally oldest pages that node i holds | [`AgeWeights`], [`ReportedAges`] |
+//! | b | load balancing rate: 0 follows ages alone, as GMS does, 1 weights alone | [`select`], [`Tuner`] |
+//! | f_i | selection frequency, b·w_i + (1 − b)·a_i within bounds (Equation 3.1) | [`Frequencies`] |
+//! | T_j, N_g, S | time between global requests of this node; global nodes; service time | [`Pace`] |
+//! | U*_i, U_e,i | most utilization of node i by global requests; what of it goes unused | [`Pace::bound`], [`Pace::borrowed`] |
+//!
+//! ```text
+//!   epoch ──► age weights ─┐
+//!   G of servers ─► target ┼─► select ─► frequencies ─► choose(draw) ─► server, or nobody
+//!   U*, U_e, T, N, S ► bounds┘
+//! ```
+
+mod ages;
+mod bounds;
+mod select;
+mod tuner;
+
+#[cfg(test)]
+mod tests;
+
+pub use ages::{AgeGroup, AgeWeights, ReportedAges, age_weights};
+pub use bounds::{Pace, unused};
+pub use select::{Frequencies, select};
+pub use tuner::Tuner;
+
+/// The target weights of servers: each one's share of the pages that can be replaced without harm (section 3.6.1). All zero when there are none.
+///
+/// O(servers).
+pub fn target_weights(replaceable_pages: &[u64]) -> Vec<f64> {
+    let sum: f64 = replaceable_pages.iter().map(|pages| *pages as f64).sum();
+    let sum = if sum > 0.0 { sum } else { 1.0 };
+    replaceable_pages.iter().map(|pages| *pages as f64 / sum).collect()
+}
+
+/// Why no frequencies can be given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The lists are not of one length.
+    Lengths {
+        /// Of the target weights.
+        weights: usize,
+        /// Of the age weights.
+        ages: usize,
+        /// Of the bounds.
+        bounds: usize,
+        /// Of what may be borrowed.
+        borrowing: usize,
+    },
+    /// A weight or a bound is negative or no number.
+    NotAWeight {
+        /// Which list.
+        what: &'static str,
+        /// Which server, from 0.
+        server: usize,
+        /// What it is.
+        found: f64,
+    },
+    /// The load balancing rate is not from 0 to 1.
+    BalancingRate {
+        /// What it is.
+        found: f64,
+    },
+    /// A time or a number of nodes that a pace is made of is zero, negative or no number.
+    NoPace {
+        /// Which.
+        what: &'static str,
+    },
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Lengths { weights, ages, bounds, borrowing } => write!(
+                f,
+                "{weights} target weights, {ages} age weights, {bounds} bounds and {borrowing} amounts to borrow do not \
+                 belong to the same servers"
+            ),
+            Self::NotAWeight { what, server, found } => {
+                write!(
+                    f,
+                    "the {what} of server {} is {found}, where a number from 0 up is needed",
+                    server + 1
+                )
+            }
+            Self::BalancingRate { found } => {
+                write!(f, "the load balancing rate is {found}, where one from 0 to 1 is needed")
+            }
+            Self::NoPace { what } => write!(f, "{what} must be more than zero"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,175 @@
+//! The load balancing rate tuned while the cluster runs.
+//!
+//! Voelker 2000, section 3.6.3, leaves it as future work: "dynamically tuning b at run-time using measured impact on global memory paging rates". What b trades is
+//! the time that getpages wait against the faults that reach the disk, and both are in one number that a node can measure: the mean time that a fault takes,
+//! whoever serves it. [`Tuner`] takes that number for each epoch and looks for the b that makes it least, by steps in the direction that helped last (Hooke and
+//! Jeeves, *Direct search solution of numerical and statistical problems*, JACM 1961, in one dimension).
+//!
+//! - It tries a b for some epochs, then another beside it, and moves when that one was better by more than the noise that it sees between epochs of one b.
+//! - When neither side is better it halves its step; below the least step it rests at the best b, and looks around again when the cost there has changed by more
+//!   than the noise, as when a node joins or the load rises.
+//!
+//! It fits loads that stay for tens of epochs. Faster changes it follows late, and then b stands where it was good before. O(1) an epoch.
+
+/// Looks for the best load balancing rate, epoch by epoch.
+#[derive(Clone, Debug)]
+pub struct Tuner {
+    best: f64,
+    step: f64,
+    upward: bool,
+    /// How many directions were tried in vain since the last move.
+    failures: u8,
+    phase: Phase,
+    window: Window,
+    /// The cost at the best rate when it was last measured.
+    best_cost: Mean,
+}
+
+/// What the current window of epochs measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The best rate so far.
+    Base,
+    /// A rate beside it.
+    Trial,
+    /// The best rate, with nothing more to try.
+    Rest,
+}
+
+impl Tuner {
+    /// Begins at a rate from 0 to 1.
+    pub fn new(b: f64) -> Self {
+        Self {
+            best: if b.is_nan() { 0.5 } else { b.clamp(0.0, 1.0) },
+            step: FIRST_STEP,
+            upward: true,
+            failures: 0,
+            phase: Phase::Base,
+            window: Window::default(),
+            best_cost: Mean::default(),
+        }
+    }
+
+    /// The rate for the next epoch.
+    pub fn b(&self) -> f64 {
+        if self.phase == Phase::Trial { self.trial() } else { self.best }
+    }
+
+    /// The best rate found so far.
+    pub fn best(&self) -> f64 {
+        self.best
+    }
+
+    /// An epoch is over in which a fault took so long on average, in any unit. An epoch without faults tells nothing and is not reported; a cost
+    /// that is no number is passed over.
+    pub fn epoch(&mut self, cost: f64) {
+        if !cost.is_finite() || !self.window.add(cost) {
+            return;
+        }
+        let found = std::mem::take(&mut self.window).mean();
+        match self.phase {
+            Phase::Base => {
+                self.best_cost = found;
+                self.phase = Phase::Trial;
+                self.turn_at_an_end();
+            }
+            Phase::Trial => self.judge(found),
+            Phase::Rest => {
+                if found.differs(&self.best_cost) {
+                    self.step = FIRST_STEP;
+                    self.best_cost = found;
+                    self.phase = Phase::Trial;
+                    self.turn_at_an_end();
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, found: Mean) {
+        if found.value < self.best_cost.value && found.differs(&self.best_cost) {
+            self.best = self.trial();
+            self.best_cost = found;
+            self.failures = 0;
+            self.turn_at_an_end();
+            return;
+        }
+        self.upward = !self.upward;
+        self.failures += 1;
+        if self.failures < 2 && (0.0..=1.0).contains(&self.beside()) {
+            // the other side is judged by the base as it is now, since loads drift
+            self.phase = Phase::Base;
+            return;
+        }
+        self.failures = 0;
+        self.step /= 2.0;
+        self.phase = if self.step < LEAST_STEP { Phase::Rest } else { Phase::Base };
+    }
+
+    /// Turns round where a step would lead nowhere.
+    fn turn_at_an_end(&mut self) {
+        if (self.upward && self.best >= 1.0) || (!self.upward && self.best <= 0.0) {
+            self.upward = !self.upward;
+        }
+    }
+
+    fn trial(&self) -> f64 {
+        self.beside().clamp(0.0, 1.0)
+    }
+
+    fn beside(&self) -> f64 {
+        if self.upward { self.best + self.step } else { self.best - self.step }
+    }
+}
+
+/// Epochs of one rate: the first settles what the last rate left behind and does not count.
+#[derive(Clone, Debug, Default)]
+struct Window {
+    epochs: u32,
+    sum: f64,
+    squares: f64,
+}
+
+impl Window {
+    /// Whether the window is full.
+    fn add(&mut self, cost: f64) -> bool {
+        self.epochs += 1;
+        if self.epochs > SETTLING {
+            self.sum += cost;
+            self.squares += cost * cost;
+        }
+        self.epochs >= SETTLING + MEASURED
+    }
+
+    fn mean(&self) -> Mean {
+        let count = f64::from(MEASURED);
+        let value = self.sum / count;
+        let variance = ((self.squares / count - value * value).max(0.0)) * count / (count - 1.0);
+        Mean { value, error: (variance / count).sqrt() }
+    }
+}
+
+/// A mean cost and its standard error.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    value: f64,
+    error: f64,
+}
+
+impl Mean {
+    fn differs(&self, other: &Self) -> bool {
+        let error = (self.error * self.error + other.error * other.error).sqrt();
+        (self.value - other.value).abs() > (SIGNIFICANT * error).max(LEAST_CHANGE * other.value.abs())
+    }
+}
+
+const FIRST_STEP: f64 = 0.2;
+/// Steps that are smaller make no difference that could be measured.
+const LEAST_STEP: f64 = 0.04;
+/// Epochs after a change that are not counted.
+const SETTLING: u32 = 2;
+/// Epochs that a mean is made of.
+const MEASURED: u32 = 6;
+/// A difference of so many standard errors is none of chance.
+const SIGNIFICANT: f64 = 1.5;
+/// A change of the cost by a smaller part of it is not worth a move.
+const LEAST_CHANGE: f64 = 0.003;
