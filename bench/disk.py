@@ -13,6 +13,7 @@ Prints a table as markdown with the command and the machine; --write puts it int
 
 import argparse
 import contextlib
+import ext4_kinds
 import json
 import os
 import platform
@@ -66,6 +67,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=1, help="runs of each; the table shows the median")
     parser.add_argument("--shoal", default=str(ROOT / "target/release/shoal"), help="the binary")
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/replay.md")
+    parser.add_argument("--kinds", action="store_true", help="also tell what the transfers of the whole run hold (needs tracefs)")
     parser.add_argument("--reports", metavar="FOLDER", help="keep each run's JSON here, for `shoal lab run maltzahn --measured`")
     parser.epilog = "What follows -- is handed to shoal replay."
     own, _, more = cut(sys.argv[1:])
@@ -116,12 +118,16 @@ def one_run(options, architecture):
         command = [options.shoal, "replay", options.trace, "--dir", str(store), "--json"]
         command += ["--architecture", architecture, "--policy", options.policy]
         command += ["--disk-bytes", options.store] if options.store else []
+        watch = ext4_kinds.Watch(undo, device) if options.kinds else None
         done = run_in(group, command + options.more)
         if done.returncode != 0:
             sys.exit(f"disk.py: {architecture}: {done.stderr.strip() or f'ended with {done.returncode}'}")
         report = json.loads(done.stdout)
         if report["device"] is None or report["device"]["name"] != Path(device).name:
             sys.exit(f"disk.py: the replay did not see the loop device: {report['device'] or report['no_device']}")
+        if watch:
+            os.sync()
+            report["kinds"] = watch.by_kind()
         return report
 
 
@@ -243,7 +249,21 @@ def result(options, reports):
     for name, value, form in ROWS:
         cells = [cell([value(report["parts"]["measured"]) for report in runs], form) for runs in reports.values()]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    if options.kinds:
+        lines += ["", *kinds_told(reports)]
     return "\n".join(lines)
+
+
+def kinds_told(reports):
+    """What the transfers of the last round hold, warm-up included."""
+    last = {name: runs[-1]["kinds"] for name, runs in reports.items()}
+    yield "| whole run: reads + writes (blocks of 4 KB written) | " + " | ".join(last) + " |"
+    yield "|---|" + "--:|" * len(last)
+    for kind in ext4_kinds.KINDS:
+        told = "{reads:,} + {writes:,} ({blocks_written:,})"
+        yield f"| {kind} | " + " | ".join(told.format(**kinds["transfers"][kind]) for kinds in last.values()) + " |"
+    for row, name in [("folders", "folders"), ("blocks of folders", "folder_blocks"), ("groups they are in", "folder_groups")]:
+        yield f"| {row} | " + " | ".join(f"{kinds[name]:,}" for kinds in last.values()) + " |"
 
 
 def cell(values, form):

@@ -1,11 +1,14 @@
 //! Results of `shoal replay --json`, for the column of a real disk.
+//!
+//! A run goes by its architecture's name. One of `squidmla` whose mapped file gave up objects is a finite cache, and goes by the policy that
+//! chose them, as the runs of Figure 7 on the modelled machine do.
 
 use crate::failure::Failure;
 use serde_json::Value;
 use shoal_lab::experiment::maltzahn::{Outcome, Transfers};
 use std::path::Path;
 
-/// Reads one file of results: a run, under its architecture's name.
+/// Reads one file of results: a run, under its name.
 pub fn read(path: &Path) -> Result<Outcome, Failure> {
     let failed = |why: String| Failure::Runtime(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
@@ -28,10 +31,12 @@ fn outcome(text: &str) -> Result<Outcome, String> {
         return Err(format!("the replay of {name} did not come to its end"));
     }
     let bytes = number(device, "bytes_read")? + number(device, "bytes_written")?;
+    let gave_up = measured["evicted_by_store"].as_u64().unwrap_or_default() > 0;
     Ok(Outcome {
-        name: match replay["policy"].as_str() {
-            None | Some("own") => name.into(),
-            Some(policy) => format!("{name}, {policy}"),
+        name: match (replay["policy"].as_str(), replay["segment_policy"].as_str()) {
+            (None | Some("own"), Some(policy)) if gave_up && name == "squidmla" => policy.into(),
+            (None | Some("own"), _) => name.into(),
+            (Some(policy), _) => format!("{name}, {policy}"),
         },
         requests: number(measured, "requests")?,
         hits: number(measured, "hits")?,
@@ -53,6 +58,11 @@ mod tests {
         let read = outcome(text).unwrap();
         assert_eq!((read.name.as_str(), read.hits, read.ios(), read.seconds), ("squidl", 4, 5, 2.0));
         assert_eq!(read.files.bytes, 12_288);
+        let finite =
+            text.replace("squidl", "squidmla").replace("\"end\"", "\"segment_policy\": \"lru\", \"end\"");
+        assert_eq!(outcome(&finite).unwrap().name, "squidmla", "it gave up nothing");
+        let finite = finite.replace("\"hits\": 4", "\"hits\": 4, \"evicted_by_store\": 1");
+        assert_eq!(outcome(&finite).unwrap().name, "lru");
         for (from, to, why) in [
             ("done", "failed", "did not come to its end"),
             ("\"reads\"", "\"other\"", "holds no reads"),

@@ -34,7 +34,8 @@ pub struct Options {
     /// Part of the requests that only warms the cache
     #[arg(long, value_name = "SHARE", default_value_t = 0.513)]
     warm_up: f64,
-    /// Results of `shoal replay --json` on a real disk, one file a run, for a column of their own
+    /// Results of `shoal replay --json` on a real disk, one file a run, for a column of their own. One of squidmla that gave up objects stands for its
+    /// segment policy
     #[arg(long, value_name = "FILE", num_args = 1..)]
     measured: Vec<PathBuf>,
     /// Print the summary as JSON

@@ -228,6 +228,18 @@ pub enum SegmentPolicyName {
     LruResident,
 }
 
+impl SegmentPolicyName {
+    /// As the option spells it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Fbc => "fbc",
+            Self::Lru => "lru",
+            Self::FbcResident => "fbc_resident",
+            Self::LruResident => "lru_resident",
+        }
+    }
+}
+
 impl FromStr for SizesName {
     type Err = String;
 

@@ -95,6 +95,7 @@ impl<'a> Report<'a> {
         let value = json!({
             "architecture": self.facts.store.name(),
             "policy": options.policy,
+            "segment_policy": options.segment_policy.name(),
             "directory": options.dir,
             "device": device.as_ref().ok(),
             "no_device": device.as_ref().err(),

@@ -9,7 +9,9 @@ use crate::replay::{Driver, End, Part, Plan, Sizes};
 use crate::report::{Report, Section, Table};
 use shoal_core::Timestamp;
 use shoal_store::arch::{Parts, Settings, open_store};
-use shoal_store::door::ufs1999::{DirectoryPreference, Kind, Machine, Report as Transfers, Ufs1999};
+use shoal_store::door::ufs1999::{
+    DirectoryPreference, Kind, Machine, MetadataWrites, Report as Transfers, Ufs1999,
+};
 use shoal_store::index::MemoryHome;
 use shoal_trace::{SizeChange, Trace};
 
@@ -75,6 +77,7 @@ fn layout(kinds: Vec<Vec<String>>, shares: Vec<Vec<String>>) -> Section {
             "inodes",
             "addresses",
             "groups",
+            "log",
             "mean KB",
             "seconds",
             "names found",
@@ -121,6 +124,12 @@ fn machines() -> Vec<(&'static str, Machine)> {
         ),
         ("no access times", with(|machine| machine.file_system.access_times = false)),
         ("tails join clusters", with(|machine| machine.transfers.cluster_tails = true)),
+        (
+            "logged metadata",
+            with(|machine| {
+                machine.file_system.metadata_writes = MetadataWrites::Logged { change_bytes: 512 };
+            }),
+        ),
         ("no clusters", with(|machine| machine.transfers.cluster_blocks = 1)),
     ]
 }

@@ -1,11 +1,9 @@
-//! Drives a cache over a workload on the modelled machine, as the paper drove its generators (section 4).
+//! Drives a store over a workload on the modelled machine, as the paper drove its generators (section 4).
 //!
-//! Requests are processed one after the other: what is stored is read whole, what is not is written. Files are kept by the store's own
-//! architectures; small objects, where they are mapped, by the [`MappedFile`]; what is known of them stands in memory, as in Squid.
+//! Requests are processed one after the other: what is stored is read whole, what is not is written. All of it is the store's own code;
+//! what is known of objects stands in memory, as in Squid.
 
-use super::mapped::MappedFile;
 use super::outcome::Outcome;
-use super::paper::PAGE_BYTES;
 use super::rig::outcome_of;
 use super::staleness::Demand;
 use crate::experiment::{Error, Progress, Workload};
@@ -14,15 +12,14 @@ use shoal_store::Store;
 use shoal_store::door::ufs1999::Ufs1999;
 use shoal_trace::Trace;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Where objects are kept.
+/// A store and the machine below it.
 pub struct Cache {
-    /// The machine below.
+    /// The machine.
     pub door: Arc<Ufs1999>,
-    /// Objects kept as files; without, those too large for the mapped file are not kept.
-    pub files: Option<Arc<dyn Store>>,
-    /// Small objects, where they are not files too.
-    pub small: Option<MappedFile>,
+    /// The store.
+    pub store: Arc<dyn Store>,
 }
 
 /// What is asked of a cache.
@@ -33,58 +30,63 @@ pub struct Load<'a> {
     pub trace: &'a Trace,
     /// The requests.
     pub workload: &'a Workload,
-    /// Each object's stored size, in bytes.
+    /// Each object's size, in bytes.
     pub sizes: &'a [u64],
     /// What each request comes to; without, nothing is ever stale.
     pub demands: Option<&'a [Demand]>,
+    /// How the requests are asked.
+    pub manner: Manner,
+}
+
+/// How requests are asked, where it is not as the paper did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    /// Time that passes before each request; the paper's generators asked without a pause.
+    pub pause: Duration,
+    /// Whether sizes are those of bodies, and the store's records come on top of them. Without, an object with all that the store adds
+    /// is as large as the trace says: the paper's files had no records.
+    pub bodies: bool,
 }
 
 impl Cache {
     /// Drives the cache and counts the measured part.
-    pub fn drive(&mut self, load: &Load<'_>, progress: &mut dyn Progress) -> Result<Outcome, Error> {
+    pub fn drive(&self, load: &Load<'_>, progress: &mut dyn Progress) -> Result<Outcome, Error> {
         progress.begin(load.name, load.workload.requests.len() as u64);
-        let mut warm = None;
+        let mut warm = self.door.report();
         let mut hits = 0;
         for (index, request) in load.workload.requests.iter().enumerate() {
             if index == load.workload.warm_up {
-                warm = Some(self.door.report());
+                warm = self.door.report();
             }
+            self.door.advance(load.manner.pause);
             let demand = load.demands.map_or(Demand::Get, |demands| demands[index]);
-            let hit = self.serve(load, request.object, demand).map_err(|error| named(error, load.name))?;
+            let hit = self
+                .serve(load, request.object, demand)
+                .map_err(|error| Error::Store { run: load.name.into(), reason: error.to_string() })?;
             hits += u64::from(hit && index >= load.workload.warm_up);
             progress.done(1);
         }
-        let all = self.door.report();
-        let measured = warm.map_or_else(|| all.clone() - &all, |warm| all.clone() - &warm);
+        let measured = self.door.report() - &warm;
         Ok(outcome_of(load.name, load.workload.measured().len() as u64, hits, &measured))
     }
 
-    fn serve(&mut self, load: &Load<'_>, object: u32, demand: Demand) -> Result<bool, Error> {
-        let bytes = load.sizes[object as usize];
-        match (&mut self.small, &self.files) {
-            (Some(small), _) if bytes <= PAGE_BYTES => {
-                if demand != Demand::Rewrite && small.holds(object) {
-                    return small.hit(object, bytes).map(|()| true);
-                }
-                small.write(object, bytes).map(|_| false)
-            }
-            (_, Some(store)) => {
-                let key = ObjectKey::new(load.trace.objects().name(object).as_bytes());
-                serve_file(&**store, &key, bytes, demand).map_err(|error| failed(&error))
-            }
-            _ => Ok(false),
+    fn serve(&self, load: &Load<'_>, object: u32, demand: Demand) -> Result<bool, shoal_store::Error> {
+        let key = ObjectKey::new(load.trace.objects().name(object).as_bytes());
+        let may_hit = demand != Demand::Rewrite && self.store.may_contain(key.hash());
+        if may_hit && self.hit(&key, demand)? {
+            return Ok(true);
         }
+        let bytes = load.sizes[object as usize];
+        let body = match load.manner.bodies {
+            true => bytes,
+            false => self.store.body_within(bytes, key.full().len() as u32, METADATA.len() as u32),
+        };
+        self.write(&key, body).map(|()| false)
     }
-}
 
-fn serve_file(
-    store: &dyn Store,
-    key: &ObjectKey,
-    bytes: u64,
-    demand: Demand,
-) -> Result<bool, shoal_store::Error> {
-    let may_hit = demand != Demand::Rewrite && store.may_contain(key.hash());
-    if let Some(stored) = if may_hit { store.open(key)? } else { None } {
+    /// Reads the object whole, if it is there.
+    fn hit(&self, key: &ObjectKey, demand: Demand) -> Result<bool, shoal_store::Error> {
+        let Some(stored) = self.store.open(key)? else { return Ok(false) };
         let mut offset = 0;
         while offset < stored.body.length() {
             let read = stored.body.read(offset, READ_BYTES)?.len() as u64;
@@ -94,29 +96,19 @@ fn serve_file(
             offset += read;
         }
         if demand == Demand::Validate {
-            store.update_metadata(key, RENEWED, &|_| true)?;
+            self.store.update_metadata(key, RENEWED, &|_| true)?;
         }
-        return Ok(true);
+        Ok(true)
     }
-    let mut body = store.body_within(bytes, key.full().len() as u32, METADATA.len() as u32);
-    let mut insert = store.insert(key, METADATA, Some(body))?;
-    while body > 0 {
-        let piece = body.min(READ_BYTES as u64);
-        insert.append(&ZEROS[..piece as usize])?;
-        body -= piece;
-    }
-    insert.commit(None)?;
-    Ok(false)
-}
 
-fn failed(error: &shoal_store::Error) -> Error {
-    Error::Store { run: String::new(), reason: error.to_string() }
-}
-
-fn named(error: Error, name: &str) -> Error {
-    match error {
-        Error::Store { reason, .. } => Error::Store { run: name.into(), reason },
-        other => other,
+    fn write(&self, key: &ObjectKey, mut body: u64) -> Result<(), shoal_store::Error> {
+        let mut insert = self.store.insert(key, METADATA, Some(body))?;
+        while body > 0 {
+            let piece = body.min(READ_BYTES as u64);
+            insert.append(&ZEROS[..piece as usize])?;
+            body -= piece;
+        }
+        insert.commit(None)
     }
 }
 

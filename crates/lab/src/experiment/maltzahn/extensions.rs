@@ -2,11 +2,11 @@
 //! replacement below a cyclic cache.
 
 use super::architectures::{ios, ratio, table};
-use super::mapped::LOOKED_AT;
 use super::outcome::{Outcome, Outcomes};
 use crate::experiment::workload::share;
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Unit};
 use crate::report::{Claim, Finding, Section};
+use shoal_store::arch::SegmentPolicy;
 
 /// Objects change, and are validated or written anew.
 pub fn staleness_section(
@@ -48,7 +48,7 @@ pub fn staleness_section(
         notes: vec![
             "Assumed: each object changes as a Poisson process whose mean interval is drawn log-uniform between an hour and a year; an object is taken \
              for fresh for 20% of its age when it was fetched, at most three days, as Squid does. A validation renews the metadata in the object's \
-             file where it has one; of objects in the mapped file they are in memory."
+             file or segment; a changed object gets a new one, and then the old one is let go."
                 .into(),
         ],
     }
@@ -85,8 +85,9 @@ pub fn residency_section(finite: &Outcomes) -> Section {
         ],
         tables: vec![table("The runs", &shown)],
         notes: vec![format!(
-            "lru_resident takes, of the {LOOKED_AT} least recently used objects of the size, the first whose page is in memory; fbc_resident the first \
-             such object with fewer than C_max references within {LOOKED_AT} places of the hand. Where none is found they do as lru and fbc do."
+            "lru_resident takes, of the {0} least recently used objects of the size, the first whose page is in memory; fbc_resident, of the next {0} \
+             that fbc would take, the first such, and its hand goes on behind it. Where none is found they do as lru and fbc do.",
+            SegmentPolicy::RESIDENT_WINDOW
         )],
     }
 }

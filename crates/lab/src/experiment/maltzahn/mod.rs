@@ -6,9 +6,8 @@
 mod architectures;
 mod drive;
 mod extensions;
-mod future;
+mod foreseen;
 mod locality;
-mod mapped;
 mod outcome;
 mod packing;
 mod paper;

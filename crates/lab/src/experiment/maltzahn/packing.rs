@@ -3,11 +3,11 @@
 //! Both are facts of the trace and of how objects are placed, and need no machine: objects of at most 8 KB, each padded to one of
 //! five segment sizes, in the order of their first misses (2.4.2), or packed so that none crosses a page (2.4.4).
 
-use super::mapped::{rank_of, segment_bytes};
 use super::paper;
 use crate::experiment::workload::{Workload, share};
 use crate::figure::{Axis, Drawing, Figure, Mark, Pages, Placed, Plot, Series, Shape, Unit};
 use crate::report::{Claim, Finding, Section};
+use shoal_policy::{Appender, Packer, SegmentClass};
 
 /// Where every object of at most 8 KB lies.
 pub struct Placement {
@@ -21,31 +21,23 @@ pub struct Placement {
 impl Placement {
     /// One after the other, as squidm and squidml place them.
     pub fn contiguous(workload: &Workload) -> Self {
-        let mut end = 0;
-        Self::by(workload, |bytes| {
-            end += bytes;
-            end - bytes
-        })
+        Self::by(workload, Appender::default())
     }
 
     /// None across a page, as squidmla places them.
     pub fn aligned(workload: &Workload) -> Self {
-        let mut packer = Packer::default();
-        Self::by(workload, |bytes| packer.place(rank_of(bytes)))
+        Self::by(workload, Packer::default())
     }
 
-    fn by(workload: &Workload, mut place: impl FnMut(u64) -> u64) -> Self {
+    fn by(workload: &Workload, mut placement: impl shoal_policy::Placement) -> Self {
         let sizes = workload.sizes();
         let mut places = vec![None; sizes.len()];
         let mut order = Vec::new();
         let mut file_bytes: u64 = 0;
         for object in workload.first_misses() {
-            let size = sizes[object as usize];
-            if size > paper::PAGE_BYTES {
-                continue;
-            }
-            let bytes = segment_bytes(rank_of(size));
-            let placed = Placed { number: order.len() as u64 + 1, offset: place(bytes), bytes };
+            let Some(class) = SegmentClass::for_bytes(sizes[object as usize]) else { continue };
+            let number = order.len() as u64 + 1;
+            let placed = Placed { number, offset: placement.place(class), bytes: class.bytes() };
             file_bytes = file_bytes.max(placed.offset + placed.bytes);
             places[object as usize] = Some(placed);
             order.push(object);
@@ -81,7 +73,7 @@ impl Placement {
     }
 
     /// The hits in each hundredth of the file, summed from its start, as shares.
-    fn hit_distribution(&self, workload: &Workload) -> Vec<f64> {
+    pub fn hit_distribution(&self, workload: &Workload) -> Vec<f64> {
         let mut counts = [0u64; 100];
         for placed in self.hits(workload) {
             let part = placed.offset as u128 * 100 / u128::from(self.file_bytes.max(1));
@@ -217,35 +209,6 @@ pub fn hits_section(workload: &Workload) -> Section {
                 .found(&[Some(quarter)]),
         ],
         ..Section::default()
-    }
-}
-
-/// The paper's Figure 3, an object at a time: free rests of pages, at most one of each size below a page.
-#[derive(Default)]
-pub struct Packer {
-    free: [Option<u64>; 4],
-    end: u64,
-}
-
-impl Packer {
-    /// The offset of the next segment of a rank.
-    fn place(&mut self, rank: usize) -> u64 {
-        let found = (rank..4).find_map(|from| Some((from, self.free[from].take()?)));
-        let (from, offset) = found.unwrap_or((4, self.end));
-        if from == 4 {
-            self.end += paper::PAGE_BYTES;
-        }
-        for rest in rank..from {
-            self.free[rest] = Some(offset + segment_bytes(rest));
-        }
-        offset
-    }
-
-    /// The same in a file of so many bytes; `None` when it does not fit.
-    pub fn place_within(&mut self, rank: usize, file_bytes: u64) -> Option<u64> {
-        let fits = self.free[rank.min(4)..].iter().any(Option::is_some)
-            || self.end + paper::PAGE_BYTES <= file_bytes;
-        fits.then(|| self.place(rank))
     }
 }
 

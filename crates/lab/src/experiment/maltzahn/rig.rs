@@ -3,15 +3,14 @@
 //! The code that runs is the store's own; only the door below it is the model ([`Ufs1999`]), and the index is in memory, as Squid's
 //! is. Machines are the paper's, smaller by a factor where the trace is.
 
+use super::drive::Cache;
 use super::outcome::{Outcome, Transfers};
 use super::paper;
 use crate::experiment::Error;
 use shoal_core::Timestamp;
-use shoal_store::Store;
 use shoal_store::arch::{Parts, SegmentSettings, Settings, open_store};
 use shoal_store::door::ufs1999::{FINITE_MAPPED_BYTES, Machine, Report, TransferCount, Ufs1999};
 use shoal_store::index::MemoryHome;
-use std::sync::Arc;
 
 /// A store on a machine.
 pub struct Rig<'a> {
@@ -23,11 +22,13 @@ pub struct Rig<'a> {
     pub machine: Machine,
     /// Objects that the index has room for; it decides how many folders there are.
     pub objects_max: u64,
+    /// The mapped file for small objects, where the architecture has one.
+    pub segments: SegmentSettings,
 }
 
 impl Rig<'_> {
     /// A new machine with an empty store of the architecture on it.
-    pub fn open(&self) -> Result<(Arc<Ufs1999>, Arc<dyn Store>), Error> {
+    pub fn open(&self) -> Result<Cache, Error> {
         let door = Ufs1999::new(self.machine.clone());
         let settings = Settings {
             disk_bytes: DISK_BYTES,
@@ -35,7 +36,7 @@ impl Rig<'_> {
             object_max_bytes: 1 << 30,
             files_per_folder: 0,
             replacement: "clock",
-            segments: SegmentSettings::default(),
+            segments: self.segments,
             now: Timestamp::from_seconds(900_000_000),
         };
         let parts =
@@ -43,7 +44,7 @@ impl Rig<'_> {
         let store = open_store(self.architecture, &settings, parts);
         let failed =
             |error: shoal_store::Error| Error::Store { run: self.name.into(), reason: error.to_string() };
-        Ok((door, store.map_err(failed)?))
+        Ok(Cache { door, store: store.map_err(failed)? })
     }
 }
 

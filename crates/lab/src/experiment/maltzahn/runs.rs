@@ -1,19 +1,17 @@
 //! The runs on the modelled machine, each by its name.
 
 use super::architectures::ARCHITECTURES;
-use super::drive::{Cache, Load};
-use super::future::PlacementTable;
-use super::mapped::{MappedFile, Packing, SlotPolicy};
+use super::drive::{Load, Manner};
+use super::foreseen;
 use super::outcome::Outcome;
-use super::packing::{Packer, Placement};
+use super::packing::Placement;
 use super::paper;
 use super::replacement::Swept;
 use super::rig::{Rig, finite, infinite, scale};
 use super::staleness::{Demand, Staleness};
 use crate::experiment::workload::at_most;
 use crate::experiment::{Error, Inputs, Progress, Workload};
-use shoal_store::arch;
-use shoal_store::door::FileSystem;
+use shoal_store::arch::{SegmentPolicy, SegmentSettings};
 use shoal_store::door::ufs1999::{Machine, PageReplacement, SequenceLimits, Ufs1999};
 use shoal_trace::Trace;
 
@@ -22,27 +20,52 @@ pub struct Runs<'a> {
     trace: &'a Trace,
     workload: &'a Workload,
     sizes: Vec<u64>,
-    small: Trace,
-    small_workload: Workload,
-    small_sizes: Vec<u64>,
+    small: Small,
     scale: f64,
     seed: u64,
+}
+
+/// The requests for objects of at most a page, which the finite caches are driven with.
+pub struct Small {
+    trace: Trace,
+    workload: Workload,
+    sizes: Vec<u64>,
+}
+
+/// An architecture with an infinite cache, and what is different about the run.
+#[derive(Clone, Default)]
+pub struct Variant<'a> {
+    /// What the run is called.
+    pub name: &'a str,
+    /// The architecture.
+    pub architecture: &'a str,
+    /// What each request comes to, where objects change.
+    pub demands: Option<&'a [Demand]>,
+    /// How requests are asked.
+    pub manner: Manner,
+    /// Makes the machine another one.
+    pub change: Option<&'a dyn Fn(&mut Machine)>,
+}
+
+impl Small {
+    /// Those of a trace whose first requests, so many, warm the cache.
+    pub fn of(trace: &Trace, warm_up: usize) -> Self {
+        let (trace, warm_up) = at_most(trace, warm_up, paper::PAGE_BYTES);
+        let workload = Workload::new(&trace, warm_up);
+        Self { sizes: workload.sizes(), trace, workload }
+    }
 }
 
 impl<'a> Runs<'a> {
     /// Runs over these inputs.
     pub fn new(inputs: &'a Inputs) -> Self {
         let workload = &inputs.workload;
-        let (small, small_warm_up) = at_most(&inputs.trace, workload.warm_up, paper::PAGE_BYTES);
-        let small_workload = Workload::new(&small, small_warm_up);
         Self {
             trace: &inputs.trace,
             sizes: workload.sizes(),
             scale: scale(workload.requests.len()),
-            small_sizes: small_workload.sizes(),
+            small: Small::of(&inputs.trace, workload.warm_up),
             workload,
-            small,
-            small_workload,
             seed: inputs.seed,
         }
     }
@@ -57,19 +80,23 @@ impl<'a> Runs<'a> {
         finite(self.scale).1
     }
 
-    /// Every architecture of the paper that the store has, with infinite caches.
+    /// Every architecture of the paper, with infinite caches.
     pub fn architectures(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
-        let built = |name: &&&str| arch::ARCHITECTURES.iter().any(|row| row.name == files_of(name).0);
-        ARCHITECTURES.iter().filter(built).map(|name| self.architecture(name, name, None, progress)).collect()
+        let run = |name: &&'static str| {
+            self.infinite(&Variant { name, architecture: name, ..Variant::default() }, progress)
+        };
+        ARCHITECTURES.iter().map(run).collect()
     }
 
     /// Some architectures with objects that change, beside what the changes come to.
     pub fn stale(&self, progress: &mut dyn Progress) -> Result<(Vec<Outcome>, [u64; 3]), Error> {
         let demands = Staleness::default().demands(self.workload, self.seed);
-        let runs = ["squid", "squidl", "squidmla"].into_iter();
-        let runs =
-            runs.map(|name| self.architecture(&format!("{name}, stale"), name, Some(&demands), progress));
-        let outcomes = runs.collect::<Result<Vec<Outcome>, Error>>()?;
+        let run = |architecture: &str| {
+            let name = format!("{architecture}, stale");
+            let demands = Some(demands.as_slice());
+            self.infinite(&Variant { name: &name, architecture, demands, ..Variant::default() }, progress)
+        };
+        let outcomes = ["squid", "squidl", "squidmla"].map(run).into_iter().collect::<Result<_, _>>()?;
         let measured = &demands[self.workload.warm_up..];
         let count = |sought: Demand| measured.iter().filter(|demand| **demand == sought).count() as u64;
         Ok((outcomes, [Demand::Get, Demand::Validate, Demand::Rewrite].map(count)))
@@ -77,18 +104,15 @@ impl<'a> Runs<'a> {
 
     /// The paper's three strategies for a finite file, and those that ask which pages are in memory.
     pub fn strategies(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
-        let (machine, file_bytes) = finite(self.scale);
-        let load = (&self.small_workload, self.small_sizes.as_slice());
-        let table = PlacementTable::new(load.0, load.1, file_bytes);
-        let door = Ufs1999::new(machine.clone());
-        let mut outcomes = vec![table.drive(("future", &door), load, file_bytes, progress)?];
+        let mut outcomes = vec![self.future("future", &self.small, progress)?];
+        let FbcBounds { c_max, a_max } = FBC;
         for (name, policy) in [
-            ("lru", SlotPolicy::Lru),
-            ("fbc", FBC),
-            ("lru_resident", SlotPolicy::LruResident),
-            ("fbc_resident", SlotPolicy::FbcResident { c_max: 3, a_max: 100 }),
+            ("lru", SegmentPolicy::Lru),
+            ("fbc", FBC.policy()),
+            ("lru_resident", SegmentPolicy::LruResident),
+            ("fbc_resident", SegmentPolicy::FbcResident { c_max, a_max }),
         ] {
-            outcomes.push(self.strategy(name, policy, machine.clone(), progress)?);
+            outcomes.push(self.finite(name, policy, finite(self.scale).0, &self.small, progress)?);
         }
         Ok(outcomes)
     }
@@ -101,13 +125,9 @@ impl<'a> Runs<'a> {
         for (limits, pages) in [(published, "SEQ pages"), (short, "SEQ pages from 4")] {
             let mut machine = finite(self.scale).0;
             machine.memory.replacement = PageReplacement::Seq(limits);
-            for (name, policy) in [("lru", SlotPolicy::Lru), ("fbc", FBC)] {
-                outcomes.push(self.strategy(
-                    &format!("{name}, {pages}"),
-                    policy,
-                    machine.clone(),
-                    progress,
-                )?);
+            for (name, policy) in [("lru", SegmentPolicy::Lru), ("fbc", FBC.policy())] {
+                let name = format!("{name}, {pages}");
+                outcomes.push(self.finite(&name, policy, machine.clone(), &self.small, progress)?);
             }
         }
         Ok(outcomes)
@@ -115,99 +135,94 @@ impl<'a> Runs<'a> {
 
     /// FBC at other bounds.
     pub fn sweep(&self, progress: &mut dyn Progress) -> Result<Vec<Swept>, Error> {
-        let bounds = A_MAX.into_iter().flat_map(|a_max| C_MAX.map(|c_max| (c_max, a_max)));
-        let runs = bounds.map(|(c_max, a_max)| {
+        let bounds = A_MAX.into_iter().flat_map(|a_max| C_MAX.map(|c_max| FbcBounds { c_max, a_max }));
+        let runs = bounds.map(|bounds| {
+            let FbcBounds { c_max, a_max } = bounds;
             let name = format!("C_max {c_max}, A_max {a_max}");
-            let policy = SlotPolicy::Fbc { c_max, a_max };
-            let outcome = self.strategy(&name, policy, finite(self.scale).0, progress)?;
+            let machine = finite(self.scale).0;
+            let outcome = self.finite(&name, bounds.policy(), machine, &self.small, progress)?;
             Ok(Swept { c_max, a_max, outcome })
         });
         runs.collect()
     }
 
-    fn strategy(
-        &self,
-        name: &str,
-        policy: SlotPolicy,
-        machine: Machine,
-        progress: &mut dyn Progress,
-    ) -> Result<Outcome, Error> {
+    /// Future-looking replacement in the finite file.
+    pub fn future(&self, name: &str, small: &Small, progress: &mut dyn Progress) -> Result<Outcome, Error> {
+        let (machine, file_bytes) = finite(self.scale);
         let door = Ufs1999::new(machine);
-        let bytes = self.finite_file_bytes();
-        let packing = Packing::Aligned(Packer::default());
-        let small = mapped_file(name, &door, bytes, packing, policy, self.small_workload.objects)?;
-        let load = Load {
-            name,
-            trace: &self.small,
-            workload: &self.small_workload,
-            sizes: &self.small_sizes,
-            demands: None,
-        };
-        Cache { door, files: None, small: Some(small) }.drive(&load, progress)
+        foreseen::drive((name, &door), (&small.workload, &small.sizes), file_bytes, progress)
     }
 
-    fn architecture(
+    /// A policy in the finite file, on a machine: "The LRU strategy combines SquidMLA with LRU replacement" (3.5).
+    pub fn finite(
         &self,
         name: &str,
-        architecture: &str,
-        demands: Option<&[Demand]>,
+        policy: SegmentPolicy,
+        machine: Machine,
+        small: &Small,
         progress: &mut dyn Progress,
     ) -> Result<Outcome, Error> {
-        let (files, is_aligned) = files_of(architecture);
+        let segments = SegmentSettings { bytes: self.finite_file_bytes(), policy };
+        let objects_max = room_for(small.workload.objects);
+        let rig = Rig { name, architecture: "squidmla", machine, objects_max, segments };
+        let Small { trace, workload, sizes } = small;
+        let manner = Manner::default();
+        rig.open()?.drive(&Load { name, trace, workload, sizes, demands: None, manner }, progress)
+    }
+
+    /// A run with an infinite cache.
+    pub fn infinite(&self, variant: &Variant<'_>, progress: &mut dyn Progress) -> Result<Outcome, Error> {
+        let Variant { name, architecture, demands, manner, change } = *variant;
+        let placement = match architecture {
+            "squidm" | "squidml" => Some(Placement::contiguous(self.workload)),
+            "squidmla" => Some(Placement::aligned(self.workload)),
+            _ => None,
+        };
+        let mut machine = infinite(self.scale, placement.is_some());
+        if let Some(change) = change {
+            change(&mut machine);
+        }
+        // Room for records that need a larger segment on account of their keys, and for changed objects beside what they replace.
+        let bytes = placement.map_or(0, |placement| placement.file_bytes() * 5 / 4 + SPARE_BYTES);
         let rig = Rig {
             name,
-            architecture: files,
-            machine: infinite(self.scale, is_aligned.is_some()),
+            architecture,
+            machine,
             // as many folders for the objects as the paper's 4096 were for its
-            objects_max: ((OBJECTS_MAX * self.scale) as u64).max(self.workload.objects as u64 * 5 / 4 + 64),
+            objects_max: ((OBJECTS_MAX * self.scale) as u64).max(room_for(self.workload.objects)),
+            segments: SegmentSettings { bytes, policy: FBC.policy() },
         };
-        let (door, store) = rig.open()?;
-        let small = match is_aligned {
-            None => None,
-            Some(is_aligned) => {
-                let placement = if is_aligned {
-                    Placement::aligned(self.workload)
-                } else {
-                    Placement::contiguous(self.workload)
-                };
-                let packing =
-                    if is_aligned { Packing::Aligned(Packer::default()) } else { Packing::Contiguous(0) };
-                let bytes = placement.file_bytes().max(paper::PAGE_BYTES);
-                Some(mapped_file(name, &door, bytes, packing, SlotPolicy::Lru, self.workload.objects)?)
-            }
-        };
-        let load = Load { name, trace: self.trace, workload: self.workload, sizes: &self.sizes, demands };
-        Cache { door, files: Some(store), small }.drive(&load, progress)
+        let load =
+            Load { name, trace: self.trace, workload: self.workload, sizes: &self.sizes, demands, manner };
+        rig.open()?.drive(&load, progress)
     }
 }
 
-fn mapped_file(
-    name: &str,
-    door: &Ufs1999,
-    bytes: u64,
-    packing: Packing,
-    policy: SlotPolicy,
-    objects: usize,
-) -> Result<MappedFile, Error> {
-    let mapping = door.map("small-objects", bytes);
-    let mapping = mapping.map_err(|error| Error::Store { run: name.into(), reason: error.to_string() })?;
-    Ok(MappedFile::new(mapping, bytes, packing, policy, objects))
+/// FBC's parameters.
+#[derive(Clone, Copy)]
+pub struct FbcBounds {
+    c_max: u32,
+    a_max: u32,
 }
 
-/// Which of the store's architectures keeps an architecture's files, and whether its mapped file, if it has one, is aligned to pages.
-fn files_of(architecture: &str) -> (&str, Option<bool>) {
-    match architecture {
-        "squidm" => ("squid", Some(false)),
-        "squidml" => ("squidl", Some(false)),
-        "squidmla" => ("squidl", Some(true)),
-        other => (other, None),
+impl FbcBounds {
+    /// FBC with them.
+    pub fn policy(self) -> SegmentPolicy {
+        SegmentPolicy::Fbc { c_max: self.c_max, a_max: self.a_max }
     }
+}
+
+/// Numbers for so many objects, and for those that are being replaced.
+fn room_for(objects: usize) -> u64 {
+    objects as u64 * 5 / 4 + 64
 }
 
 /// FBC with the paper's bounds (section 4).
-const FBC: SlotPolicy = SlotPolicy::Fbc { c_max: 3, a_max: 100 };
+pub const FBC: FbcBounds = FbcBounds { c_max: 3, a_max: 100 };
 /// The bounds of the sweep.
 const C_MAX: [u32; 5] = [1, 2, 3, 5, 9];
 const A_MAX: [u32; 3] = [2, 10, 100];
 /// Objects for which the store makes 4096 folders.
 const OBJECTS_MAX: f64 = 1_048_576.0;
+/// For traces of a few objects.
+const SPARE_BYTES: u64 = 64 * paper::PAGE_BYTES;

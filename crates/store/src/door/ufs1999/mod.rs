@@ -46,7 +46,7 @@ mod tests;
 pub use disk::DiskModel;
 pub use machine::{
     DirectoryPreference, DiskPlace, FINITE_MAPPED_BYTES, FileSystemShape, Machine, MemorySizes,
-    PageReplacement, ProcessorCosts, SequenceLimits, Transfers,
+    MetadataWrites, PageReplacement, ProcessorCosts, SequenceLimits, Transfers,
 };
 pub use report::{DiskReport, Kind, Lookups, Report, Traffic, Transfers as TransferCount};
 

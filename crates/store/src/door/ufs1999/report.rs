@@ -82,11 +82,14 @@ pub enum Kind {
     Indirect,
     /// What is free in a cylinder group.
     Group,
+    /// Changes of metadata, in a log.
+    Log,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Data, Self::Directory, Self::Inode, Self::Indirect, Self::Group];
+    pub const ALL: [Self; 6] =
+        [Self::Data, Self::Directory, Self::Inode, Self::Indirect, Self::Group, Self::Log];
 }
 
 impl DiskReport {
@@ -234,7 +237,7 @@ mod tests {
         }
         assert_eq!(disk.sum(|_| true), Transfers { count: TRAFFICS as u64, bytes: (1 << TRAFFICS) - 1 });
         let writes = disk.sum(|traffic| traffic.is_write);
-        assert_eq!((writes.count, writes.bytes), (10, ((1 << 20) - 1) - ((1 << 10) - 1)));
+        assert_eq!((writes.count, writes.bytes), (12, ((1 << 24) - 1) - ((1 << 12) - 1)));
         assert_eq!(Transfers { count: 2, bytes: 24 }.mean_bytes(), 12.0);
     }
 }

@@ -5,7 +5,7 @@ use super::{Kernel, traffic};
 use crate::door::ufs1999::cache::Lru;
 use crate::door::ufs1999::disk::Transfer;
 use crate::door::ufs1999::ffs::Effects;
-use crate::door::ufs1999::machine::PAGE_BYTES;
+use crate::door::ufs1999::machine::{MetadataWrites, PAGE_BYTES};
 use crate::door::ufs1999::report::Kind;
 use std::collections::BTreeSet;
 
@@ -90,10 +90,18 @@ impl Kernel {
         self.buffers.dirty.insert(block.place());
     }
 
-    /// Changes a block and waits until the disk has it (`bwrite`).
+    /// Changes a block and waits until the disk has it (`bwrite`), or the log will.
     pub(super) fn write_block(&mut self, block: Block) {
-        self.buffers.dirty.remove(&block.place());
-        self.transfer(block.disk, block.transfer(true));
+        match self.machine.file_system.metadata_writes {
+            MetadataWrites::Synchronous => {
+                self.buffers.dirty.remove(&block.place());
+                self.transfer(block.disk, block.transfer(true));
+            }
+            MetadataWrites::Logged { change_bytes } => {
+                self.change_block(block);
+                self.log(block.disk, change_bytes);
+            }
+        }
     }
 
     /// Forgets a block that is no longer in use.

@@ -24,6 +24,7 @@ impl Kernel {
     /// Starts writing all that is dirty.
     pub(super) fn clean(&mut self) {
         self.clean_inodes();
+        self.write_logs();
         let mut from = PageKey { file: FileId { disk: 0, inode: 0 }, page: 0 };
         while let Some(page) = self.pages.dirty_from(from) {
             let count = self.write_cluster(page, false);

@@ -6,6 +6,7 @@ mod cleaning;
 mod data;
 mod folders;
 mod inodes;
+mod log;
 mod lookup;
 mod mapped;
 mod placement;
@@ -19,6 +20,7 @@ use super::machine::{FRAGMENT_BYTES, Machine};
 use super::report::{DiskReport, Kind, Lookups, Report, Traffic};
 use buffers::Buffers;
 use inodes::InCore;
+use log::Log;
 use placement::Placement;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,6 +34,8 @@ pub(super) struct Kernel {
     next_cleaning: Nanos,
     disks: Vec<Disk>,
     volumes: Vec<Volume>,
+    /// One for each disk, of use where metadata are logged.
+    logs: Vec<Log>,
     placement: Placement,
     names: NameCache,
     inodes: Lru<FileId, InCore>,
@@ -66,6 +70,7 @@ impl Kernel {
             next_cleaning: nanos(machine.transfers.cleaning_interval),
             disks: models().map(|model| Disk::new(model.clone())).collect(),
             volumes: models().map(|model| Volume::new(model, &machine.file_system)).collect(),
+            logs: models().map(|_| Log::default()).collect(),
             placement: Placement::new(&machine),
             names: NameCache::new(memory.names, memory.name_bytes_max),
             inodes: Lru::new(),

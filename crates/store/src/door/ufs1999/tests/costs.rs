@@ -25,6 +25,28 @@ fn creating_in_a_warm_folder_writes_inode_and_directory() {
 }
 
 #[test]
+fn logged_metadata_are_written_to_the_log_and_by_the_next_cleaning() {
+    let mut machine = machine();
+    machine.file_system.metadata_writes = MetadataWrites::Logged { change_bytes: 512 };
+    let door = Ufs1999::new(machine);
+    let logged = |report: &Report| report.sum(|traffic| traffic.kind == Kind::Log);
+    door.make_folder("00").unwrap();
+    door.sync().unwrap();
+    let before = door.report();
+    // Inode and entry: two changes a file. Sixteen fill a page of the log, and no block is written before the cleaning.
+    for file in 0..8 {
+        let waited = door.report().waited;
+        assert_eq!(cost(&door, || drop(door.create(&format!("00/{file}")))), NOTHING);
+        assert_eq!(door.report().waited, waited, "nobody waits for the log");
+    }
+    assert_eq!(logged(&(door.report() - &before)), TransferCount { count: 1, bytes: 8192 });
+    drop(door.create("00/8"));
+    let [reads, writes] = cost(&door, || door.sync().unwrap());
+    assert_eq!((reads, writes), ([0; 5], [0, 1, 1, 0, 1]));
+    assert_eq!(logged(&(door.report() - &before)), TransferCount { count: 2, bytes: 8192 + 1024 });
+}
+
+#[test]
 fn what_was_put_off_is_written_every_thirty_seconds() {
     let door = Ufs1999::new(machine());
     door.make_folder("00").unwrap();
