@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod character;
+pub mod curve;
 pub mod experiment;
 pub mod figure;
 pub mod model;

@@ -18,6 +18,10 @@ pub struct Filter {
     pub http_only: bool,
     /// Method GET only.
     pub get_only: bool,
+    /// Status 200 or 304 only: what was asked for and was there, whether it had to be sent or not.
+    pub found_only: bool,
+    /// GET and HEAD with a status that a cache may store without being told to (RFC 9110, 15.1), and the 304 that confirms such a one.
+    pub cacheable_only: bool,
     /// Sizes from this many bytes.
     pub bytes_min: u64,
     /// Sizes up to so many bytes.
@@ -32,6 +36,8 @@ impl Default for Filter {
             no_cgi: false,
             http_only: false,
             get_only: false,
+            found_only: false,
+            cacheable_only: false,
             bytes_min: 0,
             bytes_max: u64::MAX,
         }
@@ -45,7 +51,7 @@ pub enum Refused {
     Scheme,
     /// Its method is another than GET.
     Method,
-    /// Its status is another than 200.
+    /// Its status is another than 200, or than those that may count.
     Status,
     /// Its URL has a `?`.
     Query,
@@ -57,7 +63,8 @@ pub enum Refused {
 
 impl Filter {
     /// The names of the rules, for the command line.
-    pub const RULES: [&'static str; 7] = ["none", "paper", "http", "get", "status200", "no-query", "no-cgi"];
+    pub const RULES: [&'static str; 9] =
+        ["none", "paper", "http", "get", "status200", "found", "cacheable", "no-query", "no-cgi"];
 
     /// The paper's.
     pub fn paper() -> Self {
@@ -81,6 +88,8 @@ impl Filter {
             "http" => self.http_only = true,
             "get" => self.get_only = true,
             "status200" => self.ok_only = true,
+            "found" => self.found_only = true,
+            "cacheable" => self.cacheable_only = true,
             "no-query" => self.no_query = true,
             "no-cgi" => self.no_cgi = true,
             _ => return false,
@@ -94,10 +103,12 @@ impl Filter {
         let broken = [
             (self.http_only && !scheme(), Refused::Scheme),
             (
-                self.get_only && record.method.as_deref().is_some_and(|method| method != "GET"),
+                self.get_only && record.method.as_deref().is_some_and(|method| method != "GET")
+                    || self.cacheable_only
+                        && record.method.as_deref().is_some_and(|method| !matches!(method, "GET" | "HEAD")),
                 Refused::Method,
             ),
-            (self.ok_only && record.status.is_some_and(|status| status != 200), Refused::Status),
+            (record.status.is_some_and(|status| self.refuses_status(status)), Refused::Status),
             (self.no_query && record.url.contains('?'), Refused::Query),
             (self.no_cgi && record.url.contains("cgi-bin"), Refused::Cgi),
             (
@@ -109,6 +120,18 @@ impl Filter {
     }
 }
 
+impl Filter {
+    fn refuses_status(&self, status: u16) -> bool {
+        self.ok_only && status != 200
+            || self.found_only && !matches!(status, 200 | 304)
+            || self.cacheable_only
+                && !matches!(
+                    status,
+                    200 | 203 | 204 | 206 | 300 | 301 | 304 | 308 | 404 | 405 | 410 | 414 | 501
+                )
+    }
+}
+
 impl Refused {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Scheme, Self::Method, Self::Status, Self::Query, Self::Cgi, Self::Size];
@@ -117,8 +140,8 @@ impl Refused {
     pub fn name(self) -> &'static str {
         match self {
             Self::Scheme => "not http",
-            Self::Method => "not GET",
-            Self::Status => "status other than 200",
+            Self::Method => "with a method that does not count",
+            Self::Status => "with a status that does not count",
             Self::Query => "with ?",
             Self::Cgi => "with cgi-bin",
             Self::Size => "size out of limits",
@@ -156,6 +179,25 @@ mod tests {
 
     #[test]
     fn each_name_is_a_rule() {
+        let case = |method: &'static str, status| Record {
+            url: "http://a/".into(),
+            method: Some(method.into()),
+            status: Some(status),
+            ..Record::default()
+        };
+        for (rule, record, why) in [
+            ("found", case("GET", 304), None),
+            ("found", case("POST", 200), None),
+            ("found", case("GET", 404), Some(Refused::Status)),
+            ("cacheable", case("HEAD", 404), None),
+            ("cacheable", case("POST", 200), Some(Refused::Method)),
+            ("cacheable", case("GET", 302), Some(Refused::Status)),
+            ("get", case("HEAD", 200), Some(Refused::Method)),
+        ] {
+            let mut filter = Filter::default();
+            assert!(filter.add(rule));
+            assert_eq!(filter.refuses(&record), why, "{rule} {record:?}");
+        }
         for rule in Filter::RULES {
             assert!(Filter::default().add(rule), "{rule}");
         }

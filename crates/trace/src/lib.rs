@@ -30,5 +30,5 @@ pub use input::{Compression, Input};
 pub use random::Random;
 pub use reader::{Error, Problem, ReadOptions, Reader, Reading};
 pub use record::{Record, SizeChange, host_of, scheme_of};
-pub use trace::{Request, Trace, Unread};
+pub use trace::{Filled, Request, Trace, Unread};
 pub use write::{Lossy, Output, Target, Writer};

@@ -21,6 +21,24 @@ pub struct Request {
 
 const _: () = assert!(size_of::<Request>() == 24);
 
+impl Request {
+    /// The size of a request that has none: see [`Trace::fill_sizes`].
+    pub const BYTES_UNKNOWN: u64 = u64::MAX;
+}
+
+/// Where sizes came from that requests did not bring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Filled {
+    /// Requests that got the size of an earlier request for their object.
+    pub from_before: u64,
+    /// That of a later one.
+    pub from_after: u64,
+    /// The median of all sizes.
+    pub by_median: u64,
+    /// That median, in bytes.
+    pub median: u64,
+}
+
 /// A trace.
 #[derive(Clone, Default)]
 pub struct Trace {
@@ -82,6 +100,11 @@ impl Trace {
 
     /// Adds a request at the end. False when there is no number left for its object.
     pub fn push(&mut self, record: &Record<'_>, bytes_unknown: u64) -> bool {
+        self.push_sized(record, record.bytes.unwrap_or(bytes_unknown))
+    }
+
+    /// Adds a request with another size than its line's. False when there is no number left for its object.
+    pub fn push_sized(&mut self, record: &Record<'_>, bytes: u64) -> bool {
         let place = self.requests.len() as u64;
         let Some(object) = self.objects.number(&record.url) else { return false };
         if object as usize == self.host_of.len() {
@@ -90,7 +113,7 @@ impl Trace {
         }
         self.requests.push(Request {
             time_ms: record.time_ms.unwrap_or(place),
-            bytes: record.bytes.unwrap_or(bytes_unknown),
+            bytes,
             object,
             client: record.client.as_deref().and_then(|client| self.clients.number(client)).unwrap_or(0),
         });
@@ -109,6 +132,47 @@ impl Trace {
     /// Adds a request for an object that is known from a client that is known.
     pub(crate) fn repeat(&mut self, request: Request) {
         self.requests.push(request);
+    }
+
+    /// Gives requests whose size is [`Request::BYTES_UNKNOWN`] the size that their object had last, or has next where it had none yet, or
+    /// the median of all known sizes (0 where none is known) where it never has one.
+    pub fn fill_sizes(&mut self) -> Filled {
+        let mut filled = Filled::default();
+        let mut last = vec![Request::BYTES_UNKNOWN; self.objects.len()];
+        let mut known: Vec<u64> = Vec::new();
+        for request in &mut self.requests {
+            let last = &mut last[request.object as usize];
+            match (request.bytes, *last) {
+                (Request::BYTES_UNKNOWN, Request::BYTES_UNKNOWN) => {}
+                (Request::BYTES_UNKNOWN, before) => {
+                    request.bytes = before;
+                    filled.from_before += 1;
+                }
+                (bytes, _) => {
+                    *last = bytes;
+                    known.push(bytes);
+                }
+            }
+        }
+        let middle = known.len() / 2;
+        let median = if known.is_empty() { 0 } else { *known.select_nth_unstable(middle).1 };
+        last.fill(Request::BYTES_UNKNOWN);
+        for request in self.requests.iter_mut().rev() {
+            let next = &mut last[request.object as usize];
+            match (request.bytes, *next) {
+                (Request::BYTES_UNKNOWN, Request::BYTES_UNKNOWN) => {
+                    request.bytes = median;
+                    filled.by_median += 1;
+                }
+                (Request::BYTES_UNKNOWN, after) => {
+                    request.bytes = after;
+                    filled.from_after += 1;
+                }
+                (bytes, _) => *next = bytes,
+            }
+        }
+        filled.median = median;
+        filled
     }
 
     /// The requests in their order.
@@ -146,6 +210,28 @@ impl Trace {
 mod tests {
     use super::*;
     use std::io::Cursor;
+
+    #[test]
+    fn sizes_are_filled_from_the_same_object() {
+        let mut trace = Trace::default();
+        for (url, bytes) in [
+            ("a", None),
+            ("a", Some(10)),
+            ("a", None),
+            ("a", Some(30)),
+            ("b", None),
+            ("a", None),
+            ("c", Some(20)),
+        ] {
+            let record = Record { url: url.into(), bytes, ..Record::default() };
+            assert!(trace.push(&record, Request::BYTES_UNKNOWN));
+        }
+        let filled = trace.fill_sizes();
+        assert_eq!(filled, Filled { from_before: 2, from_after: 1, by_median: 1, median: 20 });
+        let bytes: Vec<u64> = trace.requests().iter().map(|request| request.bytes).collect();
+        assert_eq!(bytes, [10, 10, 10, 30, 20, 30, 20]);
+        assert_eq!(Trace::default().fill_sizes(), Filled::default());
+    }
 
     #[test]
     fn names_become_numbers() {

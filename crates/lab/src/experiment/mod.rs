@@ -69,6 +69,15 @@ pub trait Progress: Send {
     fn done(&mut self, steps: u64);
 }
 
+/// Tells nobody.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&mut self, _part: &str, _steps: u64) {}
+
+    fn done(&mut self, _steps: u64) {}
+}
+
 /// Why an experiment could not be made.
 #[derive(Debug)]
 #[non_exhaustive]

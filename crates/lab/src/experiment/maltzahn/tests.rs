@@ -1,16 +1,9 @@
 //! The whole report over a small made trace, in seconds: everything is there, well-formed, and the same twice.
 
 use super::*;
+use crate::experiment::Silent;
 use crate::figure::check_well_formed;
 use shoal_trace::generate::Traffic;
-
-struct Silent;
-
-impl Progress for Silent {
-    fn begin(&mut self, _part: &str, _steps: u64) {}
-
-    fn done(&mut self, _steps: u64) {}
-}
 
 fn inputs(requests: usize) -> Inputs {
     let trace = Traffic { requests, ..Traffic::default() }.make().expect("such traffic can be had");

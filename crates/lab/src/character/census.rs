@@ -1,0 +1,112 @@
+//! Reading a log for its character: what is in it, counted before anything is left out, and sizes only where they are sizes.
+//!
+//! A response to HEAD, a 304 and a 204 carry no body: what their lines call a size is that of a head, or 0. Such requests get the size
+//! that their object has in other lines ([`Trace::fill_sizes`]).
+
+use shoal_trace::{Error, Filled, Filter, Reader, Reading, Record, Request, Trace, Unread};
+use std::io::Read;
+
+/// A trace, and how it came out of its log.
+pub struct Loaded {
+    /// The requests that count.
+    pub trace: Trace,
+    /// The reader's account.
+    pub reading: Reading,
+    /// What was left out by the filter.
+    pub unread: Unread,
+    /// What the log has in it.
+    pub census: Census,
+    /// Where missing sizes came from.
+    pub filled: Filled,
+}
+
+/// What lines say, over all that could be read.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Census {
+    /// Lines.
+    pub lines: u64,
+    /// By the first digit of the status; those without one first.
+    pub statuses: [u64; 10],
+    /// Status 304.
+    pub not_modified: u64,
+    /// Method GET.
+    pub gets: u64,
+    /// Method HEAD.
+    pub heads: u64,
+    /// Other methods.
+    pub other_methods: u64,
+    /// URLs with a `?`, or with `cgi-bin`.
+    pub dynamic: u64,
+    /// Requests whose size is none, or is that of a response without a body.
+    pub without_size: u64,
+    /// Requests without a time.
+    pub without_time: u64,
+    /// Requests that the cache that wrote the log answered out of itself.
+    pub from_cache: u64,
+    /// Requests that it did not.
+    pub not_from_cache: u64,
+}
+
+impl Census {
+    fn count(&mut self, record: &Record<'_>) {
+        self.lines += 1;
+        self.statuses[record.status.map_or(0, |status| usize::from(status / 100) % 10)] += 1;
+        self.not_modified += u64::from(record.status == Some(304));
+        match record.method.as_deref() {
+            None => {}
+            Some("GET") => self.gets += 1,
+            Some("HEAD") => self.heads += 1,
+            Some(_) => self.other_methods += 1,
+        }
+        self.dynamic += u64::from(is_dynamic(&record.url));
+        self.without_size += u64::from(body_bytes(record).is_none());
+        self.without_time += u64::from(record.time_ms.is_none());
+        self.from_cache += u64::from(record.from_cache == Some(true));
+        self.not_from_cache += u64::from(record.from_cache == Some(false));
+    }
+
+    /// The hit ratio of the cache that wrote the log; `None` where it does not tell.
+    pub fn logged_hit_ratio(&self) -> Option<f64> {
+        let told = self.from_cache + self.not_from_cache;
+        // Squid's own format says of every line whether it was a hit, of an origin's none is.
+        (self.from_cache > 0).then(|| self.from_cache as f64 / told as f64)
+    }
+}
+
+/// Reads a whole trace: at most `limit` requests that the filter takes, every size known at the end.
+///
+/// # Errors
+/// As [`Reader::next`].
+pub fn load<R: Read>(mut reader: Reader<R>, filter: &Filter, limit: usize) -> Result<Loaded, Error> {
+    let (mut trace, mut unread, mut census) = (Trace::default(), Unread::default(), Census::default());
+    while let Some(is_room) = reader.next(|record| {
+        census.count(record);
+        if let Some(refused) = filter.refuses(record) {
+            unread.refused[refused as usize] += 1;
+            return true;
+        }
+        let bytes = body_bytes(record);
+        unread.without_size += u64::from(bytes.is_none());
+        unread.without_time += u64::from(record.time_ms.is_none());
+        trace.requests().len() < limit && trace.push_sized(record, bytes.unwrap_or(Request::BYTES_UNKNOWN))
+    })? {
+        if !is_room {
+            unread.limited = true;
+            break;
+        }
+    }
+    let filled = trace.fill_sizes();
+    Ok(Loaded { trace, reading: reader.reading().clone(), unread, census, filled })
+}
+
+/// The size of a response's body, where the line tells it.
+fn body_bytes(record: &Record<'_>) -> Option<u64> {
+    let is_bare =
+        matches!(record.status, Some(304 | 204 | 100..=199)) || record.method.as_deref() == Some("HEAD");
+    record.bytes.filter(|_| !is_bare)
+}
+
+/// Whether a URL looks like something computed: what careful caches did not store.
+pub fn is_dynamic(url: &str) -> bool {
+    url.contains('?') || url.contains("cgi-bin")
+}

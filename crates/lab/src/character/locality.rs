@@ -1,0 +1,86 @@
+//! How hosts follow one another.
+
+use crate::curve::{Distance, Stack};
+use shoal_trace::Trace;
+
+/// The locality of hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Locality {
+    /// Requests that go to the same host as the one before, of all that have one before.
+    pub same_host: f64,
+    /// The same among requests of one client.
+    pub same_host_per_client: f64,
+    /// Distinct other hosts since the last request to the same host, the median; 0 is the next request.
+    pub distance_p50: u64,
+    /// The same where a run of requests to one host counts as one: the median.
+    pub collapsed_p50: u64,
+    /// And what 90% do not exceed.
+    pub collapsed_p90: u64,
+    /// Requests to hosts not seen before, of all.
+    pub first_seen: f64,
+}
+
+impl Locality {
+    /// Of a trace.
+    pub fn of(trace: &Trace) -> Self {
+        let mut last_of: Vec<u32> = vec![u32::MAX; trace.clients().len().max(1)];
+        let (mut same, mut same_client, mut pairs_client, mut first_seen) = (0u64, 0u64, 0u64, 0u64);
+        let mut before = u32::MAX;
+        let mut stack = Stack::new();
+        let (mut all, mut collapsed) = (Counted::default(), Counted::default());
+        for request in trace.requests() {
+            let host = trace.host_of(request.object);
+            if let Some(last) = last_of.get_mut(request.client as usize) {
+                pairs_client += u64::from(*last != u32::MAX);
+                same_client += u64::from(*last == host);
+                *last = host;
+            }
+            let distance = stack.touch(host, 0).map(|Distance { objects, .. }| objects - 1);
+            match distance {
+                Some(distance) => all.add(distance),
+                None => first_seen += 1,
+            }
+            same += u64::from(host == before);
+            if host != before
+                && let Some(distance) = distance
+            {
+                collapsed.add(distance);
+            }
+            before = host;
+        }
+        let requests = trace.requests().len() as u64;
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        Self {
+            same_host: share(same, requests.saturating_sub(1)),
+            same_host_per_client: share(same_client, pairs_client),
+            distance_p50: all.quantile(0.5),
+            collapsed_p50: collapsed.quantile(0.5),
+            collapsed_p90: collapsed.quantile(0.9),
+            first_seen: share(first_seen, requests),
+        }
+    }
+}
+
+/// How often each number came.
+#[derive(Default)]
+struct Counted(Vec<u64>);
+
+impl Counted {
+    fn add(&mut self, number: u64) {
+        let at = number as usize;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] += 1;
+    }
+
+    fn quantile(&self, share: f64) -> u64 {
+        let wanted = (self.0.iter().sum::<u64>() as f64 * share).ceil() as u64;
+        let mut sum = 0;
+        let reached = |count: &u64| {
+            sum += count;
+            sum >= wanted
+        };
+        self.0.iter().position(reached).unwrap_or(0) as u64
+    }
+}

@@ -1,0 +1,166 @@
+//! The character of a trace: what of it a cache feels.
+//!
+//! One value, [`Character`], made by a few passes over a trace in memory, each O(requests): how often objects come back and how soon, how
+//! popularity falls, how sizes lie, how hosts follow one another, how the working set grows and how often objects change. Statistics keep
+//! the definitions of the shared traces' published figures, which the golden tests compare them with.
+//!
+//! Memory beside the trace: some 60 bytes an object, and the stack of reuse distances, which is sampled where there are many requests.
+
+mod census;
+mod change;
+mod json;
+mod locality;
+mod popularity;
+mod report;
+mod sizes;
+#[cfg(test)]
+mod tests;
+mod time;
+
+pub use census::{Census, Loaded, load};
+pub use change::{Change, ChangeClass};
+pub use json::json;
+pub use locality::Locality;
+pub use popularity::Popularity;
+pub use report::{report, section as report_section};
+pub use sizes::{SizeClass, Sizes, Spread};
+pub use time::{Slice, WorkingSet};
+
+use crate::curve::{Sampled, Shards};
+use crate::experiment::{Progress, share};
+use shoal_trace::Trace;
+
+/// What a trace is like.
+pub struct Character {
+    /// Requests.
+    pub requests: u64,
+    /// Distinct objects.
+    pub objects: u64,
+    /// Distinct hosts; 1 where objects have none.
+    pub hosts: u64,
+    /// Distinct clients; 0 where the trace does not tell.
+    pub clients: u64,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Bytes of all objects, each at its last size.
+    pub unique_bytes: u64,
+    /// Seconds from the first request to the last.
+    pub seconds: f64,
+    /// What an infinite cache hits.
+    pub infinite: Infinite,
+    /// How popularity falls.
+    pub popularity: Popularity,
+    /// How sizes lie.
+    pub sizes: Sizes,
+    /// How soon objects come back, in distinct objects and bytes.
+    pub reuse: Sampled,
+    /// How hosts follow one another.
+    pub locality: Locality,
+    /// What is asked for within slices of time.
+    pub working_set: WorkingSet,
+    /// How often objects change.
+    pub change: Change,
+}
+
+/// What an infinite cache that starts empty hits.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Infinite {
+    /// Hits over requests where an object is what its name says.
+    pub hit_ratio: f64,
+    /// Bytes hit over bytes asked for, by the same rule.
+    pub byte_hit_ratio: f64,
+    /// Hits over requests where another size is a new version, and a miss.
+    pub version_hit_ratio: f64,
+    /// Bytes hit over bytes asked for, by that rule.
+    pub version_byte_hit_ratio: f64,
+}
+
+impl Character {
+    /// Looks at a trace whose sizes are all known ([`Trace::fill_sizes`]).
+    pub fn of(trace: &Trace, seed: u64, progress: &mut dyn Progress) -> Self {
+        let requests = trace.requests();
+        progress.begin("character", PASSES);
+        let passed = |progress: &mut dyn Progress| progress.done(1);
+        let infinite = Infinite::of(trace);
+        passed(progress);
+        let popularity = Popularity::of(trace);
+        passed(progress);
+        let sizes = Sizes::of(trace);
+        passed(progress);
+        let reuse = reuse(trace, seed);
+        passed(progress);
+        let locality = Locality::of(trace);
+        passed(progress);
+        let working_set = WorkingSet::of(trace);
+        passed(progress);
+        let change = Change::of(trace, &popularity);
+        passed(progress);
+        let times = || requests.iter().map(|request| request.time_ms);
+        let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+        Self {
+            requests: requests.len() as u64,
+            objects: trace.objects().len() as u64,
+            hosts: trace.hosts().len() as u64,
+            clients: trace.clients().len() as u64,
+            bytes: requests.iter().map(|request| request.bytes).sum(),
+            unique_bytes: sizes.unique_bytes,
+            seconds: (last - first) as f64 / 1000.0,
+            infinite,
+            popularity,
+            sizes,
+            reuse,
+            locality,
+            working_set,
+            change,
+        }
+    }
+
+    /// Requests a second, over the whole span; 0 where there is none.
+    pub fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
+    }
+}
+
+impl Infinite {
+    /// Of a trace.
+    pub fn of(trace: &Trace) -> Self {
+        let mut last: Vec<Option<u64>> = vec![None; trace.objects().len()];
+        let (mut hits, mut hit_bytes, mut same, mut same_bytes, mut bytes) = (0, 0, 0, 0, 0);
+        for request in trace.requests() {
+            bytes += request.bytes;
+            let before = last[request.object as usize].replace(request.bytes);
+            if before.is_some() {
+                hits += 1;
+                hit_bytes += request.bytes;
+            }
+            if before == Some(request.bytes) {
+                same += 1;
+                same_bytes += request.bytes;
+            }
+        }
+        let requests = trace.requests().len() as u64;
+        Self {
+            hit_ratio: share(hits, requests),
+            byte_hit_ratio: share(hit_bytes, bytes),
+            version_hit_ratio: share(same, requests),
+            version_byte_hit_ratio: share(same_bytes, bytes),
+        }
+    }
+}
+
+/// Reuse distances: exact where that takes seconds, sampled beyond.
+fn reuse(trace: &Trace, seed: u64) -> Sampled {
+    let mut shards = if trace.requests().len() <= EXACT_REQUESTS {
+        Shards::exact()
+    } else {
+        Shards::fixed_size(SAMPLED_OBJECTS, seed)
+    };
+    trace.requests().iter().for_each(|request| shards.request(request.object.into(), request.bytes));
+    shards.finish()
+}
+
+const PASSES: u64 = 7;
+/// Requests up to which distances are exact.
+const EXACT_REQUESTS: usize = 3_000_000;
+/// Objects watched beyond.
+const SAMPLED_OBJECTS: usize = 100_000;

@@ -1,0 +1,172 @@
+//! Reuse distances by size, finely enough for a curve: 32 steps to a doubling, so that a cache's size is off by 2% at most.
+
+use super::stack::Distance;
+
+/// How often requests came back at which distance.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    /// By distance in bytes.
+    by_bytes: Vec<Cell>,
+    /// By distance in objects.
+    by_objects: Vec<Cell>,
+    requests: f64,
+    bytes: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    requests: f64,
+    bytes: f64,
+}
+
+impl Histogram {
+    /// A request of so many bytes that stands for `weight` requests; `None` for a first one. The distance is that among all objects.
+    pub fn add(&mut self, distance: Option<Distance>, bytes: u64, weight: f64) {
+        let weighed = Cell { requests: weight, bytes: weight * bytes as f64 };
+        self.requests += weighed.requests;
+        self.bytes += weighed.bytes;
+        if let Some(distance) = distance {
+            grow(&mut self.by_bytes, distance.bytes, weighed);
+            grow(&mut self.by_objects, distance.objects, weighed);
+        }
+    }
+
+    /// Adds requests that were expected and not sampled, or takes away those too many, at the smallest distance: SHARDS-adj
+    /// (Waldspurger et al. 2015, 3.4). Few objects have most requests, and whether these were drawn moves the whole curve.
+    pub fn adjust(&mut self, requests: f64, bytes: f64) {
+        let missing = Cell { requests: requests - self.requests, bytes: bytes - self.bytes };
+        self.requests = requests;
+        self.bytes = bytes;
+        grow(&mut self.by_bytes, 1, missing);
+        grow(&mut self.by_objects, 1, missing);
+    }
+
+    /// Makes everything that was added before count so much.
+    pub fn scale(&mut self, by: f64) {
+        let cells = self.by_bytes.iter_mut().chain(&mut self.by_objects);
+        cells.for_each(|cell| *cell = Cell { requests: cell.requests * by, bytes: cell.bytes * by });
+        self.requests *= by;
+        self.bytes *= by;
+    }
+
+    /// Requests counted, with their weights.
+    pub fn requests(&self) -> f64 {
+        self.requests
+    }
+
+    /// The hit ratio and the byte hit ratio of LRU caches of these sizes in bytes, which grow.
+    pub fn ratios(&self, sizes: &[u64]) -> Vec<(f64, f64)> {
+        self.up_to(&self.by_bytes, sizes)
+    }
+
+    /// The same of sizes in objects.
+    pub fn ratios_by_objects(&self, sizes: &[u64]) -> Vec<(f64, f64)> {
+        self.up_to(&self.by_objects, sizes)
+    }
+
+    /// The distances in bytes below which so large shares of the repeats lie.
+    pub fn quantiles(&self, shares: &[f64]) -> Vec<Option<u64>> {
+        quantiles(&self.by_bytes, shares)
+    }
+
+    /// The same in objects.
+    pub fn quantiles_by_objects(&self, shares: &[f64]) -> Vec<Option<u64>> {
+        quantiles(&self.by_objects, shares)
+    }
+
+    fn up_to(&self, cells: &[Cell], sizes: &[u64]) -> Vec<(f64, f64)> {
+        let ratio = |part: f64, whole: f64| if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 };
+        let (mut sum, mut next) = (Cell::default(), 0);
+        let mut ratios = Vec::with_capacity(sizes.len());
+        for size in sizes {
+            // A cell counts when all of it fits.
+            while next < cells.len() && upper(next) <= *size {
+                sum.requests += cells[next].requests;
+                sum.bytes += cells[next].bytes;
+                next += 1;
+            }
+            ratios.push((ratio(sum.requests, self.requests), ratio(sum.bytes, self.bytes)));
+        }
+        ratios
+    }
+}
+
+fn quantiles(cells: &[Cell], shares: &[f64]) -> Vec<Option<u64>> {
+    let all: f64 = cells.iter().map(|cell| cell.requests.max(0.0)).sum();
+    let place = |share: &f64| {
+        let mut sum = 0.0;
+        let at = cells.iter().position(|cell| {
+            sum += cell.requests.max(0.0);
+            sum >= all * share && sum > 0.0
+        });
+        at.map(upper)
+    };
+    shares.iter().map(place).collect()
+}
+
+fn grow(cells: &mut Vec<Cell>, distance: u64, by: Cell) {
+    let index = index(distance);
+    if index >= cells.len() {
+        cells.resize(index + 1, Cell::default());
+    }
+    cells[index].requests += by.requests;
+    cells[index].bytes += by.bytes;
+}
+
+/// The cell of a distance: numbers below [`STEPS`] have their own, and each doubling beyond has [`STEPS`].
+fn index(distance: u64) -> usize {
+    if distance < STEPS {
+        return distance as usize;
+    }
+    let doubling = distance.ilog2() - STEPS.ilog2();
+    let within = (distance >> doubling) - STEPS;
+    (STEPS + u64::from(doubling) * STEPS + within) as usize
+}
+
+/// The largest distance of a cell.
+fn upper(index: usize) -> u64 {
+    let index = index as u64;
+    if index < STEPS {
+        return index;
+    }
+    let (doubling, within) = ((index - STEPS) / STEPS, (index - STEPS) % STEPS);
+    ((STEPS + within + 1) << doubling).wrapping_sub(1)
+}
+
+/// Cells to a doubling.
+const STEPS: u64 = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_follow_one_another() {
+        for distance in (0..5000).chain([1 << 40, u64::MAX - 1, u64::MAX]) {
+            let at = index(distance);
+            assert!(upper(at) >= distance, "{distance}");
+            assert!(at == 0 || upper(at - 1) < distance, "{distance}");
+            assert!(distance < 32 || upper(at) as f64 <= distance as f64 * 1.04, "{distance}");
+        }
+    }
+
+    #[test]
+    fn ratios_and_quantiles_are_counted() {
+        let mut histogram = Histogram::default();
+        for (objects, bytes) in [(1, 10), (2, 1000), (3, 1_000_000)] {
+            histogram.add(Some(Distance { objects, bytes }), 100, 1.0);
+        }
+        histogram.add(None, 700, 1.0);
+        assert_eq!(
+            histogram.ratios(&[9, 10, 2000, 1 << 21]),
+            [(0.0, 0.0), (0.25, 0.1), (0.5, 0.2), (0.75, 0.3)]
+        );
+        assert_eq!(histogram.ratios_by_objects(&[0, 2]), [(0.0, 0.0), (0.5, 0.2)]);
+        assert_eq!(histogram.quantiles_by_objects(&[0.3, 0.5, 1.0]), [Some(1), Some(2), Some(3)]);
+        assert_eq!(Histogram::default().quantiles(&[0.5]), [None]);
+        histogram.adjust(8.0, 2000.0);
+        assert_eq!(histogram.ratios(&[10]), [(5.0 / 8.0, 1100.0 / 2000.0)]);
+        histogram.scale(2.0);
+        assert_eq!((histogram.requests(), histogram.ratios(&[10])[0].0), (16.0, 0.625));
+    }
+}

@@ -1,0 +1,130 @@
+//! Miss-ratio curves: what a cache of any size would hit, from one pass over a trace.
+//!
+//! | what | policy | cost a request | where |
+//! |---|---|---|---|
+//! | exact stack distances | LRU | O(log objects) | [`Shards::exact`] |
+//! | sampled stack distances, with an error | LRU | a hash; O(log objects) for one in 1/rate | [`Shards`] |
+//! | small caches over a sample | any of `shoal_policy::POLICIES` | a hash; one step a size for one in 1/rate | [`MiniSimulation`] |
+//! | RAM before disk | any two | as above, for each pair of sizes | [`TwoTiers`] |
+//!
+//! All of them count requests and bytes. The estimate's error is not guessed from the sample's size: the sample is parted into
+//! [`GROUPS`] by other bits of the same hash, each part makes a curve of its own, and the spread of these says how far the whole may be off.
+
+mod histogram;
+mod shards;
+mod simulated;
+mod stack;
+#[cfg(test)]
+mod tests;
+mod tiers;
+
+pub use histogram::Histogram;
+pub use shards::{Sampled, Shards};
+pub use simulated::MiniSimulation;
+pub use stack::{Distance, Stack};
+pub use tiers::{TierPoint, TwoTiers};
+
+/// A curve: what caches of growing size hit.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Curve {
+    /// The points, by growing size.
+    pub points: Vec<Point>,
+}
+
+/// What a cache of one size hits.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Point {
+    /// Its size, in bytes or in objects, as the curve's maker counts.
+    pub size: u64,
+    /// Hits over requests.
+    pub hit_ratio: f64,
+    /// Bytes hit over bytes asked for.
+    pub byte_hit_ratio: f64,
+    /// The hit ratio is this far off at most, at 95% confidence; 0 where nothing was sampled.
+    pub error: f64,
+    /// The same of the byte hit ratio.
+    pub byte_error: f64,
+}
+
+impl Curve {
+    /// The least size whose hit ratio is at least `target`, between points by straight lines over the size's logarithm. `None` when
+    /// no size reaches it.
+    pub fn size_for(&self, target: f64) -> Option<u64> {
+        let above = self.points.iter().position(|point| point.hit_ratio >= target)?;
+        let right = self.points[above];
+        let Some(left) = above.checked_sub(1).map(|left| self.points[left]) else { return Some(right.size) };
+        let along = (target - left.hit_ratio) / (right.hit_ratio - left.hit_ratio);
+        let (low, high) = ((left.size.max(1) as f64).ln(), (right.size.max(1) as f64).ln());
+        Some((low + (high - low) * along).exp() as u64)
+    }
+
+    /// The hit ratio and the byte hit ratio at a size, between points by straight lines over the size's logarithm.
+    pub fn at(&self, size: u64) -> (f64, f64) {
+        let right = self.points.partition_point(|point| point.size < size);
+        let Some(after) = self.points.get(right) else {
+            return self.points.last().map_or((0.0, 0.0), |last| (last.hit_ratio, last.byte_hit_ratio));
+        };
+        let zero = Point::default();
+        let before = right.checked_sub(1).map_or(&zero, |left| &self.points[left]);
+        let (low, high) = ((before.size.max(1) as f64).ln(), (after.size.max(1) as f64).ln());
+        let along = if high > low { ((size.max(1) as f64).ln() - low) / (high - low) } else { 1.0 };
+        let between = |from: f64, to: f64| from + (to - from) * along;
+        (between(before.hit_ratio, after.hit_ratio), between(before.byte_hit_ratio, after.byte_hit_ratio))
+    }
+
+    /// The knee: the point farthest above the straight line from the first to the last, sizes by their logarithm (Satopää, Albrecht,
+    /// Irwin, Raghavan, *Finding a "Kneedle" in a Haystack*, ICDCS Workshops 2011). `None` of fewer than three points or a curve
+    /// that does not rise.
+    pub fn knee(&self) -> Option<Point> {
+        let (first, last) = (self.points.first()?, self.points.last()?);
+        let (low, high) = ((first.size.max(1) as f64).ln(), (last.size.max(1) as f64).ln());
+        let rise = last.hit_ratio - first.hit_ratio;
+        if self.points.len() < 3 || high <= low || rise <= 0.0 {
+            return None;
+        }
+        let above = |point: &Point| {
+            let along = ((point.size.max(1) as f64).ln() - low) / (high - low);
+            (point.hit_ratio - first.hit_ratio) / rise - along
+        };
+        self.points.iter().copied().max_by(|a, b| above(a).total_cmp(&above(b)))
+    }
+}
+
+/// Sizes from `low` to `high` at even steps of their logarithm, both included.
+pub fn sizes_between(low: u64, high: u64, count: usize) -> Vec<u64> {
+    let (low, high) = (low.max(1), high.max(low.max(1)));
+    let ratio = high as f64 / low as f64;
+    let steps = count.saturating_sub(1).max(1) as f64;
+    let size = |step: usize| (low as f64 * ratio.powf(step as f64 / steps)).round() as u64;
+    let mut sizes: Vec<u64> = (0..count).map(size).collect();
+    sizes.dedup();
+    sizes
+}
+
+/// Parts of a sample that make curves of their own.
+pub const GROUPS: usize = 10;
+
+/// How far the mean of [`GROUPS`] values may be off at 95% confidence: Student's t for nine degrees of freedom times the
+/// standard error.
+fn spread(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    if count < 2.0 {
+        return 0.0;
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    STUDENT_T * (variance / count).sqrt()
+}
+
+/// Of nine degrees of freedom, two-sided, 95%.
+const STUDENT_T: f64 = 2.262;
+
+/// 64 uniform bits of an object's number and a seed: the finalizer of splitmix64, twice.
+fn mixed(object: u64, seed: u64) -> u64 {
+    let mix = |z: u64| {
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    mix(mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ mix(object))
+}

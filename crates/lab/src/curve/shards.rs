@@ -1,0 +1,256 @@
+//! LRU's curve from a sample of the objects: SHARDS, and the exact one where the sample is all of them.
+//!
+//! Waldspurger, Park, Garthwaite, Ahmad, *Efficient MRC Construction with SHARDS*, FAST 2015. Objects whose hash lies below a threshold are
+//! watched, all their requests and no others; a distance among them is the distance among all, times the sampling rate. With a fixed
+//! size the threshold falls whenever more objects than that are watched, and what was counted before is weighed down by as much (their
+//! section 3.2). The first cell takes what the sample has too few or too many requests (3.4).
+//!
+//! Which of the few most popular objects are in the sample moves the curve where some dozens of watched objects fit, and is not known from the
+//! sample: sizes of fewer than a hundred watched objects want a higher rate.
+//!
+//! A hash a request; for a sampled one O(log objects). About 90 bytes a watched object.
+
+use super::histogram::Histogram;
+use super::stack::{Distance, Stack};
+use super::{Curve, GROUPS, Point, mixed, spread};
+use crate::simulator::SlotTable;
+use std::collections::BinaryHeap;
+
+/// Watches a stream.
+pub struct Shards {
+    seed: u64,
+    /// Objects with a hash below it are watched.
+    threshold: u64,
+    /// Watched objects at most; `None` keeps the rate.
+    objects_max: Option<usize>,
+    all: Watch,
+    groups: Vec<Watch>,
+    /// Watched objects by falling hash, where the threshold may fall.
+    highest: BinaryHeap<(u64, u64)>,
+    requests: u64,
+    bytes: u64,
+}
+
+/// Objects, their stack and what was counted.
+#[derive(Default)]
+struct Watch {
+    table: SlotTable,
+    /// The hash and the number of each object that has a slot.
+    slots: Vec<(u64, u64)>,
+    free: Vec<u32>,
+    stack: Stack,
+    histogram: Histogram,
+}
+
+/// Hit ratios and byte hit ratios of sizes.
+type Ratios = fn(&Histogram, &[u64]) -> Vec<(f64, f64)>;
+
+/// What a stream told.
+pub struct Sampled {
+    histogram: Histogram,
+    groups: Vec<Histogram>,
+    /// Requests of the stream.
+    pub requests: u64,
+    /// Bytes of the stream.
+    pub bytes: u64,
+    /// The sampling rate at the end.
+    pub rate: f64,
+    /// Objects watched at the end.
+    pub watched: usize,
+}
+
+impl Shards {
+    /// Watches every object: exact, and no error.
+    pub fn exact() -> Self {
+        Self::with(u64::MAX, None, 0, 0)
+    }
+
+    /// Watches this share of the objects, from more than 0 to 1; 1 is exact.
+    pub fn fixed_rate(rate: f64, seed: u64) -> Self {
+        if rate >= 1.0 {
+            return Self::exact();
+        }
+        Self::with((rate.max(0.0) * u64::MAX as f64) as u64, None, seed, GROUPS)
+    }
+
+    /// Watches at most so many objects, at least one of each group.
+    pub fn fixed_size(objects: usize, seed: u64) -> Self {
+        Self::with(u64::MAX, Some(objects.max(GROUPS)), seed, GROUPS)
+    }
+
+    fn with(threshold: u64, objects_max: Option<usize>, seed: u64, groups: usize) -> Self {
+        let mut watches = Vec::new();
+        watches.resize_with(groups, Watch::default);
+        Self {
+            seed,
+            threshold,
+            objects_max,
+            all: Watch::default(),
+            groups: watches,
+            highest: BinaryHeap::new(),
+            requests: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The next request.
+    #[inline]
+    pub fn request(&mut self, object: u64, bytes: u64) {
+        self.requests += 1;
+        self.bytes += bytes;
+        let hash = mixed(object, self.seed);
+        if hash <= self.threshold {
+            self.watched(object, hash, bytes);
+        }
+    }
+
+    /// Bytes of memory taken.
+    pub fn memory_bytes(&self) -> usize {
+        let watches = self.groups.iter().chain([&self.all]).map(Watch::memory_bytes).sum::<usize>();
+        watches + self.highest.capacity() * size_of::<(u64, u64)>()
+    }
+
+    /// What the stream told.
+    pub fn finish(mut self) -> Sampled {
+        let rate = self.rate();
+        if rate < 1.0 {
+            self.all.histogram.adjust(self.requests as f64, self.bytes as f64);
+            let groups = self.groups.len() as f64;
+            for group in &mut self.groups {
+                group.histogram.adjust(self.requests as f64 / groups, self.bytes as f64 / groups);
+            }
+        }
+        Sampled {
+            watched: self.all.stack.len(),
+            histogram: self.all.histogram,
+            groups: self.groups.into_iter().map(|group| group.histogram).collect(),
+            requests: self.requests,
+            bytes: self.bytes,
+            rate,
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        (self.threshold as f64 / u64::MAX as f64).min(1.0)
+    }
+
+    fn watched(&mut self, object: u64, hash: u64, bytes: u64) {
+        let weight = 1.0 / self.rate();
+        let is_new = self.all.request(object, hash, bytes, weight, weight);
+        if !self.groups.is_empty() {
+            let group = self.group_of(hash);
+            // A part of the sample is a sample at a part of the rate.
+            let scale = weight * self.groups.len() as f64;
+            self.groups[group].request(object, hash, bytes, weight, scale);
+        }
+        if let Some(objects_max) = self.objects_max
+            && is_new
+        {
+            self.highest.push((hash, object));
+            while self.all.stack.len() > objects_max {
+                self.lower();
+            }
+        }
+    }
+
+    /// By the lowest bits, which say nothing about whether a hash is below the threshold.
+    fn group_of(&self, hash: u64) -> usize {
+        ((u128::from(hash.reverse_bits()) * self.groups.len() as u128) >> 64) as usize
+    }
+
+    /// Lets the objects with the highest hash go and sets the threshold below it.
+    fn lower(&mut self) {
+        let Some((hash, object)) = self.highest.pop() else { return };
+        let before = self.rate();
+        self.threshold = hash.saturating_sub(1);
+        self.all.forget(object, hash);
+        let group = self.group_of(hash);
+        self.groups[group].forget(object, hash);
+        // Weights are those of the rate at their time (1 / rate); what was counted stands for as many requests as before.
+        debug_assert!(self.rate() <= before);
+    }
+}
+
+impl Watch {
+    /// Whether the object is new. Distances are scaled by `scale`, the request weighs `weight`.
+    fn request(&mut self, object: u64, hash: u64, bytes: u64, weight: f64, scale: f64) -> bool {
+        let slots = &self.slots;
+        let found = self.table.find(placed(hash), |slot| slots[slot as usize].1 == object);
+        let slot = found.unwrap_or_else(|| self.take_in(object, hash));
+        let distance = self.stack.touch(slot, bytes).map(|distance| {
+            // Those in between are a sample; the object itself is there for certain.
+            let scaled = |all: u64, own: u64| own.saturating_add(((all - own) as f64 * scale) as u64);
+            Distance { objects: scaled(distance.objects, 1), bytes: scaled(distance.bytes, bytes) }
+        });
+        self.histogram.add(distance, bytes, weight);
+        found.is_none()
+    }
+
+    fn take_in(&mut self, object: u64, hash: u64) -> u32 {
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if slot as usize == self.slots.len() {
+            self.slots.push((hash, object));
+        } else {
+            self.slots[slot as usize] = (hash, object);
+        }
+        let slots = &self.slots;
+        self.table.insert(placed(hash), slot, |slot| placed(slots[slot as usize].0));
+        slot
+    }
+
+    fn forget(&mut self, object: u64, hash: u64) {
+        let slots = &self.slots;
+        let Some(slot) = self.table.find(placed(hash), |slot| slots[slot as usize].1 == object) else {
+            return;
+        };
+        self.table.remove(placed(hash), slot);
+        self.stack.remove(slot);
+        self.free.push(slot);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+            + self.stack.memory_bytes()
+            + self.slots.capacity() * size_of::<(u64, u64)>()
+            + self.free.capacity() * size_of::<u32>()
+    }
+}
+
+/// The hash by which the table finds its place: the high half of watched objects' hashes says only that they are watched.
+fn placed(hash: u64) -> u64 {
+    hash.rotate_left(32)
+}
+
+impl Sampled {
+    /// LRU's curve over sizes in bytes, which grow.
+    pub fn curve(&self, sizes: &[u64]) -> Curve {
+        self.curve_by(sizes, Histogram::ratios)
+    }
+
+    /// LRU's curve over sizes in objects.
+    pub fn curve_by_objects(&self, sizes: &[u64]) -> Curve {
+        self.curve_by(sizes, Histogram::ratios_by_objects)
+    }
+
+    /// The reuse distances.
+    pub fn distances(&self) -> &Histogram {
+        &self.histogram
+    }
+
+    fn curve_by(&self, sizes: &[u64], ratios: Ratios) -> Curve {
+        let parts: Vec<Vec<(f64, f64)>> = self.groups.iter().map(|group| ratios(group, sizes)).collect();
+        let point = |(at, (hit_ratio, byte_hit_ratio)): (usize, (f64, f64))| {
+            let of = |pick: fn(&(f64, f64)) -> f64| {
+                spread(&parts.iter().map(|part| pick(&part[at])).collect::<Vec<_>>())
+            };
+            Point {
+                size: sizes[at],
+                hit_ratio,
+                byte_hit_ratio,
+                error: of(|ratio| ratio.0),
+                byte_error: of(|ratio| ratio.1),
+            }
+        };
+        Curve { points: ratios(&self.histogram, sizes).into_iter().enumerate().map(point).collect() }
+    }
+}

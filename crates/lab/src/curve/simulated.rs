@@ -1,0 +1,139 @@
+//! Curves of any policy: caches of all sizes beside one another over a sample of the objects, each as much smaller as the sample is.
+//!
+//! Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature Simulations*, USENIX ATC 2017. The policies are
+//! the code that the RAM tier runs. Objects larger than the miniature cache would distort it, so those that the full cache would
+//! take are taken as long as they fit at all.
+//!
+//! A hash a request; for a sampled one a step of the policy a size, and one more for the error.
+
+use super::{Curve, GROUPS, Point, mixed, spread};
+use crate::simulator::{Capacity, Counts, Request, Simulator};
+use shoal_policy::Replacement;
+
+/// Makes an empty policy.
+pub type Construct = fn() -> Box<dyn Replacement<u64>>;
+
+type Cache = Simulator<Box<dyn Replacement<u64>>>;
+
+/// Caches of several sizes over one stream.
+pub struct MiniSimulation {
+    seed: u64,
+    threshold: u64,
+    rate: f64,
+    sizes: Vec<u64>,
+    caches: Vec<Cache>,
+    /// For each group, caches of all sizes as much smaller again.
+    groups: Vec<Vec<Cache>>,
+    requests: u64,
+    bytes: u64,
+    warm: Option<Warm>,
+}
+
+/// What had been counted when the warm-up ended.
+struct Warm {
+    requests: u64,
+    bytes: u64,
+    caches: Vec<Counts>,
+    groups: Vec<Vec<Counts>>,
+}
+
+impl MiniSimulation {
+    /// Caches of these sizes in bytes under one policy, over this share of the objects: from more than 0 to 1, where 1 is no sample but
+    /// all of them.
+    pub fn new(construct: Construct, sizes: &[u64], rate: f64, seed: u64) -> Self {
+        let rate = rate.clamp(f64::MIN_POSITIVE, 1.0);
+        let caches = |rate: f64| -> Vec<Cache> {
+            let cache = |size: &u64| {
+                Simulator::new(construct(), Capacity::Bytes((*size as f64 * rate).ceil() as u64))
+            };
+            sizes.iter().map(cache).collect()
+        };
+        let groups = if rate < 1.0 { GROUPS } else { 0 };
+        Self {
+            seed,
+            threshold: (rate * u64::MAX as f64) as u64,
+            rate,
+            sizes: sizes.to_vec(),
+            caches: caches(rate),
+            groups: (0..groups).map(|_| caches(rate / GROUPS as f64)).collect(),
+            requests: 0,
+            bytes: 0,
+            warm: None,
+        }
+    }
+
+    /// The next request.
+    #[inline]
+    pub fn request(&mut self, object: u64, bytes: u64) {
+        self.requests += 1;
+        self.bytes += bytes;
+        let hash = mixed(object, self.seed);
+        if hash > self.threshold {
+            return;
+        }
+        let request = Request { object, bytes };
+        for cache in &mut self.caches {
+            cache.request(request);
+        }
+        if !self.groups.is_empty() {
+            let group = ((u128::from(hash.reverse_bits()) * GROUPS as u128) >> 64) as usize;
+            for cache in &mut self.groups[group] {
+                cache.request(request);
+            }
+        }
+    }
+
+    /// What came before only warmed the caches.
+    pub fn measure_from_here(&mut self) {
+        let counts = |caches: &[Cache]| caches.iter().map(Simulator::counts).collect::<Vec<_>>();
+        self.warm = Some(Warm {
+            requests: self.requests,
+            bytes: self.bytes,
+            caches: counts(&self.caches),
+            groups: self.groups.iter().map(|group| counts(group)).collect(),
+        });
+    }
+
+    /// The curve.
+    pub fn curve(&self) -> Curve {
+        let (requests, bytes) = self.warm.as_ref().map_or((self.requests, self.bytes), |warm| {
+            (self.requests - warm.requests, self.bytes - warm.bytes)
+        });
+        let counted = |at: usize| match &self.warm {
+            Some(warm) => self.caches[at].counts().since(&warm.caches[at]),
+            None => self.caches[at].counts(),
+        };
+        let in_group = |group: usize, at: usize| match &self.warm {
+            Some(warm) => self.groups[group][at].counts().since(&warm.groups[group][at]),
+            None => self.groups[group][at].counts(),
+        };
+        let point = |at: usize| {
+            let (hit_ratio, byte_hit_ratio) = self.ratios(&counted(at), requests, bytes, 1.0);
+            let parts: Vec<(f64, f64)> = (0..self.groups.len())
+                .map(|group| self.ratios(&in_group(group, at), requests, bytes, GROUPS as f64))
+                .collect();
+            Point {
+                size: self.sizes[at],
+                hit_ratio,
+                byte_hit_ratio,
+                error: spread(&parts.iter().map(|part| part.0).collect::<Vec<_>>()),
+                byte_error: spread(&parts.iter().map(|part| part.1).collect::<Vec<_>>()),
+            }
+        };
+        Curve { points: (0..self.sizes.len()).map(point).collect() }
+    }
+
+    /// Objects that left each cache to make room, scaled to the whole trace.
+    pub fn evictions(&self) -> Vec<f64> {
+        self.caches.iter().map(|cache| cache.counts().evictions as f64 / self.rate).collect()
+    }
+
+    /// Misses are what a sample estimates without being moved by the few objects that have most requests: these hit, in or out of it.
+    fn ratios(&self, counts: &Counts, requests: u64, bytes: u64, parts: f64) -> (f64, f64) {
+        let ratio = |missed: u64, all: u64| {
+            let missed = missed as f64 * parts / self.rate;
+            if all == 0 { 0.0 } else { (1.0 - missed / all as f64).clamp(0.0, 1.0) }
+        };
+        (ratio(counts.misses(), requests), ratio(counts.bytes - counts.hit_bytes, bytes))
+    }
+}
