@@ -30,7 +30,6 @@ fn outcome(text: &str) -> Result<Outcome, String> {
     if replay["end"] != "done" {
         return Err(format!("the replay of {name} did not come to its end"));
     }
-    let bytes = number(device, "bytes_read")? + number(device, "bytes_written")?;
     let gave_up = measured["evicted_by_store"].as_u64().unwrap_or_default() > 0;
     Ok(Outcome {
         name: match (replay["policy"].as_str(), replay["segment_policy"].as_str()) {
@@ -40,7 +39,12 @@ fn outcome(text: &str) -> Result<Outcome, String> {
         },
         requests: number(measured, "requests")?,
         hits: number(measured, "hits")?,
-        files: Transfers { reads: number(device, "reads")?, writes: number(device, "writes")?, bytes },
+        files: Transfers {
+            reads: number(device, "reads")?,
+            writes: number(device, "writes")?,
+            bytes_read: number(device, "bytes_read")?,
+            bytes_written: number(device, "bytes_written")?,
+        },
         mapped: Transfers::default(),
         seconds: measured["seconds"].as_f64().unwrap_or_default()
             + measured["sync_seconds"].as_f64().unwrap_or_default(),
@@ -57,7 +61,7 @@ mod tests {
             "seconds": 1.5, "sync_seconds": 0.5, "device": {"reads": 2, "writes": 3, "bytes_read": 8192, "bytes_written": 4096}}}}"#;
         let read = outcome(text).unwrap();
         assert_eq!((read.name.as_str(), read.hits, read.ios(), read.seconds), ("squidl", 4, 5, 2.0));
-        assert_eq!(read.files.bytes, 12_288);
+        assert_eq!(read.files.mean_bytes(), Some(12_288.0 / 5.0));
         let finite =
             text.replace("squidl", "squidmla").replace("\"end\"", "\"segment_policy\": \"lru\", \"end\"");
         assert_eq!(outcome(&finite).unwrap().name, "squidmla", "it gave up nothing");

@@ -28,7 +28,8 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: &[Experiment] = &[machine::EXPERIMENT, maltzahn::EXPERIMENT, policies::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] =
+    &[machine::EXPERIMENT, maltzahn::EXPERIMENT, maltzahn::differences::EXPERIMENT, policies::EXPERIMENT];
 
 /// The experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {

@@ -114,9 +114,14 @@ impl Workload {
 /// caches were driven with ("we removed from the traces all references to objects larger than 8K Bytes", 4).
 pub fn at_most(trace: &Trace, warm_up: usize, limit: u64) -> (Trace, usize) {
     let sizes = Workload::new(trace, warm_up).sizes();
-    let (mut small, mut small_warm_up) = (Trace::default(), 0);
+    part_of(trace, warm_up, |object| sizes[object as usize] <= limit)
+}
+
+/// The requests for objects that are `wanted`, and how many of them warm the cache.
+pub fn part_of(trace: &Trace, warm_up: usize, wanted: impl Fn(u32) -> bool) -> (Trace, usize) {
+    let (mut part, mut part_warm_up) = (Trace::default(), 0);
     for (index, request) in trace.requests().iter().enumerate() {
-        if sizes[request.object as usize] <= limit {
+        if wanted(request.object) {
             let record = Record {
                 url: trace.url(request).into(),
                 time_ms: Some(request.time_ms),
@@ -124,11 +129,11 @@ pub fn at_most(trace: &Trace, warm_up: usize, limit: u64) -> (Trace, usize) {
                 ..Record::default()
             };
             // the trace it comes from had a number for each of them
-            small.push(&record, 0);
-            small_warm_up += usize::from(index < warm_up);
+            part.push(&record, 0);
+            part_warm_up += usize::from(index < warm_up);
         }
     }
-    (small, small_warm_up)
+    (part, part_warm_up)
 }
 
 /// A part of a whole, 0 of nothing.

@@ -4,6 +4,7 @@
 //! architectures themselves on a modelled machine.
 
 mod architectures;
+pub mod differences;
 mod drive;
 mod extensions;
 mod foreseen;

@@ -26,8 +26,10 @@ pub struct Transfers {
     pub reads: u64,
     /// How many wrote.
     pub writes: u64,
-    /// Bytes read and written.
-    pub bytes: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
 }
 
 impl Transfers {
@@ -38,8 +40,22 @@ impl Transfers {
 
     /// Bytes a transfer on average; `None` when there was none.
     pub fn mean_bytes(self) -> Option<f64> {
-        (self.count() > 0).then(|| self.bytes as f64 / self.count() as f64)
+        mean(self.bytes_read + self.bytes_written, self.count())
     }
+
+    /// Bytes a read on average, likewise.
+    pub fn mean_read_bytes(self) -> Option<f64> {
+        mean(self.bytes_read, self.reads)
+    }
+
+    /// Bytes a write on average, likewise.
+    pub fn mean_written_bytes(self) -> Option<f64> {
+        mean(self.bytes_written, self.writes)
+    }
+}
+
+fn mean(bytes: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| bytes as f64 / count as f64)
 }
 
 impl Outcome {

@@ -55,7 +55,12 @@ pub fn outcome_of(name: &str, requests: u64, hits: u64, report: &Report) -> Outc
             report.sum(|traffic| traffic.is_mapped == is_mapped && traffic.is_write == is_write)
         };
         let (reads, writes): (TransferCount, TransferCount) = (of(false), of(true));
-        Transfers { reads: reads.count, writes: writes.count, bytes: reads.bytes + writes.bytes }
+        Transfers {
+            reads: reads.count,
+            writes: writes.count,
+            bytes_read: reads.bytes,
+            bytes_written: writes.bytes,
+        }
     };
     Outcome {
         name: name.into(),

@@ -54,6 +54,16 @@ impl Small {
         let workload = Workload::new(&trace, warm_up);
         Self { sizes: workload.sizes(), trace, workload }
     }
+
+    /// The requests.
+    pub fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    /// Each object's size, in bytes.
+    pub fn sizes(&self) -> &[u64] {
+        &self.sizes
+    }
 }
 
 impl<'a> Runs<'a> {
@@ -162,7 +172,20 @@ impl<'a> Runs<'a> {
         small: &Small,
         progress: &mut dyn Progress,
     ) -> Result<Outcome, Error> {
-        let segments = SegmentSettings { bytes: self.finite_file_bytes(), policy };
+        self.in_part((name, 1.0), policy, machine, small, progress)
+    }
+
+    /// The same in a part of the file.
+    pub fn in_part(
+        &self,
+        (name, part): (&str, f64),
+        policy: SegmentPolicy,
+        machine: Machine,
+        small: &Small,
+        progress: &mut dyn Progress,
+    ) -> Result<Outcome, Error> {
+        let bytes = (self.finite_file_bytes() as f64 * part) as u64;
+        let segments = SegmentSettings { bytes: bytes.max(paper::PAGE_BYTES), policy };
         let objects_max = room_for(small.workload.objects);
         let rig = Rig { name, architecture: "squidmla", machine, objects_max, segments };
         let Small { trace, workload, sizes } = small;

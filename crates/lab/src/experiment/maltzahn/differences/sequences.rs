@@ -1,0 +1,95 @@
+//! SEQ pages below FBC never pay: is it that five hands, one a segment size, break each other's sequences? Or that the pages behind a hand, which
+//! SEQ gives up first, hold what came in last?
+
+use super::{ios_over, unclaimed};
+use crate::experiment::maltzahn::outcome::Outcome;
+use crate::experiment::maltzahn::rig::finite;
+use crate::experiment::maltzahn::runs::{FBC, Runs, Small};
+use crate::experiment::workload::{part_of, share};
+use crate::experiment::{Error, Inputs, Progress};
+use crate::figure::Unit;
+use crate::report::Section;
+use shoal_policy::{PAGE_BYTES, SegmentClass};
+use shoal_store::door::ufs1999::{PageReplacement, SequenceLimits};
+
+/// FBC over objects of one size alone, that is with one hand, under LRU and SEQ pages.
+pub fn section(inputs: &Inputs, runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {
+    let sizes = inputs.workload.sizes();
+    let largest = SegmentClass::ALL[SegmentClass::ALL.len() - 1];
+    let one_size = |object: u32| SegmentClass::for_bytes(sizes[object as usize]) == Some(largest);
+    let (trace, warm_up) = part_of(&inputs.trace, inputs.workload.warm_up, one_size);
+    let small = Small::of(&trace, warm_up);
+    let published = SequenceLimits::default();
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for (name, pages) in [
+        ("LRU pages", PageReplacement::Lru),
+        ("SEQ pages", PageReplacement::Seq(published)),
+        (
+            "SEQ pages from 4",
+            PageReplacement::Seq(SequenceLimits {
+                length_min: 4,
+                head_spared: 2,
+                recent_faults: 2,
+                ..published
+            }),
+        ),
+    ] {
+        let mut machine = finite(runs.scale()).0;
+        machine.memory.replacement = pages;
+        // As the file stands to all small objects, so a third of it to those of one size.
+        let outcome = runs.in_part((name, ONE_SIZE_SHARE), FBC.policy(), machine, &small, progress)?;
+        outcomes.push(outcome);
+    }
+    let mut section = super::section(
+        "one-hand",
+        "SEQ pages below one hand",
+        "Objects of more than 4 KB alone: FBC has one hand, which goes over a third of the file, a page a step. Does SEQ gain then? And how many hits go \
+         to what came in last, whose pages it gives up first?",
+        &outcomes,
+    );
+    let ratio = |of: &str| ios_over(&outcomes, of, "LRU pages");
+    section.findings = vec![
+        unclaimed(
+            "one_hand_seq",
+            "fbc, SEQ pages: I/Os over those with LRU pages",
+            Unit::Ratio,
+            ratio("SEQ pages"),
+        ),
+        unclaimed(
+            "one_hand_seq_short",
+            "fbc, SEQ pages from 4: the same",
+            Unit::Ratio,
+            ratio("SEQ pages from 4"),
+        ),
+        unclaimed("recent_hits", RECENT, Unit::Share, Some(recent_hits(runs, inputs))),
+    ];
+    Ok(section)
+}
+
+/// Of the measured hits of an endless file of all sizes, those to objects that came in less than a memory full of segments ago.
+fn recent_hits(runs: &Runs<'_>, inputs: &Inputs) -> f64 {
+    let small = Small::of(&inputs.trace, inputs.workload.warm_up);
+    let (workload, sizes) = (small.workload(), small.sizes());
+    let memory = finite(runs.scale()).0.memory.shared_pages() as u64 * PAGE_BYTES;
+    let (mut came_in, mut written) = (vec![None; workload.objects], 0);
+    let (mut hits, mut recent) = (0, 0);
+    for (index, request) in workload.requests.iter().enumerate() {
+        let object = request.object as usize;
+        match came_in[object] {
+            Some(at) if index >= workload.warm_up => {
+                hits += 1;
+                recent += u64::from(written - at <= memory);
+            }
+            Some(_) => {}
+            None => {
+                written += SegmentClass::for_bytes(sizes[object]).map_or(0, SegmentClass::bytes);
+                came_in[object] = Some(written);
+            }
+        }
+    }
+    share(recent, hits)
+}
+
+const RECENT: &str = "all sizes: hits to objects that came in less than a memory full of segments ago";
+/// The part of the finite file that the one size has.
+const ONE_SIZE_SHARE: f64 = 1.0 / 3.0;
