@@ -20,6 +20,7 @@ mod replay;
 mod run;
 mod show;
 mod status;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -63,6 +64,8 @@ enum Command {
     Reload(reload::Options),
     /// Drive a cache architecture on a real disk with a trace, and tell what the disk did
     Replay(replay::Options),
+    /// Look at access logs and traces, and make one of another
+    Trace(trace::Options),
     /// Ask questions of a trace: list the experiments, run one
     Lab(lab::Options),
     /// Work out a model of cooperating caches for numbers of your own
@@ -83,6 +86,7 @@ impl Command {
             Self::Purge(options) => options.perform(),
             Self::Reload(options) => options.perform(),
             Self::Replay(options) => options.perform(),
+            Self::Trace(options) => options.perform(),
             Self::Lab(options) => options.perform(),
             Self::Model(options) => options.perform(),
             Self::Completions(options) => options.perform(),

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod anonymize;
 pub mod columnar;
 mod dictionary;
 mod filter;
@@ -16,19 +17,25 @@ mod format;
 pub mod generate;
 mod input;
 mod lines;
+mod merge;
 mod random;
 mod reader;
 mod record;
+mod sample;
 mod scan;
 mod trace;
 mod write;
 
+pub use anonymize::{Anonymizer, Queries};
 pub use dictionary::Dictionary;
 pub use filter::{Filter, Refused};
 pub use format::Format;
 pub use input::{Compression, Input};
+pub use merge::Merge;
 pub use random::Random;
 pub use reader::{Error, Problem, ReadOptions, Reader, Reading};
 pub use record::{Record, SizeChange, host_of, scheme_of};
+pub use sample::{SampleBy, Sampler};
+pub use scan::timestamp;
 pub use trace::{Filled, Request, Trace, Unread};
 pub use write::{Lossy, Output, Target, Writer};

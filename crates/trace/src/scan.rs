@@ -138,7 +138,10 @@ pub(crate) fn clock_time(text: &str) -> Result<u64, Reason> {
 }
 
 /// A time of RFC 3339, `2000-10-10T13:55:36.004Z` or with `+01:00` at its end, as milliseconds since 1970.
-pub(crate) fn timestamp(text: &str) -> Result<u64, Reason> {
+///
+/// # Errors
+/// When the text is no such time, or one before 1970.
+pub fn timestamp(text: &str) -> Result<u64, &'static str> {
     let wrong = "the time is not like 2000-10-10T13:55:36Z";
     let (date, rest) = text.split_once('T').ok_or(wrong)?;
     let zone_at = rest.find(['Z', 'z', '+', '-']).ok_or(wrong)?;

@@ -3,7 +3,7 @@
 mod list;
 mod measured;
 mod run;
-mod telling;
+pub mod telling;
 
 use crate::failure::Failure;
 use clap::Subcommand;

@@ -1,8 +1,29 @@
 //! How far an experiment is: a bar on a terminal, one line a part where stderr is none.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use shoal_lab::experiment::Progress;
+use shoal_lab::experiment::{Progress, Silent};
 use std::io::IsTerminal;
+
+/// Progress that can be taken off the screen.
+pub trait Told: Progress {
+    /// It is over.
+    fn finish(&self);
+}
+
+/// A bar where stderr is a terminal, and nothing where it is none.
+pub fn on_terminal() -> Box<dyn Told> {
+    if std::io::stderr().is_terminal() { Box::new(Telling::new()) } else { Box::new(Silent) }
+}
+
+impl Told for Telling {
+    fn finish(&self) {
+        Telling::finish(self);
+    }
+}
+
+impl Told for Silent {
+    fn finish(&self) {}
+}
 
 /// Tells on stderr.
 pub struct Telling {

@@ -9,7 +9,7 @@ mod report;
 mod source;
 mod usage;
 
-pub use options::Options;
+pub use options::{FilterRules, FormatName, Options};
 
 use crate::failure::Failure;
 use crate::show::print;

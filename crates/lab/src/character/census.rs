@@ -3,6 +3,7 @@
 //! A response to HEAD, a 304 and a 204 carry no body: what their lines call a size is that of a head, or 0. Such requests get the size
 //! that their object has in other lines ([`Trace::fill_sizes`]).
 
+use super::Known;
 use shoal_trace::{Error, Filled, Filter, Reader, Reading, Record, Request, Trace, Unread};
 use std::io::Read;
 
@@ -18,6 +19,14 @@ pub struct Loaded {
     pub census: Census,
     /// Where missing sizes came from.
     pub filled: Filled,
+}
+
+impl Loaded {
+    /// Which facts the requests that count have, some of them at least.
+    pub fn known(&self) -> Known {
+        let requests = self.trace.requests().len() as u64;
+        Known { times: self.unread.without_time < requests, sizes: self.unread.without_size < requests }
+    }
 }
 
 /// What lines say, over all that could be read.

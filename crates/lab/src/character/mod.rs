@@ -44,6 +44,8 @@ pub struct Character {
     pub bytes: u64,
     /// Bytes of all objects, each at its last size.
     pub unique_bytes: u64,
+    /// What the trace tells; figures of what it does not are 0.
+    pub known: Known,
     /// Seconds from the first request to the last.
     pub seconds: f64,
     /// What an infinite cache hits.
@@ -62,6 +64,20 @@ pub struct Character {
     pub change: Change,
 }
 
+/// Which of the facts about a request a trace has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Whether requests have times.
+    pub times: bool,
+    /// Whether requests have sizes.
+    pub sizes: bool,
+}
+
+impl Known {
+    /// All of them.
+    pub const ALL: Self = Self { times: true, sizes: true };
+}
+
 /// What an infinite cache that starts empty hits.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Infinite {
@@ -77,7 +93,7 @@ pub struct Infinite {
 
 impl Character {
     /// Looks at a trace whose sizes are all known ([`Trace::fill_sizes`]).
-    pub fn of(trace: &Trace, seed: u64, progress: &mut dyn Progress) -> Self {
+    pub fn of(trace: &Trace, known: Known, seed: u64, progress: &mut dyn Progress) -> Self {
         let requests = trace.requests();
         progress.begin("character", PASSES);
         let passed = |progress: &mut dyn Progress| progress.done(1);
@@ -91,9 +107,10 @@ impl Character {
         passed(progress);
         let locality = Locality::of(trace);
         passed(progress);
-        let working_set = WorkingSet::of(trace);
+        let working_set = if known.times { WorkingSet::of(trace) } else { WorkingSet::default() };
         passed(progress);
-        let change = Change::of(trace, &popularity);
+        let is_told = known.times && known.sizes;
+        let change = if is_told { Change::of(trace, &popularity) } else { Change::default() };
         passed(progress);
         let times = || requests.iter().map(|request| request.time_ms);
         let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
@@ -104,7 +121,8 @@ impl Character {
             clients: trace.clients().len() as u64,
             bytes: requests.iter().map(|request| request.bytes).sum(),
             unique_bytes: sizes.unique_bytes,
-            seconds: (last - first) as f64 / 1000.0,
+            known,
+            seconds: if known.times { (last - first) as f64 / 1000.0 } else { 0.0 },
             infinite,
             popularity,
             sizes,

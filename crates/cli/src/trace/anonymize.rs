@@ -1,0 +1,67 @@
+//! `shoal trace anonymize`.
+
+use super::sink::{Writing, stream};
+use super::source::Reading;
+use crate::failure::Failure;
+use shoal_trace::{Anonymizer, Queries};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Replace names by keyed hashes that keep their structure
+///
+/// Hosts keep their labels' number and the last label, paths their segments' number and a well-known extension; hosts of one domain and files of
+/// one folder stay together. Clients are hashed, user names and queries dropped. Times, sizes, methods and statuses stay: whoever knows
+/// when somebody asked for an object of a rare size may recognise it. Without --key-file a key is drawn and thrown away, so that nobody,
+/// you included, can hash a name to look for it.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The trace
+    trace: String,
+    /// File whose bytes are the key, for traces whose names shall go together
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Hash queries instead of dropping them, so that URLs that differ in them stay apart
+    #[arg(long)]
+    hash_queries: bool,
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        let key = match &self.key_file {
+            Some(path) => bytes_of(path)?,
+            None => drawn()?,
+        };
+        let queries = if self.hash_queries { Queries::Hashed } else { Queries::Dropped };
+        let anonymizer = Anonymizer::new(&key, queries);
+        let source = self.reading.open(&self.trace)?;
+        stream(source, &self.writing, |record| Some(anonymizer.apply(record)))
+    }
+}
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |why: String| Failure::Runtime(format!("{}: {why}", path.display()));
+    let mut key = Vec::new();
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    file.take(KEY_BYTES_MAX).read_to_end(&mut key).map_err(|error| failed(error.to_string()))?;
+    if key.len() < KEY_BYTES_MIN {
+        return Err(failed(format!("a key has {KEY_BYTES_MIN} bytes at least")));
+    }
+    Ok(key)
+}
+
+/// The system's chance.
+fn drawn() -> Result<Vec<u8>, Failure> {
+    let mut key = vec![0; 32];
+    File::open("/dev/urandom")
+        .and_then(|mut chance| chance.read_exact(&mut key))
+        .map_err(|error| Failure::Runtime(format!("cannot draw a key: {error}")))?;
+    Ok(key)
+}
+
+const KEY_BYTES_MIN: usize = 16;
+const KEY_BYTES_MAX: u64 = 4096;

@@ -1,0 +1,52 @@
+//! `shoal trace convert`.
+
+use super::sink::{Writing, stream};
+use super::source::Reading;
+use crate::failure::Failure;
+use shoal_trace::Record;
+use shoal_trace::generate::{Impossible, Traffic};
+
+/// Write a trace in another format
+#[derive(clap::Args)]
+pub struct Options {
+    /// The trace, or `synthetic` for made proxy traffic (`synthetic:requests=1000000,seed=1`)
+    trace: String,
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        if let Some(values) = self.trace.strip_prefix("synthetic")
+            && (values.is_empty() || values.starts_with(':'))
+        {
+            return self.made(values.trim_start_matches(':'));
+        }
+        stream(self.reading.open(&self.trace)?, &self.writing, |record| Some(record.clone()))
+    }
+
+    /// Made traffic. A file of the same name can be had as `./synthetic`.
+    fn made(&self, values: &str) -> Result<(), Failure> {
+        let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", self.trace));
+        let traffic: Traffic = values.parse().map_err(wrong)?;
+        let trace = traffic.make().map_err(wrong)?;
+        let mut sink = self.writing.open()?;
+        for request in trace.requests() {
+            let record = Record {
+                time_ms: Some(request.time_ms),
+                client: Some(trace.clients().name(request.client).into()),
+                method: Some("GET".into()),
+                status: Some(200),
+                url: trace.url(request).into(),
+                bytes: Some(request.bytes),
+                from_cache: None,
+            };
+            if !sink.put(&record)? {
+                break;
+            }
+        }
+        sink.finish()
+    }
+}

@@ -1,0 +1,164 @@
+//! `shoal trace info`.
+
+use super::source::Reading;
+use super::told::{account, refused, row};
+use crate::failure::Failure;
+use crate::lab::telling;
+use crate::replay::FilterRules;
+use crate::show::{count, duration, print, size};
+use shoal_lab::character::{Census, Character, Loaded, json, load, report};
+use std::path::PathBuf;
+
+/// Tell what a trace is like: popularity, sizes, reuse, hosts, what an infinite cache hits
+#[derive(clap::Args)]
+pub struct Options {
+    /// The trace
+    trace: String,
+    /// Which requests count: none, or rules parted by commas (http, get, found for 200 and 304, status200, cacheable, no-query, no-cgi)
+    #[arg(long, value_name = "RULES", default_value = "none")]
+    filter: FilterRules,
+    /// Requests read at most
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Folder for a report with figures (index.html)
+    #[arg(long, value_name = "FOLDER")]
+    html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        let (reader, bar) = self.reading.open(&self.trace)?.into_parts();
+        let loaded = load(reader, &self.filter.0, self.limit.unwrap_or(usize::MAX));
+        bar.finish_and_clear();
+        let loaded = loaded.map_err(|error| Failure::Runtime(format!("{}: {error}", self.trace)))?;
+        let mut progress = telling::on_terminal();
+        let character = Character::of(&loaded.trace, loaded.known(), 1, &mut *progress);
+        progress.finish();
+        if let Some(folder) = &self.html {
+            let name = self.trace.rsplit('/').next().unwrap_or(&self.trace);
+            let page = report(&character, &loaded, name, &format!("shoal trace info {name}"));
+            page.write(folder).map_err(|error| Failure::Runtime(error.to_string()))?;
+        }
+        if self.json {
+            return print(&format!("{:#}\n", json(&character, &loaded)));
+        }
+        print(&text(&character, &loaded))
+    }
+}
+
+fn text(character: &Character, loaded: &Loaded) -> String {
+    let mut text = account(&loaded.reading);
+    text += &refused(&loaded.unread);
+    text += &census(&loaded.census);
+    let Character { known, popularity, locality, .. } = character;
+    let mut line = |name: &str, value: String| row(&mut text, name, &value);
+    line("requests", format!("{}{}", count(character.requests), span(character)));
+    line(
+        "objects",
+        format!("{}, asked for once: {}", count(character.objects), share(popularity.one_hit_objects)),
+    );
+    line("hosts, clients", format!("{}, {}", count(character.hosts), count(character.clients)));
+    infinite(character, &mut line);
+    let error = 2.0 * popularity.alpha_error;
+    line("Zipf exponent", format!("{:.2} ± {error:.2}, R² {:.3}", popularity.alpha, popularity.fit));
+    for (objects, requests) in &popularity.concentration {
+        line(
+            &format!("  top {}%", objects * 100.0),
+            format!("of objects draw {} of requests", share(*requests)),
+        );
+    }
+    let distances = character.reuse.distances();
+    let told = |found: Vec<Option<u64>>, show: fn(u64) -> String| {
+        let shown = |at: usize| found[at].map_or("-".into(), show);
+        format!("median {}, 90% {}", shown(0), shown(1))
+    };
+    let how = if character.reuse.rate < 1.0 { " (sampled)" } else { "" };
+    line("reuse distance, objects", told(distances.quantiles_by_objects(&[0.5, 0.9]), count) + how);
+    if known.sizes {
+        line("reuse distance, bytes", told(distances.quantiles(&[0.5, 0.9]), size) + how);
+    }
+    if character.hosts > 1 {
+        let (next, client) = (share(locality.same_host), share(locality.same_host_per_client));
+        line("same host next", format!("{next}; of one client {client}"));
+        let between = format!("median {}, 90% {}", locality.collapsed_p50, locality.collapsed_p90);
+        line("hosts in between", between);
+    }
+    text
+}
+
+/// Bytes, sizes and changes, as far as they are told.
+fn infinite(character: &Character, line: &mut dyn FnMut(&str, String)) {
+    let Character { known, infinite, sizes, change, .. } = character;
+    if !known.sizes {
+        line("sizes", "not told".into());
+        line("an infinite cache hits", format!("{} of requests", share(infinite.hit_ratio)));
+        return;
+    }
+    line(
+        "bytes",
+        format!("{} asked for, {} of all objects", size(character.bytes), size(character.unique_bytes)),
+    );
+    let pair =
+        |requests: f64, bytes: f64| format!("{} of requests, {} of bytes", share(requests), share(bytes));
+    line("an infinite cache hits", pair(infinite.hit_ratio, infinite.byte_hit_ratio));
+    let version = pair(infinite.version_hit_ratio, infinite.version_byte_hit_ratio);
+    line("  a new size, a new version", version);
+    for (name, spread) in [("sizes of requests", &sizes.of_requests), ("sizes of objects", &sizes.of_objects)]
+    {
+        let [_, median, p90, p99, max] = spread.quantiles.map(size);
+        line(
+            name,
+            format!(
+                "mean {}, median {median}, 90% {p90}, 99% {p99}, largest {max}",
+                size(spread.mean as u64)
+            ),
+        );
+    }
+    for (name, class) in [("top 0.3% of objects", &change.popular), ("other objects", &change.others)] {
+        if known.times {
+            let rate = class
+                .per_day()
+                .map_or(String::new(), |rate| format!(", {rate:.2} an object and day at most"));
+            line(name, format!("{} of repeats have another size{rate}", share(class.of_repeats())));
+        }
+    }
+}
+
+fn share(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+/// What the log has in it besides what counts.
+fn census(census: &Census) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| row(&mut text, name, &value);
+    let told = census.statuses.iter().sum::<u64>() - census.statuses[0];
+    if told > 0 {
+        let class = |digit: usize| format!("{digit}xx {}", count(census.statuses[digit]));
+        let classes: Vec<String> = (1..6).filter(|digit| census.statuses[*digit] > 0).map(class).collect();
+        line("statuses", format!("{}; 304 {}", classes.join(", "), count(census.not_modified)));
+    }
+    if census.gets + census.heads + census.other_methods > 0 {
+        let methods = [census.gets, census.heads, census.other_methods].map(count);
+        line("methods", format!("GET {}, HEAD {}, other {}", methods[0], methods[1], methods[2]));
+    }
+    if census.without_size > 0 {
+        line("without a size", format!("{} (304, HEAD or none logged)", count(census.without_size)));
+    }
+    if let Some(ratio) = census.logged_hit_ratio() {
+        line("hits, as logged", format!("{:.1}%", ratio * 100.0));
+    }
+    text
+}
+
+fn span(character: &Character) -> String {
+    match character.seconds {
+        seconds if seconds < 1.0 => String::new(),
+        seconds => format!(" in {}, {:.2} a second", duration(seconds as u64), character.rate()),
+    }
+}

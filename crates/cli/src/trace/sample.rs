@@ -1,0 +1,54 @@
+//! `shoal trace sample`.
+
+use super::sink::{Writing, stream};
+use super::source::Reading;
+use crate::failure::Failure;
+use shoal_trace::{SampleBy, Sampler};
+
+/// Keep a part that is like the whole
+///
+/// By object, a cache as much smaller hits the sample as often as the whole cache hits the whole trace.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The trace
+    trace: String,
+    /// The share to keep, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    rate: f64,
+    /// What is drawn: objects or clients with all their requests, or requests
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Object)]
+    by: By,
+    /// Another seed draws others
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    reading: Reading,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum By {
+    /// Objects
+    Object,
+    /// Clients
+    Client,
+    /// Requests
+    Request,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        if !(0.0..=1.0).contains(&self.rate) {
+            return Err(Failure::Usage("--rate: a share from 0 to 1 is needed, such as 0.01".into()));
+        }
+        let by = match self.by {
+            By::Object => SampleBy::Object,
+            By::Client => SampleBy::Client,
+            By::Request => SampleBy::Request,
+        };
+        let mut sampler = Sampler::new(by, self.rate, self.seed);
+        let source = self.reading.open(&self.trace)?;
+        stream(source, &self.writing, |record| sampler.takes(record).then(|| record.clone()))
+    }
+}
