@@ -68,7 +68,7 @@ impl Anonymizer {
             }
             &rest[path..]
         };
-        self.path(rest, &whole[host], &mut hidden);
+        self.path(rest, &whole[host].to_ascii_lowercase(), &mut hidden);
         if let Some(query) = query.filter(|_| self.queries == Queries::Hashed) {
             hidden.push('?');
             hidden.push_str(&self.hash("query", whole, query));
