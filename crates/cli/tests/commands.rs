@@ -194,3 +194,33 @@ fn model_gms_solves_the_queueing_model_of_global_memory() {
         assert!(stderr(&output).contains(told), "{bad:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn model_wan_tells_what_a_population_is_worth() {
+    let output = shoal(&["model", "wan", "--clients", "500e3", "--levels", "50,10", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(stdout(&output)).expect("JSON");
+    let row = &told["rows"][0];
+    let share = row["cacheable_hit_rate"].as_f64().expect("a share");
+    assert!((share - 0.922).abs() < 0.001, "{share}");
+    assert_eq!(row["schemes"].as_array().map(Vec::len), Some(6));
+    let latency = row["schemes"][0]["latency_seconds"].as_f64().expect("seconds");
+    assert!((latency - 0.86).abs() < 0.005, "Table 5.4: {latency}");
+    let output = shoal(&["model", "wan", "--rates", "slow", "--reach", "0.9"]);
+    assert!(stdout(&output).contains("90.0%"));
+    let output =
+        shoal(&["model", "wan", "--clients", "0,50e3", "--cache-bytes", "1e9", "--change", "pareto-within"]);
+    assert!(output.status.success() && !stdout(&output).contains("NaN"));
+    for bad in [
+        ["--alpha", "NaN"],
+        ["--cacheable", "1.5"],
+        ["--clients", "-1"],
+        ["--documents", "0.5"],
+        ["--rates", "quick"],
+        ["--change", "pareto"],
+        ["--tail", "0.5"],
+    ] {
+        let tail: &[&str] = if bad[0] == "--tail" { &["--change", "lognormal-between"] } else { &[] };
+        let output = shoal(&[&["model", "wan"], bad.as_slice(), tail].concat());
+        assert_eq!(output.status.code(), Some(2), "{bad:?}: {}", stderr(&output));
+    }
+}

@@ -1,6 +1,7 @@
 //! `shoal model`: the papers' formulas, answered for numbers of one's own.
 
 mod gms;
+mod wan;
 
 use crate::failure::Failure;
 use clap::Subcommand;
@@ -16,12 +17,15 @@ pub struct Options {
 enum Command {
     /// How long pages from peers' memory take when many nodes ask few memory servers
     Gms(gms::Options),
+    /// How many requests caches answer together, by the number of their clients
+    Wan(wan::Options),
 }
 
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
         match self.command {
             Command::Gms(options) => options.perform(),
+            Command::Wan(options) => options.perform(),
         }
     }
 }

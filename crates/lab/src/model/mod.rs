@@ -1,3 +1,4 @@
 //! Analytic models: formulas of the papers as functions of values, solved and checked against simulations of the same setting.
 
 pub mod gms;
+pub mod wan;

@@ -1,0 +1,339 @@
+//! How many requests caches in a wide area answer when they cooperate: the steady-state model of Web accesses.
+//!
+//! Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of Washington, 2000, chapter 5; in
+//! part Wolman et al., *On the scale and performance of cooperative Web proxy caching*, SOSP 1999. N clients ask for n documents with
+//! Zipf-like popularity p_i; a document changes at rate μ, which differs between the n_p popular documents and the others; a cache keeps
+//! everything, so that a cacheable request hits when the document was asked for since it changed:
+//!
+//! ```text
+//!     C_N = Σ p_i · λN p_i / (λN p_i + μ_i)       H_N = p_c · C_N       latency = (1 − H_N)·E(L) + H_N·lat_hit
+//! ```
+//!
+//! | file | what it adds |
+//! |---|---|
+//! | [`scheme`] | hierarchies, placement by hash, directories (Table 5.3), and tiers of the last two |
+//! | `change` | intervals between changes that are heavy-tailed |
+//! | [`finite`] | caches that give up what was not asked for lately |
+//! | [`streaming`] | objects that are orders of magnitude larger and play while they arrive |
+//! | [`paper`] | Table 5.1 and what the dissertation prints |
+//!
+//! Where it fits: long-run means for requests that come independently. It knows no bursts, no drift of popularity, no cold start. A value
+//! costs some 150 evaluations of its term, whatever the number of documents.
+
+mod change;
+pub mod finite;
+pub mod paper;
+mod popularity;
+pub mod scheme;
+pub mod streaming;
+
+#[cfg(test)]
+mod tests;
+
+pub use change::{Change, Law, Tail};
+
+use change::Validity;
+use popularity::Popularity;
+use std::cell::Cell;
+
+/// What is asked for, and by whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Web {
+    /// α: the exponent of popularity, from 0 to 4.
+    pub alpha: f64,
+    /// n: documents.
+    pub documents: u64,
+    /// n_p: how many of them, the most popular ones, change as `popular_change` says.
+    pub popular: u64,
+    /// λ: requests of one client a day.
+    pub requests_per_day: f64,
+    /// p_c: the share of requests whose response may be cached.
+    pub cacheable: f64,
+    /// E(S): the mean size of a response, in bytes.
+    pub mean_bytes: f64,
+    /// E(L): how long the last byte takes from the origin, in seconds.
+    pub origin_seconds: f64,
+    /// lat_hit: how long it takes from a cache that all clients share, in seconds.
+    pub hit_seconds: f64,
+    /// 1/μ_p: how popular documents change.
+    pub popular_change: Change,
+    /// 1/μ_u: how the others change.
+    pub unpopular_change: Change,
+}
+
+/// How sums over documents are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Form {
+    /// Document by document.
+    #[default]
+    Sum,
+    /// As the integral from 1 to n that the dissertation puts in its place.
+    Integral,
+}
+
+/// The model, ready to be asked for populations.
+#[derive(Clone, Debug)]
+pub struct Model {
+    web: Web,
+    popularity: Popularity,
+    popular: Validity,
+    unpopular: Validity,
+    /// How often a term of a sum was evaluated.
+    evaluations: Cell<u64>,
+}
+
+/// C_N in its two parts, as shares of all cacheable requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HitRate {
+    /// Hits on popular documents.
+    pub popular: f64,
+    /// Hits on the others.
+    pub unpopular: f64,
+}
+
+impl HitRate {
+    /// C_N: the probability that a cacheable request hits.
+    pub fn total(self) -> f64 {
+        self.popular + self.unpopular
+    }
+}
+
+/// What one cache for everybody does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shared {
+    /// C_N.
+    pub cacheable: HitRate,
+    /// H_N: the share of all requests that hit.
+    pub hit_rate: f64,
+    /// The mean latency of a request, in seconds.
+    pub latency_seconds: f64,
+    /// B_N: bytes that need not come from the origin, for each request.
+    pub saved_bytes: f64,
+    /// n·H_N·E(S): the storage as the dissertation estimates it, in bytes.
+    pub storage_bytes: f64,
+    /// The bytes of cacheable documents that are stored and valid at a moment: what that estimate stands for. It weights
+    /// documents alike where the estimate weights them by requests.
+    pub valid_bytes: f64,
+}
+
+impl Model {
+    /// Checks the inputs and makes ready.
+    ///
+    /// # Errors
+    /// When a number is none, or outside what it can be.
+    pub fn new(web: Web, form: Form) -> Result<Self, Error> {
+        web.check()?;
+        let popularity = Popularity::new(web.alpha, web.documents as f64, form);
+        let (popular, unpopular) = (web.popular_change.prepared()?, web.unpopular_change.prepared()?);
+        Ok(Self { web, popularity, popular, unpopular, evaluations: Cell::new(0) })
+    }
+
+    /// The inputs.
+    pub fn web(&self) -> &Web {
+        &self.web
+    }
+
+    /// How often a term of a sum was evaluated so far: what the answers cost.
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations.get()
+    }
+
+    /// C_N for so many clients. 0 without clients: who never asks finds nothing.
+    ///
+    /// # Errors
+    /// When the population is negative or no number.
+    pub fn cacheable_hit_rate(&self, population: f64) -> Result<HitRate, Error> {
+        self.kept_hit_rate(population, f64::INFINITY)
+    }
+
+    /// H_N for so many clients.
+    ///
+    /// # Errors
+    /// As [`Model::cacheable_hit_rate`].
+    pub fn hit_rate(&self, population: f64) -> Result<f64, Error> {
+        Ok(self.web.cacheable * self.cacheable_hit_rate(population)?.total())
+    }
+
+    /// All of it for one cache that so many clients share.
+    ///
+    /// # Errors
+    /// As [`Model::cacheable_hit_rate`].
+    pub fn shared(&self, population: f64) -> Result<Shared, Error> {
+        let web = &self.web;
+        let cacheable = self.cacheable_hit_rate(population)?;
+        let hit_rate = web.cacheable * cacheable.total();
+        let valid =
+            self.over_documents(population, &|validity, _, per_day| validity.valid(per_day, f64::INFINITY));
+        Ok(Shared {
+            cacheable,
+            hit_rate,
+            latency_seconds: (1.0 - hit_rate) * web.origin_seconds + hit_rate * web.hit_seconds,
+            saved_bytes: hit_rate * web.mean_bytes,
+            storage_bytes: web.documents as f64 * hit_rate * web.mean_bytes,
+            valid_bytes: web.cacheable * (valid.popular + valid.unpopular) * web.mean_bytes,
+        })
+    }
+
+    /// The least population whose C_N is at least this, to a thousandth; `None` when no population up to 10^15 has it.
+    ///
+    /// # Errors
+    /// When the hit rate is no share of one.
+    pub fn population_for(&self, cacheable_hit_rate: f64) -> Result<Option<f64>, Error> {
+        share("the hit rate", cacheable_hit_rate)?;
+        let (mut low, mut high) = (1.0, MOST_POPULATION);
+        if self.cacheable_hit_rate(high)?.total() < cacheable_hit_rate {
+            return Ok(None);
+        }
+        while high / low > 1.001 {
+            let middle = f64::sqrt(low * high);
+            let enough = self.cacheable_hit_rate(middle)?.total() >= cacheable_hit_rate;
+            if enough { high = middle } else { low = middle }
+        }
+        Ok(Some(high))
+    }
+
+    /// C_N when documents are given up that nobody asked for over so many days.
+    fn kept_hit_rate(&self, population: f64, kept_days: f64) -> Result<HitRate, Error> {
+        quantity("the population", population)?;
+        Ok(self.over_documents(population, &|validity, share, per_day| {
+            share * validity.valid(per_day, kept_days)
+        }))
+    }
+
+    /// Σ over documents of a term of how they change, p_i, and λN p_i.
+    fn over_documents(&self, population: f64, term: &dyn Fn(&Validity, f64, f64) -> f64) -> HitRate {
+        let per_day = self.web.requests_per_day * population;
+        let (popular, all) = (self.web.popular as f64, self.web.documents as f64);
+        let part = |first, last, validity: &Validity| {
+            self.popularity.sum(first, last, &mut |share| {
+                self.evaluations.set(self.evaluations.get() + 1);
+                term(validity, share, per_day * share)
+            })
+        };
+        HitRate { popular: part(0.0, popular, &self.popular), unpopular: part(popular, all, &self.unpopular) }
+    }
+}
+
+impl Web {
+    fn check(&self) -> Result<(), Error> {
+        if !(0.0..=MOST_ALPHA).contains(&self.alpha) {
+            return Err(Error::Alpha { found: self.alpha });
+        }
+        if self.documents == 0 || self.documents > MOST_DOCUMENTS {
+            return Err(Error::Documents { found: self.documents });
+        }
+        if self.popular > self.documents {
+            return Err(Error::Popular { popular: self.popular, documents: self.documents });
+        }
+        share("the share of cacheable requests", self.cacheable)?;
+        quantity("the requests of a client", self.requests_per_day)?;
+        quantity("the mean size", self.mean_bytes)?;
+        quantity("the latency of origins", self.origin_seconds)?;
+        quantity("the latency of a hit", self.hit_seconds)
+    }
+}
+
+fn quantity(what: &'static str, found: f64) -> Result<(), Error> {
+    if found.is_finite() && found >= 0.0 { Ok(()) } else { Err(Error::NotAQuantity { what, found }) }
+}
+
+fn share(what: &'static str, found: f64) -> Result<(), Error> {
+    if (0.0..=1.0).contains(&found) { Ok(()) } else { Err(Error::NotAShare { what, found }) }
+}
+
+/// Why the model cannot be asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A number is negative, infinite or none.
+    NotAQuantity {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        found: f64,
+    },
+    /// A number is no share of one.
+    NotAShare {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        found: f64,
+    },
+    /// The exponent of popularity is outside 0 to 4.
+    Alpha {
+        /// What it is.
+        found: f64,
+    },
+    /// There are no documents, or more than a sum can tell apart.
+    Documents {
+        /// How many.
+        found: u64,
+    },
+    /// More documents are popular than there are.
+    Popular {
+        /// Popular ones.
+        popular: u64,
+        /// All of them.
+        documents: u64,
+    },
+    /// The median interval between changes is not above 0 and at most the mean.
+    Median {
+        /// The median, in days.
+        median_days: f64,
+        /// The mean, in days.
+        mean_days: f64,
+    },
+    /// The shape of a Pareto distribution is outside 1.1 to 1000.
+    Shape {
+        /// What it is.
+        found: f64,
+    },
+    /// A region has no levels, too many, or no caches below a level.
+    Region {
+        /// Its levels.
+        levels: usize,
+        /// Caches below each.
+        fanout: u32,
+    },
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotAQuantity { what, found } => {
+                write!(f, "{what} is {found}, where a number from 0 up is needed")
+            }
+            Self::NotAShare { what, found } => {
+                write!(f, "{what} is {found}, where a share from 0 to 1 is needed")
+            }
+            Self::Alpha { found } => {
+                write!(f, "alpha is {found}, where a number from 0 to {MOST_ALPHA} is needed")
+            }
+            Self::Documents { found } => {
+                write!(f, "there are {found} documents, where 1 to 10^15 are possible")
+            }
+            Self::Popular { popular, documents } => {
+                write!(f, "{popular} documents are popular, where there are only {documents}")
+            }
+            Self::Median { median_days, mean_days } => write!(
+                f,
+                "the median interval between changes is {median_days} days, where more than 0 and at most the mean, {mean_days}, is needed"
+            ),
+            Self::Shape { found } => write!(f, "the Pareto shape is {found}, where 1.1 to 1000 is needed"),
+            Self::Region { levels, fanout } => write!(
+                f,
+                "{levels} levels with {fanout} caches below each are no hierarchy of up to {} levels and 10^9 caches",
+                scheme::MOST_LEVELS
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Steeper than any popularity that was measured.
+const MOST_ALPHA: f64 = 4.0;
+/// Beyond this, ranks would no longer be whole numbers in floating point.
+const MOST_DOCUMENTS: u64 = 1_000_000_000_000_000;
+/// More clients than there will be.
+const MOST_POPULATION: f64 = 1e15;

@@ -1,0 +1,231 @@
+//! The cooperative schemes beside each other: what each asks of a cache, and how long a request takes (Voelker 2000, Table 5.3).
+//!
+//! A region of N clients has k levels: one cache, or one group of caches, at the top, d below each, so that d^(k−1) proxies stand at the
+//! bottom. N_i = N / d^(i−1) clients are below one at level i. (The text of section 5.3 says m = d^k; its City with ten proxies and two
+//! levels, d = 10, needs d^(k−1).)
+//!
+//! ```text
+//!   hierarchy             a miss goes up level by level; every cache on the way keeps a copy
+//!   hashed                every URL has one home among all m proxies
+//!   directory             the proxy looks in a directory of what all others hold, and asks one of them
+//!   directory, consistent the same, every request counted once (see below)
+//!   hash tiers            one home in the city, then one in the state, and so on
+//!   directory tiers       a directory for the city, then one for the state: the nearest holder is asked
+//! ```
+//!
+//! The table's directory column counts a hit at another proxy as (1 − H_{N/m}) · H_{N(1−1/m)}, as if the two misses were independent. They
+//! are of the same document, and uncacheable requests miss in both: for the City the column's parts add up to 117% of all requests. A request
+//! that is no hit here but one somewhere is H_N − H_{N/m} of all; `directory, consistent` puts that in its place.
+//!
+//! The last two are what the dissertation leaves as obvious ("designing hierarchical variants of these two schemes", 5.3).
+
+use super::{Error, Model, quantity};
+
+/// Clients, caches and how far they are from each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    /// N: clients.
+    pub population: f64,
+    /// d: caches below one.
+    pub fanout: u32,
+    /// L_1 to L_k, in seconds: how long a document takes from a cache of the level, the top one first; the last is from a proxy to its
+    /// client. Two proxies whose nearest common level is i are L_i apart.
+    pub latency_seconds: Vec<f64>,
+}
+
+/// A way to cooperate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// k levels of caches.
+    Hierarchy,
+    /// One home for each URL.
+    Hashed,
+    /// Each proxy knows what all others hold; as printed.
+    Directory,
+    /// The same with every request counted once.
+    DirectoryConsistent,
+    /// One home for each URL at every level but the lowest.
+    HashTiers,
+    /// A directory for every level but the lowest.
+    DirectoryTiers,
+}
+
+/// What a scheme does in a region.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Performance {
+    /// Requests a day to one cache: of each level, the top one first, for a hierarchy; to one proxy otherwise.
+    pub arrivals_per_day: Vec<f64>,
+    /// The mean latency of a request, in seconds.
+    pub latency_seconds: f64,
+    /// Storage of one proxy, in bytes.
+    pub storage_bytes: f64,
+}
+
+impl Scheme {
+    /// All of them, the dissertation's three first.
+    pub const ALL: [Self; 6] = [
+        Self::Hierarchy,
+        Self::Hashed,
+        Self::Directory,
+        Self::DirectoryConsistent,
+        Self::HashTiers,
+        Self::DirectoryTiers,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hierarchy => "hierarchy",
+            Self::Hashed => "hashed",
+            Self::Directory => "directory",
+            Self::DirectoryConsistent => "directory, consistent",
+            Self::HashTiers => "hash tiers",
+            Self::DirectoryTiers => "directory tiers",
+        }
+    }
+}
+
+impl Region {
+    /// k: levels.
+    pub fn levels(&self) -> usize {
+        self.latency_seconds.len()
+    }
+
+    /// m: proxies at the bottom.
+    pub fn proxies(&self) -> f64 {
+        self.width(self.levels())
+    }
+
+    /// d^(level−1): caches at a level, 1 being the top.
+    fn width(&self, level: usize) -> f64 {
+        f64::from(self.fanout).powi(level as i32 - 1)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let (levels, fanout) = (self.levels(), self.fanout);
+        if !(1..=MOST_LEVELS).contains(&levels) || fanout == 0 || self.proxies() > MOST_PROXIES {
+            return Err(Error::Region { levels, fanout });
+        }
+        quantity("the population", self.population)?;
+        self.latency_seconds.iter().try_for_each(|seconds| quantity("a latency between caches", *seconds))
+    }
+}
+
+impl Model {
+    /// What a scheme does in a region.
+    ///
+    /// # Errors
+    /// When the region is none.
+    pub fn performance(&self, scheme: Scheme, region: &Region) -> Result<Performance, Error> {
+        region.check()?;
+        let hits: Result<Vec<f64>, Error> = (1..=region.levels())
+            .map(|level| self.hit_rate(region.population / region.width(level)))
+            .collect();
+        let others = self.hit_rate(region.population * (1.0 - 1.0 / region.proxies()))?;
+        let place = Place { model: self, region, hits: hits?, others };
+        Ok(match scheme {
+            Scheme::Hierarchy => place.hierarchy(),
+            Scheme::Hashed => place.hashed(),
+            Scheme::Directory => place.directory((1.0 - place.own()) * place.others),
+            Scheme::DirectoryConsistent => place.directory(place.hits[0] - place.own()),
+            Scheme::HashTiers => place.hash_tiers(),
+            Scheme::DirectoryTiers => place.directory_tiers(),
+        })
+    }
+}
+
+/// A region with its hit rates.
+struct Place<'a> {
+    model: &'a Model,
+    region: &'a Region,
+    /// H of N_1 to N_k.
+    hits: Vec<f64>,
+    /// H of all clients but those of one proxy.
+    others: f64,
+}
+
+impl Place<'_> {
+    fn hierarchy(&self) -> Performance {
+        let lower = |level: usize| self.hits.get(level + 1).copied().unwrap_or(0.0);
+        let levels = || 0..self.hits.len();
+        let arrivals = levels().map(|level| self.arrivals(level) * (1.0 - lower(level)));
+        let found =
+            levels().map(|level| self.region.latency_seconds[level] * (self.hits[level] - lower(level)));
+        Performance {
+            arrivals_per_day: arrivals.collect(),
+            latency_seconds: self.from_origin() + found.sum::<f64>(),
+            storage_bytes: levels().map(|level| self.copies(level)).sum(),
+        }
+    }
+
+    fn hashed(&self) -> Performance {
+        Performance {
+            arrivals_per_day: vec![self.arrivals(0) / self.region.proxies()],
+            latency_seconds: self.from_origin() + self.hits[0] * self.region.latency_seconds[0],
+            storage_bytes: self.copies(0),
+        }
+    }
+
+    /// With this share of all requests found at other proxies.
+    fn directory(&self, elsewhere: f64) -> Performance {
+        let (region, arrivals) = (self.region, self.arrivals(0) / self.region.proxies());
+        let near = region.latency_seconds[region.levels() - 1];
+        let found = elsewhere * 2.0 * region.latency_seconds[0] + self.own() * near;
+        Performance {
+            arrivals_per_day: vec![arrivals * (1.0 + elsewhere)],
+            latency_seconds: self.from_origin() + found,
+            storage_bytes: self.copies(region.levels() - 1),
+        }
+    }
+
+    /// The lowest tier has one proxy for each URL in a group of d; without groups the only proxy is the home of all.
+    fn hash_tiers(&self) -> Performance {
+        let tiers = self.hits.len().saturating_sub(1).max(1);
+        let lower = |tier: usize| if tier + 1 < tiers { self.hits[tier + 1] } else { 0.0 };
+        let arrivals = self.arrivals(0) / self.region.proxies();
+        let found =
+            (0..tiers).map(|tier| self.region.latency_seconds[tier] * (self.hits[tier] - lower(tier)));
+        Performance {
+            arrivals_per_day: vec![arrivals * (0..tiers).map(|tier| 1.0 - lower(tier)).sum::<f64>()],
+            latency_seconds: self.from_origin() + found.sum::<f64>(),
+            storage_bytes: (0..tiers).map(|tier| self.copies(tier)).sum(),
+        }
+    }
+
+    fn directory_tiers(&self) -> Performance {
+        let last = self.hits.len() - 1;
+        let latencies = &self.region.latency_seconds;
+        let tiers = (0..last).map(|tier| 2.0 * latencies[tier] * (self.hits[tier] - self.hits[tier + 1]));
+        let arrivals = self.arrivals(0) / self.region.proxies();
+        Performance {
+            arrivals_per_day: vec![arrivals * (1.0 + self.hits[0] - self.own())],
+            latency_seconds: self.from_origin() + tiers.sum::<f64>() + self.own() * latencies[last],
+            storage_bytes: self.copies(last),
+        }
+    }
+
+    /// H_{N/m}: what a proxy holds itself.
+    fn own(&self) -> f64 {
+        self.hits[self.hits.len() - 1]
+    }
+
+    fn from_origin(&self) -> f64 {
+        (1.0 - self.hits[0]) * self.model.web().origin_seconds
+    }
+
+    /// λN_i: requests a day of the clients below one cache of a level, 0 being the top.
+    fn arrivals(&self, level: usize) -> f64 {
+        self.model.web().requests_per_day * self.region.population / self.region.width(level + 1)
+    }
+
+    /// The bytes that a proxy stores when each group of a level keeps each document once, spread over its proxies.
+    fn copies(&self, level: usize) -> f64 {
+        let web = self.model.web();
+        let group = web.documents as f64 * self.hits[level] * web.mean_bytes;
+        group * self.region.width(level + 1) / self.region.proxies()
+    }
+}
+
+/// Deeper hierarchies than anybody runs.
+pub const MOST_LEVELS: usize = 16;
+const MOST_PROXIES: f64 = 1e9;
