@@ -2,7 +2,20 @@
 //!
 //! No sockets, no clock, no randomness: ages, loads, times and draws are arguments, so that the live cluster and the lab's simulations call the
 //! same code.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`global_memory`] | which node's memory takes an evicted object |
+//! | [`hash`] | which node is the home of a key |
+//! | [`directory`] | who seems to hold a key, from digests that nodes send each other |
+//! | [`hierarchy`] | whom a cache asks above it |
 
 #![forbid(unsafe_code)]
 
+pub mod directory;
 pub mod global_memory;
+pub mod hash;
+pub mod hierarchy;
+mod route;
+
+pub use route::{NodeId, Route, Step};

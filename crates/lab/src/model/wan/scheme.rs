@@ -153,7 +153,7 @@ impl Place<'_> {
             levels().map(|level| self.region.latency_seconds[level] * (self.hits[level] - lower(level)));
         Performance {
             arrivals_per_day: arrivals.collect(),
-            latency_seconds: self.from_origin() + found.sum::<f64>(),
+            latency_seconds: self.beyond_caches() + found.sum::<f64>(),
             storage_bytes: levels().map(|level| self.copies(level)).sum(),
         }
     }
@@ -161,7 +161,7 @@ impl Place<'_> {
     fn hashed(&self) -> Performance {
         Performance {
             arrivals_per_day: vec![self.arrivals(0) / self.region.proxies()],
-            latency_seconds: self.from_origin() + self.hits[0] * self.region.latency_seconds[0],
+            latency_seconds: self.beyond_caches() + self.hits[0] * self.region.latency_seconds[0],
             storage_bytes: self.copies(0),
         }
     }
@@ -173,7 +173,7 @@ impl Place<'_> {
         let found = elsewhere * 2.0 * region.latency_seconds[0] + self.own() * near;
         Performance {
             arrivals_per_day: vec![arrivals * (1.0 + elsewhere)],
-            latency_seconds: self.from_origin() + found,
+            latency_seconds: self.beyond_caches() + found,
             storage_bytes: self.copies(region.levels() - 1),
         }
     }
@@ -187,7 +187,7 @@ impl Place<'_> {
             (0..tiers).map(|tier| self.region.latency_seconds[tier] * (self.hits[tier] - lower(tier)));
         Performance {
             arrivals_per_day: vec![arrivals * (0..tiers).map(|tier| 1.0 - lower(tier)).sum::<f64>()],
-            latency_seconds: self.from_origin() + found.sum::<f64>(),
+            latency_seconds: self.beyond_caches() + found.sum::<f64>(),
             storage_bytes: (0..tiers).map(|tier| self.copies(tier)).sum(),
         }
     }
@@ -199,7 +199,7 @@ impl Place<'_> {
         let arrivals = self.arrivals(0) / self.region.proxies();
         Performance {
             arrivals_per_day: vec![arrivals * (1.0 + self.hits[0] - self.own())],
-            latency_seconds: self.from_origin() + tiers.sum::<f64>() + self.own() * latencies[last],
+            latency_seconds: self.beyond_caches() + tiers.sum::<f64>() + self.own() * latencies[last],
             storage_bytes: self.copies(last),
         }
     }
@@ -209,7 +209,7 @@ impl Place<'_> {
         self.hits[self.hits.len() - 1]
     }
 
-    fn from_origin(&self) -> f64 {
+    fn beyond_caches(&self) -> f64 {
         (1.0 - self.hits[0]) * self.model.web().origin_seconds
     }
 

@@ -1,0 +1,105 @@
+//! Digests against sets, and directories that lose, repeat and reorder messages.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+fn key(number: u64) -> Key {
+    Key::of(&number.to_le_bytes())
+}
+
+/// (1 − e^(−h/b))^h (Fan et al. 2000, section V.A): for h = 4, 2.4% at 8 bits a key and 0.24% at 16.
+#[test]
+fn strange_keys_are_found_as_seldom_as_the_formula_says() {
+    for (bits_per_key, expected) in [(8, 0.024), (16, 0.0024)] {
+        let mut own = Counted::new(Shape::new(20_000, bits_per_key, 4));
+        (0..20_000).for_each(|number| own.insert(key(number)));
+        assert!((0..20_000).all(|number| own.digest.contains(key(number))), "what is in is found");
+        let found = (20_000..220_000).filter(|number| own.digest.contains(key(*number))).count() as f64 / 2e5;
+        assert!((found / expected - 1.0).abs() < 0.15, "{bits_per_key}: {found}");
+        let filled = 1.0 - (-4.0 / f64::from(bits_per_key)).exp();
+        assert!((own.digest.filled() - filled).abs() < 0.005);
+        (0..20_000).for_each(|number| own.remove(key(number)));
+        assert!(own.digest.filled() < 1e-4, "counters of four bits hardly ever stick");
+    }
+}
+
+#[test]
+fn updates_wait_for_the_threshold_and_take_the_shorter_form() {
+    let mut node = Directory::new(Shape::new(1000, 8, 4), 0.02);
+    assert_eq!(node.update(), None);
+    (0..1000).for_each(|number| node.stored(key(number)));
+    let whole = node.update().expect("everything is new");
+    assert!(matches!(whole.body, Body::Whole(_)) && whole.bytes() == 16 + 1000);
+    for number in 1000..1020 {
+        node.stored(key(number));
+        assert_eq!(node.update(), None, "{number}");
+    }
+    node.stored(key(1020));
+    let few = node.update().expect("two in a hundred are new");
+    assert!(matches!(&few.body, Body::Flips(flips) if (40..=84).contains(&flips.len())));
+    assert!(few.bytes() < whole.bytes() && few.sequence == 2);
+    assert_eq!((node.held(), node.update()), (1021, None));
+}
+
+#[test]
+fn a_lost_update_makes_the_peer_unknown_until_it_sends_all() {
+    let shape = Shape::new(10_000, 8, 4);
+    let (mut a, mut b, from) = (Directory::new(shape, 0.0), Directory::new(shape, 0.0), NodeId(1));
+    let mut told = |number| {
+        a.stored(key(number));
+        a.update().expect("a threshold of nothing")
+    };
+    let (first, second, third) = (told(1), told(2), told(3));
+    assert_eq!(b.receive(from, first.clone()), Received::Gap, "the peer was never known");
+    assert_eq!(
+        b.receive(from, Update { sequence: 0, body: Body::Whole(Digest::new(shape)) }),
+        Received::Applied
+    );
+    assert_eq!(b.receive(from, first.clone()), Received::Applied);
+    assert_eq!(b.receive(from, first), Received::Old);
+    assert_eq!(b.holders(key(1)).collect::<Vec<_>>(), [from]);
+    assert_eq!(b.receive(from, third), Received::Gap);
+    assert_eq!(b.holders(key(1)).count(), 0, "nothing is known any more");
+    assert_eq!(b.receive(from, a.whole()), Received::Applied);
+    assert_eq!(b.receive(from, second), Received::Old);
+    assert!([1, 2, 3].iter().all(|number| b.holders(key(*number)).count() == 1));
+    b.forget(from);
+    assert_eq!(b.holders(key(1)).count(), 0);
+}
+
+proptest! {
+    /// Whatever comes and goes, and however messages are lost or repeated: a peer whose updates all arrived knows every key that was told, and
+    /// holders are never missed among what was told.
+    #[test]
+    fn what_was_told_is_found(steps in prop::collection::vec((0u64..60, 0u8..8), 1..200)) {
+        let shape = Shape::new(64, 8, 3);
+        let (mut a, mut b) = (Directory::new(shape, 0.2), Directory::new(shape, 0.2));
+        let (mut held, mut told) = (HashSet::new(), HashSet::new());
+        let _ = b.receive(NodeId(7), a.whole());
+        for (number, fate) in steps {
+            if held.remove(&number) { a.removed(key(number)) } else { held.insert(number); a.stored(key(number)) }
+            let Some(update) = a.update() else { continue };
+            told.clone_from(&held);
+            let received = if fate == 0 { Received::Gap } else { b.receive(NodeId(7), update.clone()) };
+            if fate == 1 {
+                let again = b.receive(NodeId(7), update);
+                prop_assert!(again != Received::Gap);
+            }
+            if received == Received::Gap {
+                prop_assert_eq!(b.receive(NodeId(7), a.whole()), Received::Applied);
+            }
+            for number in &told {
+                prop_assert!(b.holders(key(*number)).count() == 1);
+            }
+        }
+    }
+
+    #[test]
+    fn any_shape_and_any_bit_is_taken(keys in any::<u64>(), bits in any::<u32>(), hashes in any::<u32>(), flip in any::<u32>()) {
+        let shape = Shape::new(keys % 10_000, bits, hashes);
+        let mut digest = Digest::new(shape);
+        digest.flip(flip);
+        prop_assert!(digest.filled() <= 1.0 && !digest.contains(key(1)) || shape.bits() < 65);
+    }
+}

@@ -1,0 +1,139 @@
+//! Caches in levels: a miss goes to the parent, and every cache on the way keeps a copy.
+//!
+//! Chankhunthod et al., *A hierarchical Internet object cache*, USENIX 1996; the hierarchical scheme of Voelker 2000, section 5.3. Fits
+//! where distance grows with the level; the top sees what all others miss, and is the first to be overloaded. A lookup
+//! takes one step a level.
+
+use crate::route::{NodeId, Route};
+use shoal_core::Key;
+use std::collections::BTreeMap;
+
+/// Who asks whom. At most [`MOST_LEVELS`] levels.
+#[derive(Clone, Debug, Default)]
+pub struct Hierarchy {
+    parents: BTreeMap<NodeId, Option<NodeId>>,
+}
+
+/// Why a set of parents is no hierarchy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum HierarchyError {
+    /// A parent is no node of the hierarchy.
+    UnknownParent {
+        /// Which.
+        parent: NodeId,
+    },
+    /// A node's ancestors go round, or on for more than [`MOST_LEVELS`] levels.
+    TooDeep {
+        /// Which node's.
+        node: NodeId,
+    },
+}
+
+impl std::fmt::Display for HierarchyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::UnknownParent { parent } => {
+                write!(f, "the parent {} is no node of the hierarchy", parent.0)
+            }
+            Self::TooDeep { node } => {
+                write!(
+                    f,
+                    "the ancestors of node {} go round, or on for more than {MOST_LEVELS} levels",
+                    node.0
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for HierarchyError {}
+
+impl Hierarchy {
+    /// Nodes with their parents; one without is a top.
+    ///
+    /// # Errors
+    /// When a parent is missing or ancestors go round.
+    pub fn new(parents: impl IntoIterator<Item = (NodeId, Option<NodeId>)>) -> Result<Self, HierarchyError> {
+        let hierarchy = Self { parents: parents.into_iter().collect() };
+        for (node, parent) in &hierarchy.parents {
+            if let Some(parent) = parent.filter(|parent| !hierarchy.parents.contains_key(parent)) {
+                return Err(HierarchyError::UnknownParent { parent });
+            }
+            let ancestors = std::iter::successors(Some(*node), |node| hierarchy.parent(*node));
+            if ancestors.take(MOST_LEVELS + 1).count() > MOST_LEVELS {
+                return Err(HierarchyError::TooDeep { node: *node });
+            }
+        }
+        Ok(hierarchy)
+    }
+
+    /// Whom a node asks; `None` for a top and for strangers.
+    pub fn parent(&self, node: NodeId) -> Option<NodeId> {
+        self.parents.get(&node).copied().flatten()
+    }
+
+    /// Takes out a node that is gone. Its children ask its parent from now on.
+    pub fn remove(&mut self, gone: NodeId) {
+        let Some(grandparent) = self.parents.remove(&gone) else { return };
+        for parent in self.parents.values_mut().filter(|parent| **parent == Some(gone)) {
+            *parent = grandparent;
+        }
+    }
+}
+
+impl Route for Hierarchy {
+    fn path(&self, entry: NodeId, _key: Key, path: &mut Vec<NodeId>) {
+        path.clear();
+        let entry = Some(entry).filter(|entry| self.parents.contains_key(entry));
+        path.extend(std::iter::successors(entry, |node| self.parent(*node)));
+    }
+}
+
+/// Deeper hierarchies than anybody runs.
+pub const MOST_LEVELS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::Step;
+
+    const KEY: fn() -> Key = || Key::of(b"http://a/");
+
+    fn three_levels() -> Hierarchy {
+        let parents = [(1, None), (2, Some(1)), (3, Some(1)), (4, Some(2)), (5, Some(3))];
+        let nodes = parents.map(|(node, parent): (u64, Option<u64>)| (NodeId(node), parent.map(NodeId)));
+        Hierarchy::new(nodes).expect("a hierarchy")
+    }
+
+    #[test]
+    fn a_miss_goes_up_and_from_the_top_to_the_origin() {
+        let hierarchy = three_levels();
+        let next = |here| hierarchy.next(NodeId(here), NodeId(4), KEY());
+        assert_eq!(next(4), Step::Ask(NodeId(2)));
+        assert_eq!(next(2), Step::Ask(NodeId(1)));
+        assert_eq!(next(1), Step::Origin);
+        assert_eq!(hierarchy.next(NodeId(9), NodeId(9), KEY()), Step::Origin, "a stranger has no parent");
+    }
+
+    #[test]
+    fn children_of_a_lost_node_ask_its_parent() {
+        let mut hierarchy = three_levels();
+        hierarchy.remove(NodeId(2));
+        assert_eq!(hierarchy.next(NodeId(4), NodeId(4), KEY()), Step::Ask(NodeId(1)));
+        hierarchy.remove(NodeId(1));
+        hierarchy.remove(NodeId(1));
+        assert_eq!(hierarchy.next(NodeId(4), NodeId(4), KEY()), Step::Origin);
+    }
+
+    #[test]
+    fn circles_and_strangers_are_refused() {
+        let of = |pairs: &[(u64, u64)]| {
+            Hierarchy::new(pairs.iter().map(|(node, parent)| (NodeId(*node), Some(NodeId(*parent)))))
+        };
+        assert!(matches!(of(&[(1, 2), (2, 1)]), Err(HierarchyError::TooDeep { .. })));
+        assert!(matches!(of(&[(1, 2)]), Err(HierarchyError::UnknownParent { parent: NodeId(2) })));
+        let chain = (0..17).map(|node| (NodeId(node), node.checked_sub(1).map(NodeId)));
+        assert!(matches!(Hierarchy::new(chain), Err(HierarchyError::TooDeep { .. })));
+    }
+}
