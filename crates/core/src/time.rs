@@ -46,4 +46,9 @@ impl Timestamp {
     pub const fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(by.as_millis() as u64))
     }
+
+    /// This time moved back, saturating.
+    pub const fn minus(self, by: Duration) -> Self {
+        Self(self.0.saturating_sub(by.as_millis() as u64))
+    }
 }

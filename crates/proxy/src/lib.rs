@@ -8,11 +8,13 @@
 pub mod access;
 pub mod access_log;
 pub mod admin;
+mod clock;
 pub mod exchange;
 pub mod io_pool;
 pub mod message;
 pub mod metrics;
 pub mod node;
+pub mod per_core;
 pub mod route;
 pub mod server;
 pub mod tunnel;

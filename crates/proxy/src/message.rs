@@ -202,12 +202,27 @@ pub struct Hit<'a> {
     pub proxy_status: &'a [u8],
 }
 
+/// How far the reply to a hit came at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Sent {
+    /// The connection took all of it, whose head has so many bytes.
+    Whole {
+        /// Bytes of head sent.
+        head_bytes: u64,
+    },
+    /// A part is still to be sent: the client is slow, the body long, or the connection gone.
+    Partly,
+}
+
 /// What came of a glance at RAM.
 pub enum Glance {
     /// Nothing: the request goes the ordinary way.
     Ordinary,
-    /// A hit. The record, when somebody wants one, is given back through [`Handler::sent`].
-    Hit(Option<Box<Record>>),
+    /// A hit whose reply was sent whole, counted and logged.
+    Sent,
+    /// A hit whose reply is still being sent. The record, when somebody wants one, is given back through
+    /// [`Handler::sent`].
+    Sending(Option<Box<Record>>),
 }
 
 /// Turns requests into replies. The server calls this and nothing else of the exchange.
@@ -215,9 +230,16 @@ pub trait Handler: Send + Sync + 'static {
     /// Answers one request. Dropping the future means that the client has gone.
     fn handle(&self, request: Request) -> impl Future<Output = Reply> + Send;
 
-    /// Answers a plain request at once if its response is fresh in RAM, by calling `reply`. The answer is the one that
-    /// [`Self::handle`] would give.
-    fn glance(&self, get: &PlainGet<'_>, client: &Client, reply: impl FnOnce(&Hit<'_>)) -> Glance;
+    /// Answers a plain request, whose first byte was there at `received`, at once if its response is fresh in RAM, by
+    /// calling `reply`, which sends what the connection takes. The answer is the one that [`Self::handle`] would give.
+    /// No lock is held while `reply` runs, and nothing is allocated unless the reply is sent in parts.
+    fn glance(
+        &self,
+        get: &PlainGet<'_>,
+        client: &Client,
+        received: Instant,
+        reply: impl FnOnce(&Hit<'_>) -> Sent,
+    ) -> Glance;
 
     /// Takes note of a reply that was sent or cut, its record now complete.
     fn sent(&self, record: Box<Record>);

@@ -1,7 +1,9 @@
 //! Every counter and gauge, in one table.
 //!
-//! To count something new, add a row: the field, the exported name with its labels, and the help text.
+//! To count something new, add a row: the field, the exported name with its labels, and the help text. Each row is kept
+//! per core ([`crate::per_core`]): counting touches memory that no other core writes, and a scrape adds up.
 
+use crate::per_core::{Apart, PLACES, place};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,11 +33,37 @@ impl Counter {
     }
 }
 
+/// A [`Counter`] that is kept per core. Takes a kilobyte.
+#[derive(Debug, Default)]
+pub struct PerCore([Apart<Counter>; PLACES]);
+
+impl PerCore {
+    /// Adds one.
+    pub fn count(&self) {
+        self.add(1);
+    }
+
+    /// Adds `amount`.
+    pub fn add(&self, amount: u64) {
+        self.0[place()].0.add(amount);
+    }
+
+    /// Takes `amount` back, for gauges; by whatever thread, since places wrap around and only their sum means anything.
+    pub fn subtract(&self, amount: u64) {
+        self.0[place()].0.subtract(amount);
+    }
+
+    /// Its value now: the sum over the cores.
+    pub fn value(&self) -> u64 {
+        self.0.iter().fold(0, |sum, place| sum.wrapping_add(place.0.value()))
+    }
+}
+
 macro_rules! metrics {
     ($($(#[$doc:meta])* $field:ident = $kind:literal $name:literal $labels:literal $help:literal;)*) => {
         /// All of this process's metrics.
         #[derive(Debug, Default)]
-        pub struct Metrics { $($(#[$doc])* #[doc = $help] pub $field: Counter,)* }
+        pub struct Metrics { $($(#[$doc])* #[doc = $help] pub $field: PerCore,)* }
 
         impl Metrics {
             /// (kind, name, labels, help, value) of every row, in table order.
@@ -106,4 +134,22 @@ pub fn exposition(rows: &[(&str, &str, &str, &str, u64)]) -> String {
         let _ = writeln!(text, "{name}{braces} {value}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_threads_count_adds_up() {
+        let (counter, gauge) = (PerCore::default(), PerCore::default());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| counter.count()));
+            }
+            scope.spawn(|| gauge.add(5));
+        });
+        std::thread::scope(|scope| drop(scope.spawn(|| gauge.subtract(3))));
+        assert_eq!((counter.value(), gauge.value()), (4000, 2));
+    }
 }

@@ -18,6 +18,7 @@ use shoal_store::arch::{SegmentPolicy, SegmentSettings};
 use shoal_store::memory::{self, Ledger, MemoryTier};
 use shoal_store::{OpenOptions, Store};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -208,10 +209,11 @@ impl Node {
 fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Shelf>, Epochs)> {
     let store = &settings.store;
     let ledger = Ledger::new(settings.cache.ram.0);
+    let (account, seed) = (Arc::clone(&ledger), RandomState::new().hash_one(MEMORY_SHARDS));
     let memory = match Policy::named(&settings.cache.ram_policy) {
-        Some(policy) => MemoryTier::with_policy(Arc::clone(&ledger), MEMORY_SHARDS, policy.construct),
+        Some(policy) => MemoryTier::with_policy(account, MEMORY_SHARDS, seed, policy.construct),
         // The settings know no other name.
-        None => MemoryTier::new(Arc::clone(&ledger), MEMORY_SHARDS),
+        None => MemoryTier::new(account, MEMORY_SHARDS, seed),
     };
     let pool = Arc::new(IoPool::new(store.io_threads, store.io_queue)?);
     let disk = open_disk(settings);

@@ -1,6 +1,7 @@
 //! Points in time as the log formats write them, in UTC.
 
 use shoal_core::Timestamp;
+use shoal_wire::response::push_decimal;
 
 /// A point in time in the Gregorian calendar.
 struct Civil {
@@ -12,17 +13,46 @@ struct Civil {
     second: u64,
 }
 
-/// `10/Oct/2000:13:55:36 +0000`, as the NCSA formats have it.
-pub(super) fn ncsa(time: Timestamp) -> String {
+/// Appends `10/Oct/2000:13:55:36 +0000`, as the NCSA formats have it.
+pub(super) fn ncsa(line: &mut Vec<u8>, time: Timestamp) {
     let Civil { year, month, day, hour, minute, second } = civil(time.seconds());
-    format!("{day:02}/{}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000", MONTHS[month - 1])
+    padded(line, day, 2);
+    line.push(b'/');
+    line.extend_from_slice(MONTHS[month - 1].as_bytes());
+    line.push(b'/');
+    padded(line, year, 4);
+    for part in [hour, minute, second] {
+        line.push(b':');
+        padded(line, part, 2);
+    }
+    line.extend_from_slice(b" +0000");
 }
 
-/// `2000-10-10T13:55:36.123Z`, as RFC 3339 has it.
-pub(super) fn rfc3339(time: Timestamp) -> String {
+/// Appends `2000-10-10T13:55:36.123Z`, as RFC 3339 has it.
+pub(super) fn rfc3339(line: &mut Vec<u8>, time: Timestamp) {
     let Civil { year, month, day, hour, minute, second } = civil(time.seconds());
-    let millis = time.millis() % 1000;
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    let parts =
+        [(year, 4, b'-'), (month as u64, 2, b'-'), (day, 2, b'T'), (hour, 2, b':'), (minute, 2, b':')];
+    for (number, width, end) in parts {
+        padded(line, number, width);
+        line.push(end);
+    }
+    padded(line, second, 2);
+    line.push(b'.');
+    padded(line, time.millis() % 1000, 3);
+    line.push(b'Z');
+}
+
+/// Appends a number with zeros before it, to fill `width`.
+pub(super) fn padded(line: &mut Vec<u8>, number: u64, width: usize) {
+    filled(line, number, width, b'0');
+}
+
+/// Appends a number with `fill` before it, to fill `width`.
+pub(super) fn filled(line: &mut Vec<u8>, number: u64, width: usize, fill: u8) {
+    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    line.extend(std::iter::repeat_n(fill, width.saturating_sub(digits)));
+    push_decimal(line, number);
 }
 
 /// The calendar's reading of so many seconds since the epoch.
@@ -49,6 +79,12 @@ const MONTHS: [&str; 12] =
 mod tests {
     use super::*;
 
+    fn shown(append: fn(&mut Vec<u8>, Timestamp), time: Timestamp) -> String {
+        let mut line = Vec::new();
+        append(&mut line, time);
+        String::from_utf8(line).expect("ASCII")
+    }
+
     #[test]
     fn dates_follow_the_calendar() {
         for (seconds, expected) in [
@@ -59,9 +95,9 @@ mod tests {
             (1_735_689_599, "2024-12-31T23:59:59.000Z"),
             (4_107_542_400, "2100-03-01T00:00:00.000Z"),
         ] {
-            assert_eq!(rfc3339(Timestamp::from_seconds(seconds)), expected);
+            assert_eq!(shown(rfc3339, Timestamp::from_seconds(seconds)), expected);
         }
-        assert_eq!(ncsa(Timestamp::from_seconds(971_186_136)), "10/Oct/2000:13:55:36 +0000");
-        assert_eq!(rfc3339(Timestamp::from_millis(1_007)), "1970-01-01T00:00:01.007Z");
+        assert_eq!(shown(ncsa, Timestamp::from_seconds(971_186_136)), "10/Oct/2000:13:55:36 +0000");
+        assert_eq!(shown(rfc3339, Timestamp::from_millis(1_007)), "1970-01-01T00:00:01.007Z");
     }
 }

@@ -1,22 +1,20 @@
 //! What clients sent, made safe for a line: no client can end the line or the field that it stands in.
 
 /// Appends `text` as a field parted by blanks: a quote and what is not visible ASCII become `%XX`. Empty becomes `-`.
-pub(super) fn blank_parted(line: &mut Vec<u8>, text: &str) {
+pub(super) fn blank_parted(line: &mut Vec<u8>, text: &[u8]) {
     if text.is_empty() {
         line.push(b'-');
     }
-    for byte in clipped(text).bytes() {
-        match byte {
-            // not the quote, 0x22: in the combined format quoted fields follow
-            0x21 | 0x23..=0x7e => line.push(byte),
-            _ => line.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
-        }
-    }
+    // not the quote, 0x22: in the combined format quoted fields follow
+    let is_plain = |byte: u8| matches!(byte, 0x21 | 0x23..=0x7e);
+    in_runs(line, text, is_plain, |line, byte| {
+        line.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    });
 }
 
 /// Appends `text` within quotes, as Apache does: `\"`, `\\`, and `\xXX` for what is not printable ASCII.
 /// Empty becomes `"-"`.
-pub(super) fn quoted(line: &mut Vec<u8>, text: &str) {
+pub(super) fn quoted(line: &mut Vec<u8>, text: &[u8]) {
     line.push(b'"');
     if text.is_empty() {
         line.push(b'-');
@@ -26,22 +24,33 @@ pub(super) fn quoted(line: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends a part of what stands within quotes.
-pub(super) fn inside_quotes(line: &mut Vec<u8>, text: &str) {
-    for byte in clipped(text).bytes() {
-        match byte {
-            b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
-            0x20..=0x7e => line.push(byte),
-            _ => line.extend_from_slice(&[
-                b'\\',
-                b'x',
-                HEX[usize::from(byte >> 4)],
-                HEX[usize::from(byte & 15)],
-            ]),
+pub(super) fn inside_quotes(line: &mut Vec<u8>, text: &[u8]) {
+    let is_plain = |byte: u8| matches!(byte, 0x20..=0x7e) && byte != b'"' && byte != b'\\';
+    in_runs(line, text, is_plain, |line, byte| match byte {
+        b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
+        _ => line.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
+    });
+}
+
+/// Appends `text`, clipped: what is plain run by run, and every other byte as `escape` has it. Nearly every text is one run.
+fn in_runs(
+    line: &mut Vec<u8>,
+    text: &[u8],
+    is_plain: impl Fn(u8) -> bool + Copy,
+    escape: impl Fn(&mut Vec<u8>, u8),
+) {
+    let mut rest = &text[..text.len().min(FIELD_MAX)];
+    while !rest.is_empty() {
+        let run = rest.iter().position(|&byte| !is_plain(byte)).unwrap_or(rest.len());
+        line.extend_from_slice(&rest[..run]);
+        if let Some(&byte) = rest.get(run) {
+            escape(line, byte);
         }
+        rest = rest.get(run + 1..).unwrap_or_default();
     }
 }
 
-/// At most [`FIELD_MAX`] bytes of it, whole characters.
+/// At most [`FIELD_MAX`] bytes of a text, whole characters.
 pub(super) fn clipped(text: &str) -> &str {
     &text[..text.floor_char_boundary(FIELD_MAX)]
 }
@@ -56,9 +65,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn shown(append: fn(&mut Vec<u8>, &str), text: &str) -> String {
+    fn shown(append: fn(&mut Vec<u8>, &[u8]), text: &str) -> String {
         let mut line = Vec::new();
-        append(&mut line, text);
+        append(&mut line, text.as_bytes());
         String::from_utf8(line).expect("ASCII")
     }
 

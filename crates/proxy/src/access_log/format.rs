@@ -1,21 +1,20 @@
-//! The three formats of the access log, each one function from a record to a line.
+//! The three formats of the access log, each one function from an entry to a line.
 
-use super::{date, escape};
-use crate::message::{Outcome, Record};
-use http::HeaderValue;
+use super::{Entry, date, escape};
+use crate::message::Outcome;
 use serde::Serialize;
 use shoal_settings::LogFormat;
-use std::borrow::Cow;
+use shoal_wire::response::push_decimal;
 use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Appends the line of `record`, its newline included.
-pub(super) fn append(format: LogFormat, record: &Record, line: &mut Vec<u8>) {
+/// Appends the line of `entry`, its newline included.
+pub(super) fn append(format: LogFormat, entry: &Entry<'_>, line: &mut Vec<u8>) {
     match format {
-        LogFormat::Squid => squid(record, line),
-        LogFormat::Combined => combined(record, line),
-        LogFormat::Json => json(record, line),
+        LogFormat::Squid => squid(entry, line),
+        LogFormat::Combined => combined(entry, line),
+        LogFormat::Json => json(entry, line),
     }
     line.push(b'\n');
 }
@@ -24,25 +23,31 @@ pub(super) fn append(format: LogFormat, record: &Record, line: &mut Vec<u8>) {
 /// `%ts.%03tu %6tr %>a %Ss/%03>Hs %<st %rm %ru %un %Sh/%<a %mt`
 ///
 /// Its time is the moment when the request was finished; its size counts head and body.
-fn squid(record: &Record, line: &mut Vec<u8>) {
-    let finished = record.time.plus(Duration::from_micros(record.duration_us));
-    let elapsed_ms = record.duration_us / 1000;
-    write(line, format_args!("{}.{:03} {elapsed_ms:6} ", finished.seconds(), finished.millis() % 1000));
-    client(record, line);
-    let (code, aborted) = (result_code(record.outcome), if record.aborted { "_ABORTED" } else { "" });
-    let bytes = record.head_bytes.saturating_add(record.body_bytes);
+fn squid(entry: &Entry<'_>, line: &mut Vec<u8>) {
+    let finished = entry.time.plus(Duration::from_micros(entry.duration_us));
+    push_decimal(line, finished.seconds());
+    line.push(b'.');
+    date::padded(line, finished.millis() % 1000, 3);
+    line.push(b' ');
+    date::filled(line, entry.duration_us / 1000, 6, b' ');
+    line.push(b' ');
+    client(entry, line);
+    line.push(b' ');
+    line.extend_from_slice(result_code(entry.outcome).as_bytes());
+    line.extend_from_slice(if entry.aborted { b"_ABORTED" } else { b"" });
+    line.push(b'/');
     // Squid says 000 where nothing was answered
-    let status = if record.outcome == Outcome::Abandoned { 0 } else { record.status };
-    write(line, format_args!(" {code}{aborted}/{status:03} {bytes} "));
-    escape::blank_parted(line, method(record));
+    date::padded(line, if entry.outcome == Outcome::Abandoned { 0 } else { u64::from(entry.status) }, 3);
     line.push(b' ');
-    escape::blank_parted(line, &record.url);
+    push_decimal(line, entry.head_bytes.saturating_add(entry.body_bytes));
+    for text in [entry.method.as_bytes(), entry.url, entry.user.as_bytes()] {
+        line.push(b' ');
+        escape::blank_parted(line, text);
+    }
     line.push(b' ');
-    escape::blank_parted(line, record.user.as_deref().unwrap_or_default());
+    hierarchy(entry, line);
     line.push(b' ');
-    hierarchy(record, line);
-    line.push(b' ');
-    escape::blank_parted(line, media_type(&text(&record.content_type)));
+    escape::blank_parted(line, media_type(entry.content_type));
 }
 
 /// The code of Squid's log that log analysers know.
@@ -64,11 +69,12 @@ fn result_code(outcome: Outcome) -> &'static str {
     }
 }
 
-/// `CODE/host`: how the origin was reached. A record may name the code itself.
-fn hierarchy(record: &Record, line: &mut Vec<u8>) {
-    let Some(upstream) = &record.upstream else {
+/// `CODE/host`: how the origin was reached. A entry may name the code itself.
+fn hierarchy(entry: &Entry<'_>, line: &mut Vec<u8>) {
+    let upstream = entry.upstream;
+    if upstream.is_empty() {
         return line.extend_from_slice(b"HIER_NONE/-");
-    };
+    }
     let (host, port) = upstream.rsplit_once(':').unwrap_or((upstream, ""));
     // Squid logs the host alone; a colon may also belong to a bare IPv6 address
     let has_port =
@@ -80,32 +86,36 @@ fn hierarchy(record: &Record, line: &mut Vec<u8>) {
     if !names_code {
         line.extend_from_slice(b"HIER_DIRECT/");
     }
-    escape::blank_parted(line, host);
+    escape::blank_parted(line, host.as_bytes());
 }
 
 /// NCSA combined, with the Cache-Status value appended:
 /// `client - user [time] "request line" status bytes "referer" "user agent" "cache status"`
-fn combined(record: &Record, line: &mut Vec<u8>) {
-    client(record, line);
+fn combined(entry: &Entry<'_>, line: &mut Vec<u8>) {
+    client(entry, line);
     line.extend_from_slice(b" - ");
-    escape::blank_parted(line, record.user.as_deref().unwrap_or_default());
-    write(line, format_args!(" [{}] \"", date::ncsa(record.time)));
-    escape::inside_quotes(line, method(record));
+    escape::blank_parted(line, entry.user.as_bytes());
+    line.extend_from_slice(b" [");
+    date::ncsa(line, entry.time);
+    line.extend_from_slice(b"] \"");
+    escape::inside_quotes(line, entry.method.as_bytes());
     line.push(b' ');
-    escape::inside_quotes(line, &record.url);
-    let version = if record.version.is_empty() { "-" } else { record.version };
-    write(line, format_args!(" HTTP/{version}\" {} {} ", record.status, record.body_bytes));
-    escape::quoted(line, &text(&record.referer));
+    escape::inside_quotes(line, entry.url);
+    line.extend_from_slice(b" HTTP/");
+    line.extend_from_slice(if entry.version.is_empty() { b"-" } else { entry.version.as_bytes() });
+    line.extend_from_slice(b"\" ");
+    push_decimal(line, u64::from(entry.status));
     line.push(b' ');
-    escape::quoted(line, &text(&record.user_agent));
-    line.push(b' ');
-    escape::quoted(line, &String::from_utf8_lossy(&record.cache_status));
+    push_decimal(line, entry.body_bytes);
+    for text in [entry.referer, entry.user_agent, entry.cache_status] {
+        line.push(b' ');
+        escape::quoted(line, text);
+    }
 }
 
-/// A line of the JSON format. Absent fields are left out.
+/// A line of the JSON format but for its time. Absent fields are left out.
 #[derive(Serialize)]
 struct JsonLine<'a> {
-    time: String,
     duration_us: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<IpAddr>,
@@ -132,34 +142,39 @@ struct JsonLine<'a> {
     cache_status: &'a str,
 }
 
-fn json(record: &Record, line: &mut Vec<u8>) {
+fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
     fn some(text: &str) -> Option<&str> {
         Some(escape::clipped(text)).filter(|text| !text.is_empty())
     }
-    let (referer, user_agent) = (text(&record.referer), text(&record.user_agent));
-    let content_type = text(&record.content_type);
-    let cache_status = String::from_utf8_lossy(&record.cache_status);
+    let [url, referer, user_agent, content_type, cache_status] =
+        [entry.url, entry.referer, entry.user_agent, entry.content_type, entry.cache_status]
+            .map(String::from_utf8_lossy);
     let values = JsonLine {
-        time: date::rfc3339(record.time),
-        duration_us: record.duration_us,
-        client: record.client.map(|client| client.ip().to_canonical()),
-        client_port: record.client.map(|client| client.port()),
-        user: record.user.as_deref().and_then(some),
-        method: escape::clipped(method(record)),
-        url: escape::clipped(&record.url),
-        version: record.version,
-        status: record.status,
-        head_bytes: record.head_bytes,
-        body_bytes: record.body_bytes,
-        aborted: record.aborted,
-        outcome: outcome_name(record.outcome),
-        upstream: record.upstream.as_deref().and_then(some),
+        duration_us: entry.duration_us,
+        client: entry.client.map(|client| client.ip().to_canonical()),
+        client_port: entry.client.map(|client| client.port()),
+        user: some(entry.user),
+        method: escape::clipped(entry.method),
+        url: escape::clipped(&url),
+        version: entry.version,
+        status: entry.status,
+        head_bytes: entry.head_bytes,
+        body_bytes: entry.body_bytes,
+        aborted: entry.aborted,
+        outcome: outcome_name(entry.outcome),
+        upstream: some(entry.upstream),
         referer: some(&referer),
         user_agent: some(&user_agent),
         content_type: some(&content_type),
         cache_status: escape::clipped(&cache_status),
     };
-    serde_json::to_writer(line, &values).expect("strings and numbers, written to memory");
+    line.extend_from_slice(b"{\"time\":\"");
+    date::rfc3339(line, entry.time);
+    line.push(b'"');
+    let rest = line.len();
+    serde_json::to_writer(&mut *line, &values).expect("strings and numbers, written to memory");
+    // The time is written first and without a text of its own; so the object goes on where another would begin.
+    line[rest] = b',';
 }
 
 /// The outcome in our own words, as the metrics label it.
@@ -182,28 +197,20 @@ fn outcome_name(outcome: Outcome) -> &'static str {
 }
 
 /// The client's address alone; IPv4 as such when the socket is IPv6.
-fn client(record: &Record, line: &mut Vec<u8>) {
-    match record.client {
-        Some(client) => write(line, format_args!("{}", client.ip().to_canonical())),
+fn client(entry: &Entry<'_>, line: &mut Vec<u8>) {
+    match entry.client.map(|client| client.ip().to_canonical()) {
+        Some(IpAddr::V4(address)) => {
+            for (index, octet) in address.octets().into_iter().enumerate() {
+                line.extend_from_slice(if index == 0 { b"" } else { b"." });
+                push_decimal(line, u64::from(octet));
+            }
+        }
+        Some(IpAddr::V6(address)) => write!(line, "{address}").expect("memory takes every write"),
         None => line.push(b'-'),
     }
 }
 
 /// The content type without its parameters.
-fn media_type(content_type: &str) -> &str {
-    content_type.split(';').next().unwrap_or_default().trim()
-}
-
-/// The method, or what stands for one that could not be made out.
-fn method(record: &Record) -> &str {
-    record.method.as_ref().map_or("NONE", |method| method.as_str())
-}
-
-/// A field's value as text; what is not UTF-8 is replaced.
-fn text(value: &Option<HeaderValue>) -> Cow<'_, str> {
-    value.as_ref().map_or(Cow::Borrowed(""), |value| String::from_utf8_lossy(value.as_bytes()))
-}
-
-fn write(line: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    line.write_fmt(text).expect("memory takes every write");
+fn media_type(content_type: &[u8]) -> &[u8] {
+    content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
 }

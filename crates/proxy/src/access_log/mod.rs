@@ -1,16 +1,19 @@
 //! The access log: one line a request, in the format of the operator's tools.
 //!
 //! Logging never makes a request wait for the disk. A line is formatted by the thread that served the request and
-//! appended to a bounded buffer; one writer thread takes what has gathered and writes it in one call. When the
-//! disk is too slow for that, lines are dropped and counted.
+//! appended to its core's bounded buffer; one writer thread takes what has gathered and writes it in one call a core. When
+//! the disk is too slow for that, lines are dropped and counted. What a line says is an [`Entry`], which borrows: a
+//! hit is logged out of the request's own bytes, without an allocation.
 
 mod date;
+mod entry;
 mod escape;
 mod format;
 mod queue;
 mod writer;
 
-use crate::message::Record;
+pub use entry::Entry;
+
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use queue::Queue;
@@ -66,11 +69,11 @@ impl AccessLog {
     }
 
     /// Adds the line of one request. Never waits for the disk; when too much is pending, drops the line and counts it.
-    pub fn log(&self, record: &Record) {
+    pub fn log(&self, entry: &Entry<'_>) {
         let Some(output) = &self.output else { return };
         LINE.with_borrow_mut(|line| {
             line.clear();
-            format::append(output.format, record, line);
+            format::append(output.format, entry, line);
             if !output.queue.push(line) {
                 self.metrics.log_lines_dropped.count();
             }

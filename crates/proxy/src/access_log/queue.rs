@@ -1,33 +1,54 @@
-//! Lines on their way to the writer thread: a buffer that threads append to and the writer takes whole.
+//! Lines on their way to the writer thread: a buffer for each core, which the writer takes whole.
 //!
-//! Waking a thread costs more than formatting a line, so the writer is woken by the first line only and then lets
-//! lines gather for a moment; a log without requests wakes nobody.
+//! ```text
+//!   worker 0 ──► place 0 ─┐
+//!   worker 1 ──► place 1 ─┼─► writer ──► file
+//!   …                     │     ▲
+//!   worker n ──► place n ─┘     └─ woken by the first line, then waits a moment for more
+//! ```
+//!
+//! A place's lock is taken by its core and, a few times a second, by the writer; so it is free as good as always, and
+//! no core waits for another. Waking a thread costs more than formatting a line, so the writer is woken by the first line
+//! only and then lets lines gather; a log without requests wakes nobody. Lines of one core stand in the order in
+//! which its requests ended; those of several may be mixed within [`GATHER`].
 
-use parking_lot::{Condvar, Mutex};
+use crate::per_core::{Apart, PLACES, place};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The buffer between the threads that serve and the one that writes.
+/// The buffers between the threads that serve and the one that writes.
 #[derive(Default)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    places: [Apart<Mutex<Pending>>; PLACES],
+    /// The writer waits for a first line.
+    asleep: AtomicBool,
+    /// Some place has so much that it should be written now.
+    urgent: AtomicBool,
+    orders: Mutex<Orders>,
     wake: Condvar,
 }
 
+/// What one core has said since the writer came by.
 #[derive(Default)]
-struct State {
-    pending: Vec<u8>,
+struct Pending {
+    bytes: Vec<u8>,
     lines: u64,
+    closed: bool,
+}
+
+/// What the writer is told beside lines.
+#[derive(Clone, Copy, Default)]
+struct Orders {
     reopen: bool,
     closed: bool,
 }
 
 /// What the writer has to do next.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Whole lines; perhaps none.
-    pub bytes: Vec<u8>,
-    /// How many.
-    pub lines: u64,
+    /// Whole lines of each place, and how many; perhaps none.
+    pub parts: [(Vec<u8>, u64); PLACES],
     /// Open the file again afterwards.
     pub reopen: bool,
     /// This is the last batch.
@@ -39,19 +60,29 @@ impl Queue {
         Self::default()
     }
 
-    /// Appends a line; false when too much is pending, or after [`Queue::close`].
+    /// Appends a line; false when too much is pending, or after [`Queue::close`]. No lock is held while the writer is
+    /// woken.
     pub fn push(&self, line: &[u8]) -> bool {
-        let mut state = self.state.lock();
-        if state.closed || state.pending.len() + line.len() > PENDING_MAX {
-            return false;
+        let (first, urgent) = {
+            let mut pending = self.places[place()].0.lock();
+            let before = pending.bytes.len();
+            if pending.closed || before + line.len() > PENDING_MAX {
+                return false;
+            }
+            if pending.bytes.capacity() < PENDING_MAX {
+                // Room for all that may come, once; memory that is never written to is never taken.
+                pending.bytes.reserve_exact(PENDING_MAX - before);
+            }
+            pending.bytes.extend_from_slice(line);
+            pending.lines += 1;
+            (before == 0, before < URGENT && pending.bytes.len() >= URGENT)
+        };
+        if urgent {
+            self.urgent.store(true, Ordering::Release);
         }
-        let first = state.pending.is_empty();
-        let before = state.pending.len();
-        state.pending.extend_from_slice(line);
-        state.lines += 1;
-        let urgent = before < URGENT && state.pending.len() >= URGENT;
-        drop(state);
-        if first || urgent {
+        if urgent || (first && self.asleep.load(Ordering::Acquire)) {
+            // Taken so that a writer between its look at the places and its wait is not missed.
+            drop(self.orders.lock());
             self.wake.notify_one();
         }
         true
@@ -59,42 +90,63 @@ impl Queue {
 
     /// Asks for the file to be opened again.
     pub fn reopen(&self) {
-        self.state.lock().reopen = true;
+        self.orders.lock().reopen = true;
         self.wake.notify_one();
     }
 
     /// Lets the writer finish.
     pub fn close(&self) {
-        self.state.lock().closed = true;
+        self.places.iter().for_each(|place| place.0.lock().closed = true);
+        self.orders.lock().closed = true;
         self.wake.notify_one();
     }
 
-    /// Waits for something to do, and a moment longer for more of it. `spare` becomes the next buffer.
-    pub fn take(&self, mut spare: Vec<u8>) -> Batch {
-        let mut state = self.state.lock();
-        while state.pending.is_empty() && !state.reopen && !state.closed {
-            self.wake.wait(&mut state);
+    /// Waits for something to do, and a moment longer for more of it. The buffers in `batch` are used again.
+    pub fn take(&self, batch: &mut Batch) {
+        let orders = self.wait();
+        self.urgent.store(false, Ordering::Release);
+        for (place, (bytes, lines)) in self.places.iter().zip(&mut batch.parts) {
+            bytes.clear();
+            let mut pending = place.0.lock();
+            if pending.bytes.capacity() > bytes.capacity() {
+                // Made here, so that no thread that serves has to make room but the first time.
+                let room = pending.bytes.capacity();
+                MutexGuard::unlocked(&mut pending, || bytes.reserve_exact(room));
+            }
+            std::mem::swap(&mut pending.bytes, bytes);
+            *lines = std::mem::take(&mut pending.lines);
         }
+        (batch.reopen, batch.last) = (orders.reopen, orders.closed);
+    }
+
+    fn wait(&self) -> Orders {
+        let mut orders = self.orders.lock();
+        // Said before the places are looked at: a line that comes later finds it, through the lock of its place.
+        self.asleep.store(true, Ordering::Release);
+        while !orders.reopen && !orders.closed && self.is_empty() {
+            self.wake.wait(&mut orders);
+        }
+        self.asleep.store(false, Ordering::Release);
         let until = Instant::now() + GATHER;
-        while state.pending.len() < URGENT && !state.reopen && !state.closed {
-            if self.wake.wait_until(&mut state, until).timed_out() {
+        while !orders.reopen && !orders.closed && !self.urgent.load(Ordering::Acquire) {
+            if self.wake.wait_until(&mut orders, until).timed_out() {
                 break;
             }
         }
-        spare.clear();
-        Batch {
-            bytes: std::mem::replace(&mut state.pending, spare),
-            lines: std::mem::take(&mut state.lines),
-            reopen: std::mem::take(&mut state.reopen),
-            last: state.closed,
-        }
+        let taken = *orders;
+        orders.reopen = false;
+        taken
+    }
+
+    fn is_empty(&self) -> bool {
+        self.places.iter().all(|place| place.0.lock().bytes.is_empty())
     }
 }
 
-/// Bytes that may be pending; more are dropped.
-const PENDING_MAX: usize = 4 << 20;
+/// Bytes that may be pending in one place; more are dropped.
+const PENDING_MAX: usize = 1 << 20;
 
-/// Bytes that are written at once, without waiting for more.
+/// Bytes of one place that are written at once, without waiting for more.
 const URGENT: usize = 256 << 10;
 
 /// How long lines gather: the delay that `tail -f` sees.
@@ -104,16 +156,22 @@ const GATHER: Duration = Duration::from_millis(50);
 mod tests {
     use super::*;
 
+    fn taken(queue: &Queue) -> (usize, u64, bool, bool) {
+        let mut batch = Batch::default();
+        queue.take(&mut batch);
+        let bytes = batch.parts.iter().map(|(bytes, _)| bytes.len()).sum();
+        (bytes, batch.parts.iter().map(|(_, lines)| lines).sum(), batch.reopen, batch.last)
+    }
+
     #[test]
     fn what_is_pending_is_bounded() {
         let queue = Queue::new();
-        let line = vec![b'x'; 1 << 20];
+        let line = vec![b'x'; 256 << 10];
         assert_eq!(
             (0..6).map(|_| queue.push(&line)).collect::<Vec<_>>(),
             [true, true, true, true, false, false]
         );
-        let batch = queue.take(Vec::new());
-        assert_eq!((batch.bytes.len(), batch.lines), (4 << 20, 4));
+        assert_eq!(taken(&queue), (1 << 20, 4, false, false));
         assert!(queue.push(&line));
     }
 
@@ -123,8 +181,32 @@ mod tests {
         queue.push(b"a\n");
         queue.reopen();
         queue.close();
-        let expected = Batch { bytes: b"a\n".to_vec(), lines: 1, reopen: true, last: true };
-        assert_eq!(queue.take(Vec::new()), expected);
+        assert_eq!(taken(&queue), (2, 1, true, true));
         assert!(!queue.push(b"late\n"), "nobody would write it");
+    }
+
+    #[test]
+    fn no_line_is_lost_however_threads_and_the_writer_meet() {
+        let queue = Queue::new();
+        let lines = std::thread::scope(|scope| {
+            let pushers: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| (0..20_000).filter(|_| queue.push(b"line\n")).count()))
+                .collect();
+            let writer = scope.spawn(|| {
+                let mut lines = 0;
+                loop {
+                    let (bytes, some, _, last) = taken(&queue);
+                    assert_eq!(bytes as u64, some * 5);
+                    lines += some;
+                    if last {
+                        return lines;
+                    }
+                }
+            });
+            let pushed: usize = pushers.into_iter().map(|pusher| pusher.join().expect("pushes")).sum();
+            queue.close();
+            (pushed as u64, writer.join().expect("takes"))
+        });
+        assert_eq!(lines.0, lines.1);
     }
 }

@@ -1,7 +1,7 @@
 //! The access log as its readers find it: lines in each format, escapes, rotation, a disk that refuses.
 
 use super::*;
-use crate::message::Outcome;
+use crate::message::{Outcome, Record};
 use http::{HeaderValue, Method};
 use proptest::prelude::*;
 use shoal_core::Timestamp;
@@ -31,7 +31,7 @@ fn record() -> Record {
 
 fn line(format: LogFormat, record: &Record) -> String {
     let mut line = Vec::new();
-    format::append(format, record, &mut line);
+    format::append(format, &Entry::from(record), &mut line);
     String::from_utf8(line).expect("UTF-8")
 }
 
@@ -153,19 +153,19 @@ fn every_line_is_written_and_a_moved_file_is_left() {
     let (log, metrics) = open(&path);
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..100).for_each(|_| log.log(&record())));
+            scope.spawn(|| (0..100).for_each(|_| log.log(&Entry::from(&record()))));
         }
     });
     wait_for(|| lines(&path) == 400);
     std::fs::rename(&path, &moved).expect("moved");
-    log.log(&record());
+    log.log(&Entry::from(&record()));
     log.reopen();
     wait_for(|| path.exists());
-    log.log(&record());
+    log.log(&Entry::from(&record()));
     log.close();
     assert_eq!((lines(&moved), lines(&path)), (401, 1));
     assert_eq!(metrics.log_lines_dropped.value(), 0);
-    log.log(&record());
+    log.log(&Entry::from(&record()));
     assert_eq!(metrics.log_lines_dropped.value(), 1, "closed");
 }
 
@@ -173,7 +173,7 @@ fn every_line_is_written_and_a_moved_file_is_left() {
 fn lines_that_the_disk_refuses_are_counted() {
     let (log, metrics) = open(Path::new("/dev/full"));
     for _ in 0..3 {
-        log.log(&record());
+        log.log(&Entry::from(&record()));
     }
     drop(log);
     assert_eq!(metrics.log_lines_dropped.value(), 3);
@@ -183,7 +183,7 @@ fn lines_that_the_disk_refuses_are_counted() {
 fn no_log_is_no_error_and_a_bad_path_is_one() {
     let metrics = Arc::new(Metrics::default());
     let none = AccessLog::open(&Log::default(), metrics.clone()).expect("no log");
-    none.log(&record());
+    none.log(&Entry::from(&record()));
     none.reopen();
     let settings = Log { access: "/absent/folder/access.log".into(), ..Log::default() };
     let error = AccessLog::open(&settings, metrics).err().expect("refused");

@@ -23,14 +23,10 @@ pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) ->
     };
     let mut writer = Writer { target, file, metrics, torn: false, failing: false };
     std::thread::Builder::new().name("access-log".into()).spawn(move || {
-        let mut spare = Vec::new();
-        loop {
-            let batch = queue.take(spare);
-            let last = batch.last;
-            spare = writer.work(batch);
-            if last {
-                return;
-            }
+        let mut batch = Batch::default();
+        while !batch.last {
+            queue.take(&mut batch);
+            writer.work(&batch);
         }
     })
 }
@@ -46,11 +42,11 @@ struct Writer {
 }
 
 impl Writer {
-    /// Does one batch and gives its buffer back.
-    fn work(&mut self, batch: Batch) -> Vec<u8> {
-        if !batch.bytes.is_empty() {
-            let result = self.write(&batch.bytes);
-            self.report(result, batch.lines);
+    /// Does one batch.
+    fn work(&mut self, batch: &Batch) {
+        for (bytes, lines) in batch.parts.iter().filter(|(bytes, _)| !bytes.is_empty()) {
+            let result = self.write(bytes);
+            self.report(result, *lines);
         }
         if batch.reopen
             && let Target::File(path) = &self.target
@@ -63,7 +59,6 @@ impl Writer {
                 ),
             }
         }
-        batch.bytes
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! What the admin listener asks of a node: the requests and answers, free of HTTP.
 
-use crate::metrics::{Counter, Metrics};
+use crate::metrics::{Metrics, PerCore};
 use serde::{Deserialize, Serialize};
 
 /// A node as its admin listener sees it.
@@ -90,7 +90,7 @@ impl Responses {
         let hits = [&metrics.hits_memory, &metrics.hits_disk, &metrics.stale];
         Self {
             all: responses.map(|(.., value)| value).sum(),
-            hits: hits.map(Counter::value).iter().sum(),
+            hits: hits.map(PerCore::value).iter().sum(),
             collapsed: metrics.collapsed.value(),
         }
     }

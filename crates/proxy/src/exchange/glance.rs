@@ -5,7 +5,9 @@
 //! goes the ordinary way, as if nobody had looked. Tests compare the two ways' answers byte by byte.
 
 use super::{Exchange, live::Live, record::Record as Stored, shelf::Resident};
-use crate::message::{Client, Glance, Hit, Outcome, Record};
+use crate::access_log::Entry;
+use crate::clock;
+use crate::message::{Client, Glance, Hit, Outcome, Record, Sent};
 use http::{HeaderValue, Method, header};
 use shoal_core::{Key, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
@@ -16,14 +18,23 @@ use shoal_wire::response::{is_bodiless, push_decimal};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Exchange {
     /// Answers `get` through `send` if its response is in RAM and fresh.
-    pub(super) fn glance(&self, get: &PlainGet<'_>, client: &Client, send: impl FnOnce(&Hit<'_>)) -> Glance {
+    pub(super) fn glance(
+        &self,
+        get: &PlainGet<'_>,
+        client: &Client,
+        received: Instant,
+        send: impl FnOnce(&Hit<'_>) -> Sent,
+    ) -> Glance {
         let live = self.live.load();
+        let now = clock::time_at(received);
         URL.with_borrow_mut(|url| {
-            let found = self.find_fresh(&live, get, client, url);
-            let Some((resident, now)) = found else { return Glance::Ordinary };
+            let Some(resident) = self.find_fresh(&live, get, client, url, now) else {
+                return Glance::Ordinary;
+            };
             let Stored::Response(head) = &resident.record else { return Glance::Ordinary };
             let hit = Hit {
                 stored: &head.stored,
@@ -33,13 +44,21 @@ impl Exchange {
                 cache_status: &live.hit_status,
                 proxy_status: live.own_proxy_status.as_bytes(),
             };
-            send(&hit);
+            let sent = send(&hit);
             let log = self.log.load();
             if !log.is_on() {
                 self.count(Outcome::MemoryHit);
-                return Glance::Hit(None);
+                return if matches!(sent, Sent::Partly) { Glance::Sending(None) } else { Glance::Sent };
             }
-            Glance::Hit(Some(record(get, client, url, now, &hit)))
+            let Sent::Whole { head_bytes } = sent else {
+                return Glance::Sending(Some(record(get, client, url, now, &hit)));
+            };
+            self.count(Outcome::MemoryHit);
+            with_entry(get, client, url, &hit, |entry| {
+                let duration_us = received.elapsed().as_micros() as u64;
+                log.log(&Entry { time: now, duration_us, head_bytes, ..*entry });
+            });
+            Glance::Sent
         })
     }
 
@@ -50,7 +69,8 @@ impl Exchange {
         get: &PlainGet<'_>,
         client: &Client,
         url: &mut Vec<u8>,
-    ) -> Option<(Arc<Resident>, Timestamp)> {
+        now: Timestamp,
+    ) -> Option<Arc<Resident>> {
         let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
         if get.absolute != (mode == Mode::Forward) {
             return None;
@@ -64,11 +84,10 @@ impl Exchange {
         };
         let resident = self.shelf.resident_of(Key::of(url), url).filter(|_| admitted)?;
         let Stored::Response(head) = &resident.record else { return None };
-        let now = self.now();
         let usable = !is_bodiless(head.stored.status)
             && !self.epochs.purged(&head.slots, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
-        usable.then_some((resident, now))
+        usable.then_some(resident)
     }
 }
 
@@ -89,7 +108,30 @@ fn write_url(url: &mut Vec<u8>, get: &PlainGet<'_>, https: bool) -> Range<usize>
     host
 }
 
-/// The access log's record of a hit.
+/// What the access log says of a hit that was sent whole, but for when and how long.
+fn with_entry(get: &PlainGet<'_>, client: &Client, url: &[u8], hit: &Hit<'_>, take: impl FnOnce(&Entry<'_>)) {
+    STATUS.with_borrow_mut(|cache_status| {
+        cache_status.clear();
+        cache_status.extend_from_slice(hit.cache_status);
+        push_decimal(cache_status, hit.ttl_seconds);
+        take(&Entry {
+            client: Some(client.address),
+            method: "GET",
+            url,
+            version: "1.1",
+            status: hit.stored.status.as_u16(),
+            body_bytes: hit.body.len() as u64,
+            outcome: Outcome::MemoryHit,
+            referer: get.referer.unwrap_or_default(),
+            user_agent: get.user_agent.unwrap_or_default(),
+            content_type: hit.stored.fields.get(header::CONTENT_TYPE).map_or(b"", HeaderValue::as_bytes),
+            cache_status,
+            ..Entry::default()
+        });
+    });
+}
+
+/// The record of a hit whose reply is still being sent, and which therefore outlives the request's bytes.
 fn record(get: &PlainGet<'_>, client: &Client, url: &[u8], now: Timestamp, hit: &Hit<'_>) -> Box<Record> {
     let value = |bytes: Option<&[u8]>| bytes.and_then(|bytes| HeaderValue::from_bytes(bytes).ok());
     let mut cache_status = hit.cache_status.to_vec();
@@ -113,4 +155,7 @@ fn record(get: &PlainGet<'_>, client: &Client, url: &[u8], now: Timestamp, hit: 
 thread_local! {
     /// The effective URI in the making, kept so that it costs no allocation.
     static URL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+
+    /// The Cache-Status value in the making, for the log.
+    static STATUS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }

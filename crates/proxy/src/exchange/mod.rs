@@ -40,8 +40,8 @@ mod verdict;
 pub use epochs::Epochs;
 pub use live::{Live, LiveError};
 
-use crate::access_log::AccessLog;
-use crate::message::{Client, Glance, Handler, Hit, Outcome, Record, Reply, Request};
+use crate::access_log::{AccessLog, Entry};
+use crate::message::{Client, Glance, Handler, Hit, Outcome, Record, Reply, Request, Sent};
 use crate::metrics::Metrics;
 use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
@@ -53,7 +53,7 @@ use shelf::Shelf;
 use shoal_core::Timestamp;
 use shoal_wire::PlainGet;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 /// Answers requests out of the cache and from the origins.
 pub struct Exchange {
@@ -133,7 +133,7 @@ impl Exchange {
     /// Counts and logs what became of a request.
     fn note(&self, record: &Record) {
         self.count(record.outcome);
-        self.log.load().log(record);
+        self.log.load().log(&Entry::from(record));
     }
 
     fn count(&self, outcome: Outcome) {
@@ -165,8 +165,14 @@ impl Handler for Front {
         self.0.admit(request).await
     }
 
-    fn glance(&self, get: &PlainGet<'_>, client: &Client, reply: impl FnOnce(&Hit<'_>)) -> Glance {
-        self.0.glance(get, client, reply)
+    fn glance(
+        &self,
+        get: &PlainGet<'_>,
+        client: &Client,
+        received: Instant,
+        reply: impl FnOnce(&Hit<'_>) -> Sent,
+    ) -> Glance {
+        self.0.glance(get, client, received, reply)
     }
 
     fn sent(&self, record: Box<Record>) {

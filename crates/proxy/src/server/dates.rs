@@ -1,47 +1,32 @@
-//! The Date field's value for replies that bring none.
+//! The Date field's value for replies that bring none: made once a second by each thread.
 
-use shoal_core::Timestamp;
+use crate::clock;
 use shoal_wire::DateCache;
-use std::time::{Instant, SystemTime};
+use std::cell::RefCell;
+use std::time::Instant;
 
-/// The clock behind the Date field, read once a second.
-#[derive(Debug, Default)]
-pub(super) struct Dates {
-    cache: DateCache,
-    read: Option<(Instant, Timestamp)>,
+/// Hands on the Date value at `now`.
+pub(super) fn with_date<R>(now: Instant, take: impl FnOnce(&[u8]) -> R) -> R {
+    DATE.with_borrow_mut(|date| take(date.at(clock::time_at(now))))
 }
 
-impl Dates {
-    /// The Date value at `now`.
-    pub fn at(&mut self, now: Instant) -> &[u8] {
-        let since = |read: Instant| now.saturating_duration_since(read);
-        let time = match self.read {
-            Some((read, time)) if since(read).as_secs() < REREAD_SECONDS => time.plus(since(read)),
-            _ => {
-                let time = Timestamp::from_system(SystemTime::now());
-                self.read = Some((now, time));
-                time
-            }
-        };
-        self.cache.at(time)
-    }
+thread_local! {
+    static DATE: RefCell<DateCache> = RefCell::default();
 }
-
-/// The wall clock may be set meanwhile; so long a wrong date may stand.
-const REREAD_SECONDS: u64 = 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use shoal_core::Timestamp;
+    use shoal_semantics::date as semantics;
+    use std::time::{Duration, SystemTime};
 
     #[test]
-    fn dates_follow_the_clock_between_readings() {
-        let mut dates = Dates::default();
+    fn dates_follow_the_clock() {
         let now = Instant::now();
-        dates.read = Some((now, Timestamp::from_seconds(784_111_777)));
-        assert_eq!(dates.at(now), b"Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(dates.at(now + Duration::from_secs(2)), b"Sun, 06 Nov 1994 08:49:39 GMT");
-        assert_ne!(&dates.at(now + Duration::from_secs(60))[12..16], b"1994");
+        let read = |at| with_date(at, |date| semantics::parse(date, Timestamp::default())).expect("a date");
+        let clock = Timestamp::from_system(SystemTime::now()).seconds();
+        assert!((clock - 5..=clock).contains(&read(now)), "{} at {clock}", read(now));
+        assert!((59..=61).contains(&(read(now + Duration::from_secs(60)) - read(now))));
     }
 }

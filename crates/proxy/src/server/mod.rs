@@ -18,6 +18,7 @@ mod client_io;
 mod connection;
 mod dates;
 mod deadline;
+mod detached;
 mod drain;
 mod error;
 mod http1;
@@ -32,6 +33,7 @@ mod tls;
 mod tunnel;
 mod worker;
 
+pub use detached::Detached;
 pub use error::Error;
 pub use running::{Bound, Running, bind};
 

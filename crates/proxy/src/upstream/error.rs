@@ -1,7 +1,7 @@
 //! Why an origin could not answer, whose fault that is, and what the client is told.
 
 use crate::access::Refusal;
-use crate::metrics::{Counter, Metrics};
+use crate::metrics::{Metrics, PerCore};
 use crate::upstream::exchanged::Origin;
 use http::StatusCode;
 use shoal_semantics::status_fields::ProxyError;
@@ -169,7 +169,7 @@ impl Cause {
     }
 
     /// Where it is counted.
-    pub(super) fn counter<'a>(&self, metrics: &'a Metrics) -> &'a Counter {
+    pub(super) fn counter<'a>(&self, metrics: &'a Metrics) -> &'a PerCore {
         match self {
             Self::Refused(_) => &metrics.upstream_errors_refused,
             Self::RequestInvalid | Self::RequestBody => &metrics.upstream_errors_request,

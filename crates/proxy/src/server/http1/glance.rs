@@ -1,64 +1,132 @@
 //! The short way through a connection: a hit in RAM is written where it stands, and the head never leaves the buffer.
+//!
+//! The reply is put together in memory of the thread and written at once. Only what the kernel does not take is
+//! copied into the connection; so a connection that is served hits holds no buffer of its own for them.
 
 use super::{Connection, Next, head};
-use crate::message::{Glance, Handler, Record};
+use crate::message::{Glance, Handler, Hit, Record, Sent};
 use crate::server::Shared;
 use crate::server::account::Account;
 use crate::server::client_io::ClientIo;
-use crate::server::socket::Gone;
+use crate::server::socket::{Gone, Output, Socket};
 use bytes::Buf;
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-/// A hit whose reply is in the output.
-pub(super) struct Glanced {
-    record: Option<Box<Record>>,
-    received: Instant,
-    head_bytes: usize,
+/// A hit whose reply is on its way.
+pub(super) enum Glanced {
+    /// It is sent and settled.
+    Sent,
+    /// The rest is in the output.
+    Sending {
+        /// What is still to be given back.
+        record: Option<Box<Record>>,
+        /// Bytes of the reply's head.
+        head_bytes: usize,
+    },
 }
 
 impl<T: ClientIo> Connection<T> {
-    /// Puts the reply to a plain request that is fresh in RAM into the output. `None` leaves everything as it was.
-    pub(super) fn glance<H: Handler>(&mut self, shared: &Shared<H>, received: Instant) -> Option<Glanced> {
+    /// Answers a plain request that is fresh in RAM. `None` leaves everything as it was.
+    pub(super) fn glance<H: Handler>(
+        &mut self,
+        shared: &Shared<H>,
+        received: Instant,
+        context: &mut Context<'_>,
+    ) -> Option<Glanced> {
         if self.drain.is_draining() || self.live.keep_alive.is_zero() {
             return None;
         }
-        let get = self.parser.plain(&self.socket.input, &self.live.limits)?;
-        let (output, dates) = (&mut self.socket.output, &mut self.dates);
-        let glance = shared.handler.glance(&get, &self.client, |hit| {
-            head::hit(&mut output.head, hit, received, dates);
-            output.set_data(hit.body.clone(), false);
+        let Socket { io, input, output, .. } = &mut self.socket;
+        let get = self.parser.plain(input, &self.live.limits)?;
+        let glance = shared.handler.glance(&get, &self.client, received, |hit| {
+            REPLY.with_borrow_mut(|reply| send(io, output, context, hit, received, reply))
         });
-        let Glance::Hit(record) = glance else { return None };
         let taken = get.head_bytes;
-        self.socket.input.advance(taken);
-        Some(Glanced { record, received, head_bytes: self.socket.output.head.len() })
+        let glanced = match glance {
+            Glance::Ordinary => return None,
+            Glance::Sent => Glanced::Sent,
+            Glance::Sending(record) => Glanced::Sending { record, head_bytes: output.head.len() },
+        };
+        input.advance(taken);
+        Some(glanced)
     }
 
-    /// Sends it.
-    pub(super) async fn finish_glanced<H: Handler>(&mut self, shared: &Shared<H>, glanced: Glanced) -> Next {
-        let Glanced { record, received, head_bytes } = glanced;
-        let mut account = record.map(|record| Account::open(&*shared.handler, record, received));
-        let length = self.socket.output.data.len();
-        let sent = self.socket.send(self.live.idle_timeout).await;
-        if let Some(account) = &mut account {
-            account.head_bytes = head_bytes as u64;
-            account.body_bytes =
-                sent.as_ref().map_or_else(|Gone| self.socket.output.data_written(), |()| length) as u64;
-        }
-        if sent.is_err() {
-            return Next::Drop;
-        }
-        let due = match account {
-            Some(account) => {
-                let now = Instant::now();
-                account.complete(now);
-                now
+    /// Settles a reply that was sent, or sends what is left of it.
+    pub(super) async fn finish_glanced<H: Handler>(
+        &mut self,
+        shared: &Shared<H>,
+        glanced: Glanced,
+        received: Instant,
+    ) -> Next {
+        let mut due = received;
+        if let Glanced::Sending { record, head_bytes } = glanced {
+            let mut account = record.map(|record| Account::open(&*shared.handler, record, received));
+            let length = self.socket.output.data.len();
+            let sent = self.socket.send(self.live.idle_timeout).await;
+            if let Some(account) = &mut account {
+                account.head_bytes = head_bytes as u64;
+                account.body_bytes =
+                    sent.as_ref().map_or_else(|Gone| self.socket.output.data_written(), |()| length) as u64;
             }
-            // Nobody wants to know how long it took, so that the clock need not be read again.
-            None => received,
-        };
+            if sent.is_err() {
+                return Next::Drop;
+            }
+            due = Instant::now();
+            if let Some(account) = account {
+                account.complete(due);
+            }
+        }
         self.socket.deadline.set(due + self.live.keep_alive);
         self.socket.shrink();
         Next::Keep
     }
+}
+
+/// Writes the reply to a hit, which is put together in `reply`; what the connection does not take goes into `output`.
+fn send<T: ClientIo>(
+    io: &mut T,
+    output: &mut Output,
+    context: &mut Context<'_>,
+    hit: &Hit<'_>,
+    received: Instant,
+    reply: &mut Vec<u8>,
+) -> Sent {
+    reply.clear();
+    head::hit(reply, hit, received);
+    let head_bytes = reply.len();
+    let whole = head_bytes + hit.body.len();
+    let written = match hit.body.len() <= COPIED_MAX {
+        true => {
+            reply.extend_from_slice(hit.body);
+            Pin::new(&mut *io).poll_write(context, reply)
+        }
+        false => {
+            let slices = [IoSlice::new(reply), IoSlice::new(hit.body)];
+            Pin::new(&mut *io).poll_write_vectored(context, &slices)
+        }
+    };
+    // A failure comes again when the rest is sent.
+    let written = match written {
+        Poll::Ready(Ok(written)) => written,
+        _ => 0,
+    };
+    let is_sent = written == whole && matches!(Pin::new(io).poll_flush(context), Poll::Ready(Ok(())));
+    if is_sent {
+        return Sent::Whole { head_bytes: head_bytes as u64 };
+    }
+    output.resume(&reply[..head_bytes], hit.body.clone(), written);
+    Sent::Partly
+}
+
+/// Bodies up to this size are copied behind their head: for the kernel one buffer is less work than two, and so is
+/// one more copy of so few bytes.
+const COPIED_MAX: usize = 4096;
+
+thread_local! {
+    /// The reply in the making.
+    static REPLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }

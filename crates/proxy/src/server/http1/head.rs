@@ -2,7 +2,7 @@
 
 use super::Asked;
 use crate::message::{Hit, ReplyBody, ReplyHead};
-use crate::server::dates::Dates;
+use crate::server::dates::with_date;
 use http::{HeaderMap, Method, StatusCode, Version, header};
 use shoal_wire::response::{self, Persistence, ResponseFraming};
 use std::time::Instant;
@@ -33,7 +33,6 @@ pub(super) fn write(
     framing: (ResponseFraming, Persistence),
     declared: Option<u64>,
     now: Instant,
-    dates: &mut Dates,
 ) {
     let dated = match head {
         ReplyHead::Built(status, fields) => {
@@ -55,7 +54,7 @@ pub(super) fn write(
     // was received and append a corresponding Date header field to the message's header section if it is cached or
     // forwarded downstream."
     if !dated {
-        response::field(out, "date", dates.at(now));
+        with_date(now, |date| response::field(out, "date", date));
     }
     if let Some(length) = declared {
         response::number_field(out, "content-length", length);
@@ -65,7 +64,7 @@ pub(super) fn write(
 }
 
 /// Appends the whole head of a hit in RAM, as [`write`] does for the same reply.
-pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant, dates: &mut Dates) {
+pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) {
     out.reserve(hit.stored.lines.len() + HIT_FIELDS_BYTES);
     response::status_line(out, hit.stored.status);
     out.extend_from_slice(&hit.stored.lines);
@@ -77,7 +76,7 @@ pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant, dates: &mut Da
     out.extend_from_slice(hit.proxy_status);
     out.extend_from_slice(shoal_wire::chunk::CRLF);
     if !hit.stored.dated {
-        response::field(out, "date", dates.at(now));
+        with_date(now, |date| response::field(out, "date", date));
     }
     response::number_field(out, "content-length", hit.body.len() as u64);
     out.extend_from_slice(shoal_wire::chunk::CRLF);

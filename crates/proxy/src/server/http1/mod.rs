@@ -18,7 +18,6 @@ mod send;
 
 use super::account::Account;
 use super::client_io::ClientIo;
-use super::dates::Dates;
 use super::drain::DrainWatch;
 use super::live::Live;
 use super::socket::Socket;
@@ -43,15 +42,8 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     client: Arc<Client>,
 ) {
     let drain = shared.drain.watch();
-    let connection = Connection {
-        socket,
-        live,
-        client,
-        drain,
-        parser: HeadParser::new(),
-        dates: Dates::default(),
-        interim: Interim::default(),
-    };
+    let connection =
+        Connection { socket, live, client, drain, parser: HeadParser::new(), interim: Interim::default() };
     connection.serve(&shared).await;
 }
 
@@ -61,7 +53,6 @@ struct Connection<T> {
     client: Arc<Client>,
     drain: DrainWatch,
     parser: HeadParser,
-    dates: Dates,
     interim: Interim,
 }
 
@@ -97,8 +88,8 @@ enum Next {
 enum Came {
     /// Its head, and when the first byte of it was there.
     Head(RequestHead, Instant),
-    /// It is answered already; the reply is in the output.
-    Glanced(Glanced),
+    /// It is answered already, or the rest of the reply is in the output; and when its first byte was there.
+    Glanced(Glanced, Instant),
 }
 
 /// Why no further request came.
@@ -114,10 +105,12 @@ impl<T: ClientIo> Connection<T> {
         loop {
             let (head, received) = match self.next_head(shared).await {
                 Ok(Came::Head(head, received)) => (head, received),
-                Ok(Came::Glanced(glanced)) => match self.finish_glanced(shared, glanced).await {
-                    Next::Keep => continue,
-                    _ => return,
-                },
+                Ok(Came::Glanced(glanced, received)) => {
+                    match self.finish_glanced(shared, glanced, received).await {
+                        Next::Keep => continue,
+                        _ => return,
+                    }
+                }
                 Err(NoHead::Over) => return self.socket.close().await,
                 Err(NoHead::Refused(refusal)) => {
                     self.refuse(shared, refusal).await;
@@ -139,10 +132,11 @@ impl<T: ClientIo> Connection<T> {
         loop {
             if !self.socket.input.is_empty() {
                 let since = *received.get_or_insert_with(Instant::now);
-                if let Some(glanced) = self.glance(shared, since) {
+                let glanced = poll_fn(|context| Poll::Ready(self.glance(shared, since, context))).await;
+                if let Some(glanced) = glanced {
                     self.socket.deadline.lift();
                     shared.metrics.requests.count();
-                    return Ok(Came::Glanced(glanced));
+                    return Ok(Came::Glanced(glanced, since));
                 }
                 match self.parser.parse(&mut self.socket.input, &self.live.limits) {
                     Parsed::Head(head) => {

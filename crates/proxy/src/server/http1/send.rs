@@ -112,7 +112,7 @@ impl<T: ClientIo> Connection<T> {
         let declared = head::declared(asked, reply_head, body);
         let out = &mut self.socket.output.head;
         let before = out.len();
-        head::write(out, reply_head, (framing, persistence), declared, asked.received, &mut self.dates);
+        head::write(out, reply_head, (framing, persistence), declared, asked.received);
         sending.account.head_bytes = (out.len() - before) as u64;
     }
 

@@ -12,7 +12,6 @@ mod tunnel_io;
 
 use super::Shared;
 use super::client_io::ClientIo;
-use super::dates::Dates;
 use super::deadline::Deadline;
 use super::drain::DrainWatch;
 use super::live::Live;
@@ -40,13 +39,7 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     };
     let drain = shared.drain.watch();
     let watch = Watch::new(&live, drain, h2.ping_pong());
-    let streams = Arc::new(Streams {
-        shared,
-        live,
-        client,
-        dates: Mutex::default(),
-        quiet_since: Mutex::new(Instant::now()),
-    });
+    let streams = Arc::new(Streams { shared, live, client, quiet_since: Mutex::new(Instant::now()) });
     run(h2, watch, streams).await;
 }
 
@@ -55,7 +48,6 @@ struct Streams<H> {
     shared: Arc<Shared<H>>,
     live: Arc<Live>,
     client: Arc<Client>,
-    dates: Mutex<Dates>,
     /// When the last stream ended.
     quiet_since: Mutex<Instant>,
 }

@@ -1,14 +1,13 @@
 //! Sending replies on an HTTP/2 stream, within what flow control allows.
 
 use crate::message::{ReplyHead, StreamBody};
-use crate::server::dates::Dates;
+use crate::server::dates::with_date;
 use crate::server::deadline::Deadline;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http::header::{AGE, CONTENT_LENGTH, DATE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
-use parking_lot::Mutex;
 use shoal_wire::chunk::may_trail;
 use shoal_wire::response::belongs_to_connection;
 use std::future::poll_fn;
@@ -134,12 +133,7 @@ impl BodySender {
 }
 
 /// The head of a reply with `length` as its Content-Length, if any.
-pub(super) fn head(
-    reply: ReplyHead,
-    length: Option<u64>,
-    now: Instant,
-    dates: &Mutex<Dates>,
-) -> Response<()> {
+pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> Response<()> {
     let (status, mut fields) = match reply {
         ReplyHead::Built(status, fields) => (status, fields),
         ReplyHead::Stored { stored, age_seconds, cache_status, proxy_status } => {
@@ -157,7 +151,7 @@ pub(super) fn head(
         fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     if !fields.contains_key(DATE)
-        && let Ok(date) = HeaderValue::from_bytes(dates.lock().at(now))
+        && let Ok(date) = with_date(now, HeaderValue::from_bytes)
     {
         fields.insert(DATE, date);
     }

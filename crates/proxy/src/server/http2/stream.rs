@@ -125,7 +125,7 @@ impl<H: Handler> Stream<'_, H> {
         }
         let bodiless = self.method == Method::HEAD || is_bodiless(status) || tunnels;
         let length = self.content_length(status, &reply.head, &reply.body);
-        let head = send::head(reply.head, length, self.received, &streams.dates);
+        let head = send::head(reply.head, length, self.received);
         account.head_bytes = send::head_bytes(&head);
         let ends = !tunnels && (bodiless || is_empty(&reply.body));
         let Ok(stream) = self.respond.send_response(head, ends) else { return };

@@ -1,7 +1,7 @@
 //! A handler whose reply follows from the request's path, and which notes what happens to it.
 
 use crate::message::{
-    BodyError, Client, Glance, Handler, Hit, Record, Reply, ReplyBody, ReplyHead, Request, StoredHead,
+    BodyError, Client, Glance, Handler, Hit, Record, Reply, ReplyBody, ReplyHead, Request, Sent, StoredHead,
     StreamBody,
 };
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// Replies by path:
@@ -53,7 +53,7 @@ impl Handler for Scripted {
         reply
     }
 
-    fn glance(&self, _: &PlainGet<'_>, _: &Client, _: impl FnOnce(&Hit<'_>)) -> Glance {
+    fn glance(&self, _: &PlainGet<'_>, _: &Client, _: Instant, _: impl FnOnce(&Hit<'_>) -> Sent) -> Glance {
         Glance::Ordinary
     }
 

@@ -1,0 +1,87 @@
+//! The connection loop without listeners: for streams that somebody else has accepted or made.
+//!
+//! Tests and measurements drive it from memory, where nothing but the loop itself allocates, waits or takes time.
+
+use super::client_io::ClientIo;
+use super::drain::Drain;
+use super::live::Live;
+use super::socket::Socket;
+use super::{Shared, http1};
+use crate::message::{Client, Handler};
+use crate::metrics::Metrics;
+use arc_swap::ArcSwap;
+use shoal_settings::ClientLimits;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Serves HTTP/1 on any stream, within a runtime of the caller's.
+pub struct Detached<H>(Arc<Shared<H>>);
+
+impl<H: Handler> Detached<H> {
+    /// A server that answers through `handler` and holds clients to `limits`.
+    pub fn new(handler: Arc<H>, metrics: Arc<Metrics>, limits: &ClientLimits) -> Self {
+        let live = ArcSwap::from_pointee(Live::new(limits));
+        Self(Arc::new(Shared { handler, metrics, live, drain: Drain::default() }))
+    }
+
+    /// Serves one connection to its end.
+    pub async fn serve<T>(&self, stream: T, client: Client)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let live = self.0.live.load_full();
+        let socket = Socket::new(Foreign(stream), live.head_timeout);
+        http1::serve(socket, Arc::clone(&self.0), live, Arc::new(client)).await;
+    }
+}
+
+/// A stream of which nothing more is known.
+struct Foreign<T>(T);
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> ClientIo for Foreign<T> {
+    /// Nothing: a stream that is dropped ends as its maker has it.
+    fn reset_on_close(&self) {}
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Foreign<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Foreign<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,66 @@
+//! A hit in RAM allocates nothing, however it is asked for and logged.
+//!
+//! The connection loop is driven over a stream in memory ([`rig`]), so that every allocation counted is the loop's,
+//! the exchange's or the log's. A connection allocates when it begins; what a request more costs is the difference.
+
+#[path = "hits/rig.rs"]
+mod rig;
+
+use allocation_counter::AllocationInfo;
+use rig::Rig;
+use shoal_settings::{Log, LogFormat};
+
+const BARE: &str = "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n";
+
+const BROWSER: &str = "GET /section/page.html?id=1 HTTP/1.1\r\nHost: www.example.org\r\n\
+    User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0\r\n\
+    Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.9\r\n\
+    Accept-Encoding: gzip, deflate, br, zstd\r\nReferer: http://www.example.org/section/\r\nDNT: 1\r\n\
+    Connection: keep-alive\r\nCookie: session=0123456789abcdef; theme=dark\r\n\r\n";
+
+fn counted(rig: &Rig, request: &str, times: u64) -> AllocationInfo {
+    allocation_counter::measure(|| {
+        rig.ask(request.as_bytes(), times);
+    })
+}
+
+#[test]
+fn a_hit_allocates_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("access.log").display().to_string();
+    let logs = [
+        ("none", LogFormat::Squid),
+        (&*file, LogFormat::Squid),
+        (&*file, LogFormat::Combined),
+        (&*file, LogFormat::Json),
+    ];
+    for (access, format) in logs {
+        for body_bytes in [0, 1024, 100_000] {
+            let rig = Rig::start(Log { access: access.into(), format, ..Log::default() }, body_bytes);
+            for request in [BARE, BROWSER] {
+                rig.ask(request.as_bytes(), 1);
+                // The thread's own memory is there after the first hits.
+                rig.ask(request.as_bytes(), 10);
+                let (few, many) = (counted(&rig, request, 10), counted(&rig, request, 1010));
+                assert!(few.count_total > 0, "a connection allocates");
+                assert_eq!(
+                    (many.count_total, many.bytes_total),
+                    (few.count_total, few.bytes_total),
+                    "{access} {format:?} {body_bytes} bytes: {request}"
+                );
+            }
+            assert_eq!(rig.metrics.misses.value(), 2);
+            assert_eq!(rig.metrics.hits_memory.value(), 2 * (10 + 10 + 1010));
+            assert_eq!(rig.metrics.log_lines_dropped.value(), 0);
+        }
+    }
+}
+
+#[test]
+fn the_ordinary_way_is_seen_to_allocate() {
+    let rig = Rig::start(Log { access: "none".into(), ..Log::default() }, 1024);
+    let ordinary = BARE.replace("\r\n\r\n", "\r\nConnection: keep-alive, x-nothing\r\n\r\n");
+    rig.ask(ordinary.as_bytes(), 10);
+    let (few, many) = (counted(&rig, &ordinary, 10), counted(&rig, &ordinary, 110));
+    assert!(many.count_total >= few.count_total + 100, "{} after {}", many.count_total, few.count_total);
+}
