@@ -8,7 +8,9 @@
 pub mod character;
 pub mod curve;
 pub mod experiment;
+mod fenwick;
 pub mod figure;
+pub mod global_memory;
 pub mod model;
 pub mod replay;
 pub mod report;

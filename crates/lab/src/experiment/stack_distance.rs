@@ -5,10 +5,12 @@
 //! its last use (Bennett and Kruskal, *LRU stack processing*, IBM J. Res. Dev. 1975): O(log requests) a reference, 4 bytes a request and 4 a
 //! thing.
 
+use crate::fenwick::Fenwick;
+
 /// Counts stack distances over one stream.
 pub struct StackDistances {
-    /// Fenwick tree: position `p` (from 1) counts the marks of times in `(p - lowbit(p), p]`.
-    marks: Vec<u32>,
+    /// Marks the time at which each thing was last asked for.
+    marks: Fenwick,
     /// When each thing was last asked for, from 1; 0 for never.
     last: Vec<u32>,
     now: u32,
@@ -17,7 +19,7 @@ pub struct StackDistances {
 impl StackDistances {
     /// For a stream of at most so many references to things numbered below `things`.
     pub fn new(references: usize, things: usize) -> Self {
-        Self { marks: vec![0; references + 1], last: vec![0; things], now: 0 }
+        Self { marks: Fenwick::new(references), last: vec![0; things], now: 0 }
     }
 
     /// The next reference: the distinct things asked for since, and with, the last time; so 1 when it is the same as the one before. `None`
@@ -27,29 +29,11 @@ impl StackDistances {
         let before = std::mem::replace(&mut self.last[thing], self.now);
         let mut distance = None;
         if before > 0 {
-            distance = Some(1 + self.marked_to(self.now - 1) - self.marked_to(before));
-            self.mark(before, -1);
+            distance = Some(1 + self.marks.sum_to(self.now - 1) - self.marks.sum_to(before));
+            self.marks.add(before, -1);
         }
-        self.mark(self.now, 1);
+        self.marks.add(self.now, 1);
         distance
-    }
-
-    fn mark(&mut self, time: u32, by: i32) {
-        let mut position = time as usize;
-        while position < self.marks.len() {
-            self.marks[position] = self.marks[position].wrapping_add_signed(by);
-            position += position & position.wrapping_neg();
-        }
-    }
-
-    fn marked_to(&self, time: u32) -> u32 {
-        let mut position = time as usize;
-        let mut sum = 0;
-        while position > 0 {
-            sum += self.marks[position];
-            position &= position - 1;
-        }
-        sum
     }
 }
 

@@ -1,0 +1,332 @@
+//! One run: nodes in the order of time, epochs by putpages.
+
+use super::server::{Held, Server};
+use super::{Balancing, Outcome, Setting, Targets};
+use crate::global_memory::recency::Recency;
+use crate::global_memory::{Application, Faults, stack};
+use shoal_cooperation::global_memory::{
+    Frequencies, Pace, Tuner, age_weights, select, target_weights, unused,
+};
+use shoal_trace::Random;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A simulation under way.
+pub(super) struct Run<'a> {
+    setting: &'a Setting,
+    nodes: Vec<Node<'a>>,
+    servers: Vec<Server>,
+    random: Random,
+    /// When each node comes to its next fault, in nanoseconds, the earliest first.
+    agenda: BinaryHeap<Reverse<(u64, usize)>>,
+    /// References of all nodes so far.
+    references: u64,
+    epoch: Epoch,
+    tuner: Option<Tuner>,
+    found: Outcome,
+    getpage_seconds: f64,
+    fault_seconds: f64,
+    busy: Vec<f64>,
+}
+
+/// A global node with its program.
+struct Node<'a> {
+    application: &'a Application,
+    /// The next reference, an index that goes round.
+    next: usize,
+    /// The page that it has come to and does not have.
+    wanted: Option<u32>,
+    local_pages: usize,
+    /// How long it computes between two references, in seconds.
+    think_seconds: f64,
+    local: Recency,
+    at: Vec<Place>,
+    /// When each page was last used, in microseconds.
+    last_used: Vec<u64>,
+    /// Getpages and putpages in this epoch.
+    requests: u64,
+    frequencies: Frequencies,
+}
+
+/// Where a page is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Local,
+    Server(u16),
+}
+
+/// What is known in an epoch, and what is measured in it.
+struct Epoch {
+    began: f64,
+    putpages: u64,
+    /// It is over after so many.
+    most_putpages: u64,
+    least_age: u64,
+    faults: u64,
+    fault_seconds: f64,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(applications: &[&'a Application], setting: &'a Setting) -> Self {
+        let servers: Vec<Server> = setting.idle_pages.iter().map(|pages| Server::new(*pages)).collect();
+        let think = applications.iter().map(|one| think_seconds(one, setting.costs.think_seconds));
+        let think: Vec<f64> = think.collect();
+        let mut random = Random::new(setting.seed);
+        let node = |index: usize| {
+            let which = index % applications.len();
+            Node::new(applications[which], think[which], random.bits())
+        };
+        let nodes: Vec<Node<'a>> = (0..setting.global_nodes).map(node).collect();
+        let tuner = match setting.balancing {
+            Balancing::Fixed(_) => None,
+            Balancing::Tuned(first) => Some(Tuner::new(first)),
+        };
+        let mut run = Self {
+            setting,
+            busy: vec![0.0; servers.len() + usize::from(setting.newcomer_pages.is_some())],
+            agenda: (0..nodes.len()).map(|node| Reverse((0, node))).collect(),
+            nodes,
+            servers,
+            random,
+            references: 0,
+            epoch: Epoch::new(),
+            tuner,
+            found: Outcome::default(),
+            getpage_seconds: 0.0,
+            fault_seconds: 0.0,
+        };
+        run.begin_epoch(0.0);
+        run
+    }
+
+    pub fn finish(mut self) -> Outcome {
+        let nodes = self.nodes.len() as u64;
+        let began = self.advance(nodes * self.setting.warm_up as u64);
+        if let Some(pages) = self.setting.newcomer_pages {
+            self.servers.push(Server::new(pages));
+        }
+        self.begin_epoch(began);
+        self.found = Outcome::default();
+        (self.getpage_seconds, self.fault_seconds) = (0.0, 0.0);
+        self.busy.iter_mut().for_each(|busy| *busy = 0.0);
+        let before = self.references;
+        let ended = self.advance(before + nodes * self.setting.measured as u64);
+        self.begin_epoch(ended);
+        let elapsed = ended - began;
+        let run_over = (self.references - before) as f64 / (nodes * self.setting.measured as u64) as f64;
+        let Faults { getpages, disk } = self.found.faults;
+        let per = |seconds: f64, count: u64| seconds / count.max(1) as f64;
+        Outcome {
+            seconds: elapsed / run_over,
+            getpage_seconds: per(self.getpage_seconds, getpages),
+            fault_seconds: per(self.fault_seconds, getpages + disk),
+            utilizations: self.busy.iter().map(|busy| busy / elapsed.max(f64::MIN_POSITIVE)).collect(),
+            ..self.found
+        }
+    }
+
+    /// Lets nodes go on until so many references are done. Gives the time.
+    fn advance(&mut self, references: u64) -> f64 {
+        let mut now = 0;
+        while self.references < references
+            && let Some(Reverse((at, node))) = self.agenda.pop()
+        {
+            now = at;
+            let until = self.step(node, at as f64 / NANOSECONDS);
+            self.agenda.push(Reverse(((until * NANOSECONDS) as u64, node)));
+        }
+        now as f64 / NANOSECONDS
+    }
+
+    /// A node takes the fault that it has come to, and computes up to its next. Gives when that is, in seconds.
+    fn step(&mut self, index: usize, now: f64) -> f64 {
+        let until = match self.nodes[index].wanted.take() {
+            Some(page) => self.fault(index, page, now),
+            None => now,
+        };
+        let node = &mut self.nodes[index];
+        let done = node.run_to_fault(until);
+        self.references += done;
+        until + done as f64 * node.think_seconds
+    }
+
+    /// A node wants a page that it does not have. Gives when it has it, in seconds.
+    fn fault(&mut self, index: usize, page: u32, now: f64) -> f64 {
+        let node = &mut self.nodes[index];
+        let until = match node.at[page as usize] {
+            Place::Server(server) => {
+                node.requests += 1;
+                self.servers[server as usize].remove((node.last_used[page as usize], index as u32, page));
+                let until = self.servers[server as usize].serve(now, self.setting.costs.getpage_seconds);
+                self.found.faults.getpages += 1;
+                self.getpage_seconds += until - now;
+                until
+            }
+            _ => {
+                self.found.faults.disk += 1;
+                now + self.setting.costs.disk_seconds
+            }
+        };
+        self.fault_seconds += until - now;
+        self.epoch.faults += 1;
+        self.epoch.fault_seconds += until - now;
+        if let Some(evicted) = self.nodes[index].take_in(page, now) {
+            self.put(index, evicted, now);
+        }
+        until
+    }
+
+    /// A page leaves its node.
+    fn put(&mut self, index: usize, page: u32, now: f64) {
+        let draw = self.random.unit();
+        let node = &mut self.nodes[index];
+        let held: Held = (node.last_used[page as usize], index as u32, page);
+        node.at[page as usize] = Place::Nowhere;
+        if microseconds(now).saturating_sub(held.0) > self.epoch.least_age {
+            return;
+        }
+        let Some(server) = node.frequencies.choose(draw) else {
+            self.found.unplaced += 1;
+            return;
+        };
+        node.requests += 1;
+        node.at[page as usize] = Place::Server(server as u16);
+        self.servers[server].serve(now, self.setting.costs.getpage_seconds);
+        if let Some((_, owner, gone)) = self.servers[server].put(held) {
+            self.nodes[owner as usize].at[gone as usize] = Place::Nowhere;
+        }
+        self.found.putpages += 1;
+        self.epoch.putpages += 1;
+        if self.epoch.putpages >= self.epoch.most_putpages {
+            self.begin_epoch(now);
+        }
+    }
+
+    /// The initiator gathers ages and loads, and every node gets new frequencies.
+    fn begin_epoch(&mut self, now: f64) {
+        let elapsed = now - self.epoch.began;
+        if let Some(tuner) = self.tuner.as_mut().filter(|_| self.epoch.faults > 0) {
+            tuner.epoch(self.epoch.fault_seconds / self.epoch.faults as f64);
+        }
+        let b = match (&self.tuner, self.setting.balancing) {
+            (Some(tuner), _) => tuner.b(),
+            (None, Balancing::Fixed(b) | Balancing::Tuned(b)) => b,
+        };
+        let capacities: Vec<u64> = self.servers.iter().map(|server| server.capacity() as u64).collect();
+        let oldest = (capacities.iter().sum::<u64>() / EPOCHS_A_FILL).max(LEAST_EPOCH);
+        let ages: Vec<_> =
+            self.servers.iter().map(|server| server.ages(microseconds(now), oldest as usize)).collect();
+        let ages = age_weights(&ages, oldest);
+        let unused = self.unused(elapsed);
+        let weights = match self.setting.targets {
+            Targets::Memory => target_weights(&capacities),
+            Targets::Equal => target_weights(&vec![1; capacities.len()]),
+        };
+        let nodes = self.nodes.len() as u32;
+        for node in &mut self.nodes {
+            let (bounds, borrowing) = match self.setting.bounded {
+                true => node.bounds(elapsed, nodes, self.setting.costs.getpage_seconds, &unused),
+                false => (vec![f64::INFINITY; weights.len()], vec![0.0; weights.len()]),
+            };
+            node.requests = 0;
+            // the lists are of one length and hold quotients of counts; what could not be selected by is not put
+            node.frequencies = select(&weights, &ages.of, b, &bounds, &borrowing)
+                .unwrap_or(Frequencies { of: vec![0.0; weights.len()], unplaced: 1.0 });
+        }
+        self.found.rates.push(b);
+        self.epoch = Epoch { began: now, least_age: ages.least_age, most_putpages: oldest, ..Epoch::new() };
+    }
+
+    /// The share of its time that each server did not work in the epoch, and what it worked added up.
+    fn unused(&mut self, elapsed: f64) -> Vec<f64> {
+        let mut of = Vec::with_capacity(self.servers.len());
+        for (server, busy) in self.servers.iter_mut().zip(&mut self.busy) {
+            let worked = server.take_busy();
+            *busy += worked;
+            of.push(if elapsed > 0.0 { unused(1.0, worked / elapsed) } else { 0.0 });
+        }
+        of
+    }
+}
+
+impl<'a> Node<'a> {
+    fn new(application: &'a Application, think_seconds: f64, draw: u64) -> Self {
+        Self {
+            application,
+            next: (draw % application.references.len() as u64) as usize,
+            wanted: None,
+            local_pages: application.part(1, 4),
+            think_seconds,
+            local: Recency::new(application.pages, 1),
+            at: vec![Place::Nowhere; application.pages],
+            last_used: vec![0; application.pages],
+            requests: 0,
+            frequencies: Frequencies { of: Vec::new(), unplaced: 1.0 },
+        }
+    }
+
+    /// Goes on to the next page that is not local, or for some while. Gives how many references were done, the last of them the one that faults.
+    fn run_to_fault(&mut self, now: f64) -> u64 {
+        let references = &self.application.references;
+        for done in 1..=LONGEST_STEP {
+            let page = references[self.next];
+            self.next = if self.next + 1 == references.len() { 0 } else { self.next + 1 };
+            if self.at[page as usize] != Place::Local {
+                self.wanted = Some(page);
+                return done;
+            }
+            self.local.remove(0, page);
+            self.local.push(0, page);
+            self.last_used[page as usize] = microseconds(now + done as f64 * self.think_seconds);
+        }
+        LONGEST_STEP
+    }
+
+    /// A page comes in. Gives what must leave for it.
+    fn take_in(&mut self, page: u32, now: f64) -> Option<u32> {
+        self.local.push(0, page);
+        self.at[page as usize] = Place::Local;
+        self.last_used[page as usize] = microseconds(now);
+        let oldest = self.local.oldest(0).filter(|_| self.local.len(0) > self.local_pages)?;
+        self.local.remove(0, oldest);
+        Some(oldest)
+    }
+
+    /// The bounds on its frequencies, and what it may borrow: an idle node may be always busy.
+    fn bounds(&self, elapsed: f64, nodes: u32, service_seconds: f64, unused: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let between = elapsed / self.requests.max(1) as f64;
+        match Pace::new(between, nodes, service_seconds) {
+            Ok(pace) => (
+                vec![pace.bound(1.0); unused.len()],
+                unused.iter().map(|unused| pace.borrowed(*unused)).collect(),
+            ),
+            // an epoch of no length tells no pace, and so bounds nothing
+            Err(_) => (vec![f64::INFINITY; unused.len()], vec![0.0; unused.len()]),
+        }
+    }
+}
+
+impl Epoch {
+    fn new() -> Self {
+        Self { began: 0.0, putpages: 0, most_putpages: 0, least_age: 0, faults: 0, fault_seconds: 0.0 }
+    }
+}
+
+/// How long a program computes between references, so that with a quarter of its pages local it computes for the think time between faults.
+fn think_seconds(application: &Application, between_faults: f64) -> f64 {
+    let faults = stack::distances(application).beyond(application.part(1, 4));
+    between_faults * faults as f64 / application.references.len() as f64
+}
+
+fn microseconds(seconds: f64) -> u64 {
+    (seconds * 1e6) as u64
+}
+
+const NANOSECONDS: f64 = 1e9;
+/// An epoch replaces such a part of all idle memory, as in GMS some percent.
+const EPOCHS_A_FILL: u64 = 32;
+/// An epoch of fewer pages says little.
+const LEAST_EPOCH: u64 = 16;
+/// References after which a node without faults lets the others go on.
+const LONGEST_STEP: u64 = 10_000;

@@ -1,0 +1,110 @@
+//! What the simulation must keep to, and what it finds in small.
+
+use super::*;
+
+fn setting(applications: &[Application], global_nodes: usize, share: f64, b: f64) -> Setting {
+    Setting { balancing: Balancing::Fixed(b), ..Setting::eleven(applications, global_nodes, share) }
+}
+
+fn program(name: &str, references: usize) -> Vec<Application> {
+    Application::made(references, 1).into_iter().filter(|one| one.name == name).collect()
+}
+
+#[test]
+fn times_and_counts_agree_with_one_another() {
+    let applications = Application::made(6000, 1);
+    for bounded in [false, true] {
+        let setting = Setting { bounded, ..setting(&applications, 13, 0.3, 0.4) };
+        let found = simulate(&applications, &setting);
+        let service = setting.costs.getpage_seconds;
+        assert!(found.getpage_seconds >= service && found.fault_seconds <= setting.costs.disk_seconds * 2.0);
+        let worked: f64 = found.utilizations.iter().sum::<f64>() * found.seconds;
+        let requests = (found.faults.getpages + found.putpages) as f64;
+        assert!(
+            (worked / (requests * service) - 1.0).abs() < 0.01,
+            "a request takes a server's time: {found:?}"
+        );
+        assert_eq!(found.utilizations.len(), 11);
+        assert!(found.utilizations.iter().all(|busy| (0.0..=1.0).contains(busy)), "{found:?}");
+        assert!(found.putpages + found.unplaced <= found.faults.getpages + found.faults.disk);
+        assert_eq!(simulate(&applications, &setting), found, "the seed decides");
+    }
+}
+
+#[test]
+fn waiting_agrees_with_the_queueing_model() {
+    // eight equal idle nodes and programs whose faults are nearly all getpages: the model's setting but for service times, which do not vary here,
+    // so that the model bounds the wait from above and the service time from below
+    use crate::model::gms::{Method, Network, Workload};
+    let applications = program("phases", 20_000);
+    let setting = Setting {
+        idle_pages: vec![applications[0].pages * 24 / 8; 8],
+        newcomer_pages: None,
+        ..setting(&applications, 24, 0.1, 1.0)
+    };
+    let found = simulate(&applications, &setting);
+    assert!(found.faults.disk * 20 < found.faults.getpages, "{found:?}");
+    let model = Network::balanced(Workload::OO7, 24, 8, 0, 0.0).solve(Method::Exact).unwrap();
+    let wait = |seconds: f64| seconds - setting.costs.getpage_seconds;
+    assert!(wait(found.getpage_seconds) > 0.2 * wait(model.response_seconds), "{found:?} {model:?}");
+    assert!(wait(found.getpage_seconds) < 1.1 * wait(model.response_seconds), "{found:?} {model:?}");
+    for busy in &found.utilizations {
+        assert!((busy / model.loads[0].utilization - 1.0).abs() < 0.15, "{busy} {:?}", model.loads[0]);
+    }
+}
+
+#[test]
+fn under_load_balancing_spares_time_and_without_load_it_costs_little() {
+    let applications = program("phases", 20_000);
+    let seconds = |nodes, b| simulate(&applications, &setting(&applications, nodes, 1.0 / 3.0, b)).seconds;
+    assert!(seconds(60, 1.0) < 0.97 * seconds(60, 0.0), "many nodes wait for the newcomer");
+    assert!((seconds(12, 0.5) / seconds(12, 0.0) - 1.0).abs() < 0.03, "few do not");
+}
+
+#[test]
+fn ages_send_pages_to_the_newcomer_and_weights_do_not() {
+    let applications = program("database", 12_000);
+    let busy = |b| {
+        let setting = Setting { measured: 60, ..setting(&applications, 24, 1.0 / 11.0, b) };
+        let found = simulate(&applications, &setting).utilizations;
+        found[10] / (found[..10].iter().sum::<f64>() / 10.0)
+    };
+    let (by_age, by_weight) = (busy(0.0), busy(1.0));
+    println!("{by_age} {by_weight}");
+    assert!(by_age > 1.5 && by_weight < 1.3 && by_weight < by_age, "{by_age} {by_weight}");
+}
+
+#[test]
+fn equal_targets_spare_a_node_that_has_most_memory() {
+    let applications = program("database", 12_000);
+    let of =
+        |targets| simulate(&applications, &Setting { targets, ..setting(&applications, 48, 2.0 / 3.0, 1.0) });
+    let (by_memory, equal) = (of(Targets::Memory), of(Targets::Equal));
+    assert!(equal.getpage_seconds < 0.5 * by_memory.getpage_seconds, "{equal:?} {by_memory:?}");
+    assert!(equal.faults.disk > by_memory.faults.disk, "at the price of memory left unused");
+}
+
+#[test]
+fn the_tuner_is_nearly_as_good_as_the_best_fixed_rate() {
+    let applications = program("phases", 24_000);
+    let at = |balancing| {
+        simulate(&applications, &Setting { balancing, ..setting(&applications, 60, 1.0 / 3.0, 0.0) })
+    };
+    let fixed: Vec<f64> = [0.0, 0.5, 1.0].map(|b| at(Balancing::Fixed(b)).seconds).to_vec();
+    let best = fixed.iter().copied().fold(f64::INFINITY, f64::min);
+    let tuned = at(Balancing::Tuned(0.5));
+    assert!(tuned.seconds < 1.06 * best, "{} {fixed:?}", tuned.seconds);
+    assert!(tuned.rates.iter().any(|b| *b != 0.5), "it tries others");
+}
+
+#[test]
+fn nothing_to_do_is_done_at_once() {
+    assert_eq!(simulate(&[], &setting(&[], 4, 0.3, 0.5)), Outcome::default());
+    let empty = [Application::default()];
+    assert_eq!(simulate(&empty, &setting(&empty, 4, 0.3, 0.5)), Outcome::default());
+    let applications = program("loop", 2000);
+    assert_eq!(simulate(&applications, &setting(&applications, 0, 0.3, 0.5)), Outcome::default());
+    let hit = [Application { name: "one page".into(), references: vec![0; 500], pages: 1 }];
+    let found = simulate(&hit, &setting(&hit, 2, 0.3, 0.5));
+    assert!(found.seconds.is_finite() && found.faults.getpages == 0, "{found:?}");
+}

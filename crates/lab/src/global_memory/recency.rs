@@ -1,0 +1,51 @@
+//! Numbered things in the order of their last use, each in at most one list: O(1) for everything, 8 bytes a thing.
+
+/// Lists of things numbered from 0. A list is a ring through a head of its own, with the newest after the head.
+pub(super) struct Recency {
+    /// The next older and the next newer of each thing, then of each list's head.
+    older: Vec<u32>,
+    newer: Vec<u32>,
+    things: u32,
+    lengths: Vec<usize>,
+}
+
+impl Recency {
+    /// So many empty lists for so many things.
+    pub fn new(things: usize, lists: usize) -> Self {
+        let ring: Vec<u32> = (0..(things + lists) as u32).collect();
+        Self { older: ring.clone(), newer: ring, things: things as u32, lengths: vec![0; lists] }
+    }
+
+    /// How many things a list has.
+    pub fn len(&self, list: usize) -> usize {
+        self.lengths[list]
+    }
+
+    /// Puts a thing that is in no list at the new end of one.
+    pub fn push(&mut self, list: usize, thing: u32) {
+        let head = self.things + list as u32;
+        let second = self.older[head as usize];
+        self.join(head, thing);
+        self.join(thing, second);
+        self.lengths[list] += 1;
+    }
+
+    /// Takes a thing out of the list that it is in.
+    pub fn remove(&mut self, list: usize, thing: u32) {
+        self.join(self.newer[thing as usize], self.older[thing as usize]);
+        self.older[thing as usize] = thing;
+        self.newer[thing as usize] = thing;
+        self.lengths[list] -= 1;
+    }
+
+    /// The oldest of a list.
+    pub fn oldest(&self, list: usize) -> Option<u32> {
+        let oldest = self.newer[self.things as usize + list];
+        (oldest < self.things).then_some(oldest)
+    }
+
+    fn join(&mut self, newer: u32, older: u32) {
+        self.older[newer as usize] = older;
+        self.newer[older as usize] = newer;
+    }
+}
