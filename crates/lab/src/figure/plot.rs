@@ -61,6 +61,14 @@ pub enum Mark {
     },
 }
 
+impl Series {
+    /// The height of the last point up to `x`; `None` before the first, and where points are not joined.
+    fn at(&self, x: f64) -> Option<f64> {
+        let before = self.points.iter().take_while(|point| point.0 <= x).last();
+        before.filter(|_| self.shape != Shape::Points).map(|point| point.1)
+    }
+}
+
 impl Plot {
     pub(super) fn table(&self) -> Table {
         let (x, y) = (self.x.heading(), self.y.heading());
@@ -90,7 +98,7 @@ impl Plot {
             frame.series(&mut canvas, series, &colour(index), self);
         }
         for mark in &self.marks {
-            frame.mark_label(&mut canvas, mark);
+            frame.mark_label(&mut canvas, mark, &self.series);
         }
         frame.names(&mut canvas, &self.series);
         canvas
@@ -199,15 +207,22 @@ impl Frame {
         }
     }
 
-    fn mark_label(&self, canvas: &mut Canvas, mark: &Mark) {
+    fn mark_label(&self, canvas: &mut Canvas, mark: &Mark, series: &[Series]) {
         match mark {
             Mark::Point { at, label } => {
                 let (x, y) = self.place(*at);
                 canvas.dot("claimed edge", (x, y), 4.0, label);
-                // below and to the right of a claim a rising curve leaves room
+                // on the side of the claim that the curves leave free
+                let is_below =
+                    series.iter().any(|series| series.at(at.0).is_some_and(|height| height > at.1));
                 let fits = x + text_width(label) + 10.0 < WIDTH;
                 let (anchor, x) = if fits { (Anchor::Start, x + 8.0) } else { (Anchor::End, x - 8.0) };
-                canvas.text("claimed bold halo", anchor, (x, y + 16.0), label);
+                canvas.text(
+                    "claimed bold halo",
+                    anchor,
+                    (x, if is_below { y + 16.0 } else { y - 8.0 }),
+                    label,
+                );
             }
             Mark::Level { y, label } => {
                 let y = BOTTOM - self.y.place(*y) * (BOTTOM - TOP);

@@ -75,7 +75,8 @@ pub struct Failed {
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "." } else { &self.path };
-        write!(f, "could not {} {path}: {}", self.call.name(), self.cause)
+        let verb = if self.call == Call::Other { "look at or change" } else { self.call.name() };
+        write!(f, "could not {verb} {path}: {}", self.cause)
     }
 }
 

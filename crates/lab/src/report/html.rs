@@ -96,7 +96,11 @@ fn findings(page: &mut String, report: &Report, findings: &[Finding]) {
 }
 
 fn table(page: &mut String, table: &Table) {
-    let _ = write!(page, "<h3>{}</h3>\n<div class=\"wide\"><table>\n<thead><tr>", escaped(&table.title));
+    let _ = write!(
+        page,
+        "<h3>{}</h3>\n<div class=\"wide\"><table class=\"runs\">\n<thead><tr>",
+        escaped(&table.title)
+    );
     for name in &table.heading {
         let _ = write!(page, "<th>{}</th>", escaped(name));
     }
@@ -130,4 +134,5 @@ figure{margin:18px 0}.drawing{overflow-x:auto}.drawing svg{display:block;max-wid
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:13.5px;margin:10px 0}\
 th,td{padding:4px 12px 4px 0;text-align:right;vertical-align:top;border-bottom:1px solid var(--rule);font-variant-numeric:tabular-nums}\
 th{color:var(--soft);font-weight:600}th:first-child,td:first-child,.facts td,.facts th{text-align:left}\
-.facts th{white-space:nowrap}.claim{color:var(--paper);font-weight:600}";
+.facts th{white-space:nowrap}td{white-space:nowrap}td:first-child,.facts td,td.claim{white-space:normal}\
+.runs td:first-child{white-space:nowrap}.claim{color:var(--paper);font-weight:600}";

@@ -1,6 +1,6 @@
 //! Figure 7: disk I/O, hit ratio and time of three replacement strategies for the memory-mapped file.
 
-use super::architectures::{ios, ratio, seconds, table};
+use super::architectures::{ios, ratio, real_table, seconds, table};
 use super::outcome::{Outcome, Outcomes};
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Plot, Series, Shape, Unit};
 use crate::report::{Claim, Finding, Section};
@@ -26,13 +26,13 @@ pub fn section(outcomes: &Outcomes, sweep: &[Swept]) -> Section {
     if !sweep.is_empty() {
         figures.push(figure(
             "figure-7-sweep",
-            "FBC's bounds: hit ratio against disk I/Os, one line an A_max, C_max from 1 upwards",
+            "FBC's bounds: hit ratio against disk I/Os, one line an A_max, C_max from 2 upwards",
             swept(sweep),
         ));
     }
     let mut tables = vec![
         table("The runs on the modelled machine", &outcomes.modelled),
-        table("The runs on a real disk", &outcomes.real),
+        real_table(&outcomes.real, |name| outcomes.modelled.iter().any(|modelled| modelled.name == name)),
     ];
     let named = |run: &Swept| Outcome {
         name: format!("C_max {}, A_max {}", run.c_max, run.a_max),

@@ -15,6 +15,8 @@ pub struct Machine {
     pub disks: Vec<DiskPlace>,
     /// Which disk holds files in the root, the memory-mapped file among them; an index into `disks`.
     pub mapped_disk: usize,
+    /// Folders of which level are dealt out to the disks, with all below them; 1 is right below the root.
+    pub dealt_level: usize,
     /// How the file systems are made.
     pub file_system: FileSystemShape,
     /// How memory is divided.
@@ -241,6 +243,7 @@ impl Machine {
                 place(DiskModel::rz29(), 1638),
             ],
             mapped_disk: 0,
+            dealt_level: 2,
             file_system: FileSystemShape::default(),
             memory: MemorySizes::digital_unix(512 << 20, 112 << 20, 256),
             transfers: Transfers::default(),

@@ -23,8 +23,8 @@ impl Kernel {
         for (depth, name) in parents.iter().enumerate() {
             directory = match self.step(directory, name, Intent::Find)? {
                 Some(next) => next,
-                // The first-level folder is on another disk so far.
-                None if depth == 0 => self.make_directory(directory, name)?,
+                // The folders above are on another disk so far.
+                None if self.placement.is_above_units(depth + 1) => self.make_directory(directory, name)?,
                 None => return Err(Errno::NOENT),
             };
         }
