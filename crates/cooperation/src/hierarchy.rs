@@ -72,14 +72,6 @@ impl Hierarchy {
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         self.parents.get(&node).copied().flatten()
     }
-
-    /// Takes out a node that is gone. Its children ask its parent from now on.
-    pub fn remove(&mut self, gone: NodeId) {
-        let Some(grandparent) = self.parents.remove(&gone) else { return };
-        for parent in self.parents.values_mut().filter(|parent| **parent == Some(gone)) {
-            *parent = grandparent;
-        }
-    }
 }
 
 impl Route for Hierarchy {
@@ -87,6 +79,14 @@ impl Route for Hierarchy {
         path.clear();
         let entry = Some(entry).filter(|entry| self.parents.contains_key(entry));
         path.extend(std::iter::successors(entry, |node| self.parent(*node)));
+    }
+
+    /// Its children ask its parent from now on.
+    fn lose(&mut self, gone: NodeId) {
+        let Some(grandparent) = self.parents.remove(&gone) else { return };
+        for parent in self.parents.values_mut().filter(|parent| **parent == Some(gone)) {
+            *parent = grandparent;
+        }
     }
 }
 
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn children_of_a_lost_node_ask_its_parent() {
         let mut hierarchy = three_levels();
-        hierarchy.remove(NodeId(2));
+        hierarchy.lose(NodeId(2));
         assert_eq!(hierarchy.next(NodeId(4), NodeId(4), KEY()), Step::Ask(NodeId(1)));
-        hierarchy.remove(NodeId(1));
-        hierarchy.remove(NodeId(1));
+        hierarchy.lose(NodeId(1));
+        hierarchy.lose(NodeId(1));
         assert_eq!(hierarchy.next(NodeId(4), NodeId(4), KEY()), Step::Origin);
     }
 

@@ -25,6 +25,9 @@ pub trait Route {
     /// the object.
     fn path(&self, entry: NodeId, key: Key, path: &mut Vec<NodeId>);
 
+    /// A node is gone: paths go round it from now on.
+    fn lose(&mut self, gone: NodeId);
+
     /// What a node does with a request that entered at `entry` and that it cannot answer. A node that is not on the path hands it to the
     /// first that is.
     fn next(&self, here: NodeId, entry: NodeId, key: Key) -> Step {

@@ -15,3 +15,4 @@ pub mod model;
 pub mod replay;
 pub mod report;
 pub mod simulator;
+pub mod wide_area;

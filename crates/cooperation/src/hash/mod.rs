@@ -44,6 +44,10 @@ impl<H: Homes> Route for H {
         path.clear();
         path.extend(self.home(key));
     }
+
+    fn lose(&mut self, gone: NodeId) {
+        self.remove(gone);
+    }
 }
 
 /// Mixes a node into a key: 64 uniform bits (the finalizer of splitmix64, Steele, Lea, Flood 2014).

@@ -112,7 +112,7 @@ fn tiers_go_from_the_nearest_group_to_the_widest() {
     assert_eq!(firsts.len(), 10);
     // a home of the state is that of the city with probability 1/2, of the coast that of the state likewise
     assert!((lengths as f64 / 2000.0 - 2.0).abs() < 0.1, "{lengths}");
-    tiers.remove(NodeId(13));
+    tiers.lose(NodeId(13));
     tiers.path(NodeId(13), Key::of(b"x"), &mut path);
     assert!(path.is_empty(), "who is gone has no path");
     assert!(keys().take(500).all(|key| {

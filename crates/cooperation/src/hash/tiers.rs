@@ -23,7 +23,7 @@ impl Tiers {
     pub fn new(places: impl IntoIterator<Item = (NodeId, Vec<u64>)>) -> Self {
         let mut tiers = Self::default();
         for (node, groups) in places {
-            tiers.remove(node);
+            tiers.lose(node);
             if tiers.tiers.len() < groups.len() {
                 tiers.tiers.resize_with(groups.len(), BTreeMap::new);
             }
@@ -34,16 +34,6 @@ impl Tiers {
         }
         tiers
     }
-
-    /// Takes out a node that is gone.
-    pub fn remove(&mut self, gone: NodeId) {
-        let groups = self.places.remove(&gone).unwrap_or_default();
-        for (tier, group) in self.tiers.iter_mut().zip(groups) {
-            if let Some(homes) = tier.get_mut(&group) {
-                homes.remove(gone);
-            }
-        }
-    }
 }
 
 impl Route for Tiers {
@@ -53,6 +43,15 @@ impl Route for Tiers {
         for (tier, group) in self.tiers.iter().zip(groups) {
             let home = tier.get(group).and_then(|homes| homes.home(key));
             path.extend(home.filter(|home| !path.contains(home)));
+        }
+    }
+
+    fn lose(&mut self, gone: NodeId) {
+        let groups = self.places.remove(&gone).unwrap_or_default();
+        for (tier, group) in self.tiers.iter_mut().zip(groups) {
+            if let Some(homes) = tier.get_mut(&group) {
+                homes.remove(gone);
+            }
         }
     }
 }

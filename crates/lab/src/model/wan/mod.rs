@@ -174,6 +174,26 @@ impl Model {
         })
     }
 
+    /// C_N for so many clients when the cache was empty so many days ago: a hit is a request whose last one is not longer ago than that, with no change
+    /// since.
+    ///
+    /// # Errors
+    /// As [`Model::cacheable_hit_rate`].
+    pub fn since_empty(&self, population: f64, days: f64) -> Result<HitRate, Error> {
+        quantity("the days since it was empty", days)?;
+        self.kept_hit_rate(population, days)
+    }
+
+    /// Documents that so many clients are expected to have asked for after so many days.
+    ///
+    /// # Errors
+    /// When a number is negative or none.
+    pub fn documents_seen(&self, population: f64, days: f64) -> Result<f64, Error> {
+        quantity("the population", population)?;
+        quantity("the days", days)?;
+        Ok(self.over_documents(population, &|_, _, per_day| -(-per_day * days).exp_m1()).total())
+    }
+
     /// The least population whose C_N is at least this, to a thousandth; `None` when no population up to 10^15 has it.
     ///
     /// # Errors

@@ -238,6 +238,24 @@ fn a_finite_cache_goes_from_nothing_to_everything() {
     close(held.sum(), 100.0, 1e-5);
 }
 
+/// Three documents of equal popularity, one change in two days, one request of each a day: after a day ∫ e^−t·e^−t/2 dt = (1 − e^−1.5)/1.5.
+#[test]
+fn caches_fill_from_empty() {
+    let small = changed(Rates::SLOW, |web| {
+        (web.alpha, web.documents, web.popular, web.requests_per_day) = (0.0, 3, 0, 3.0);
+        web.unpopular_change = Change::every(2.0);
+    });
+    close(small.since_empty(1.0, 1.0).unwrap().total(), (1.0 - f64::exp(-1.5)) / 1.5, 1e-12);
+    assert_eq!(small.since_empty(1.0, 0.0).unwrap().total(), 0.0);
+    close(
+        small.since_empty(1.0, 1e4).unwrap().total(),
+        small.cacheable_hit_rate(1.0).unwrap().total(),
+        1e-12,
+    );
+    close(small.documents_seen(1.0, 1.0).unwrap(), 3.0 * (1.0 - f64::exp(-1.0)), 1e-12);
+    assert!(small.since_empty(1.0, f64::NAN).is_err() && small.documents_seen(-1.0, 1.0).is_err());
+}
+
 #[test]
 fn streams_are_shared_or_kept() {
     let web = |web: &mut Web| (web.documents, web.popular, web.requests_per_day) = (1_000_000, 0, 2.0);

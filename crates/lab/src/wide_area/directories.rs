@@ -1,0 +1,183 @@
+//! Directories: a request is answered by the client's proxy, by a peer that the directory names, or by the origin.
+
+use super::cache::{Cache, Look};
+use super::paths::proxies_at;
+use super::{Cooperation, Outcome, Plan, Stream, Tally, Visit, common_level};
+use shoal_cooperation::NodeId;
+use shoal_cooperation::directory::{Directory, Shape};
+use shoal_core::Key;
+use shoal_trace::Random;
+
+/// How digests are kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Digests {
+    /// Bits for each object that a proxy may hold.
+    pub bits_per_object: u32,
+    /// Hashes.
+    pub hashes: u32,
+    /// The share of a proxy's objects that come or go between two updates.
+    pub threshold: f64,
+    /// How many peers are asked in vain before the origin is.
+    pub tries: usize,
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    caches: Vec<Cache>,
+    /// Each proxy's digests; empty when directories tell the truth.
+    directories: Vec<Directory>,
+    keys: Vec<Key>,
+    random: Random,
+    holders: Vec<usize>,
+}
+
+pub(super) fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
+    let proxies = proxies_at(plan.region.levels() - 1, &plan.region);
+    let mut outcome = Outcome::new(plan, proxies);
+    let directories = match plan.cooperation {
+        Cooperation::Summaries(digests) => vec![empty(&digests, stream, proxies); proxies],
+        _ => Vec::new(),
+    };
+    let mut run = Run {
+        plan,
+        caches: (0..proxies).map(|_| Cache::new(plan.cache_bytes)).collect(),
+        directories,
+        keys: (0..stream.objects as u32).map(|object| Key::of(&object.to_le_bytes())).collect(),
+        random: Random::of(seed, proxies as u64),
+        holders: Vec::new(),
+    };
+    run.introduce();
+    for (number, visit) in stream.visits.iter().enumerate() {
+        let mut tally = Tally::of(&mut outcome, plan, number, stream);
+        run.visit(number, stream.visits.len(), visit, &mut tally);
+    }
+    outcome.stored_bytes = run.caches.iter().map(Cache::bytes).sum();
+    outcome
+}
+
+/// A digest with room for a proxy's share of the objects. The popular ones are everywhere, so that twice an equal share is a fair guess, as it
+/// would be for one who sets up a proxy.
+fn empty(digests: &Digests, stream: &Stream, proxies: usize) -> Directory {
+    let objects = (2 * stream.objects / proxies.max(1)).max(64) as u64;
+    Directory::new(Shape::new(objects, digests.bits_per_object, digests.hashes), digests.threshold)
+}
+
+impl Run<'_> {
+    /// Everybody learns that the others hold nothing.
+    fn introduce(&mut self) {
+        for from in 0..self.directories.len() {
+            let whole = self.directories[from].whole();
+            for to in (0..self.directories.len()).filter(|to| *to != from) {
+                let _ = self.directories[to].receive(NodeId(from as u64), whole.clone());
+            }
+        }
+    }
+
+    fn visit(&mut self, number: usize, visits: usize, visit: &Visit, tally: &mut Tally<'_>) {
+        let here = visit.client as usize % self.caches.len();
+        let region = &self.plan.region;
+        tally.count(|outcome| outcome.arrivals[here] += 1);
+        let own =
+            if visit.cacheable { self.caches[here].look(visit.object, visit.version) } else { Look::Absent };
+        if own == Look::Valid {
+            let level = region.levels() - 1;
+            tally.found(number, visits, level, visit.bytes, region.latency_seconds[level]);
+            tally.count(|outcome| outcome.found_here += 1);
+            return;
+        }
+        let (found, asked_seconds, old) =
+            if visit.cacheable { self.ask_peers(here, visit, tally) } else { (None, 0.0, false) };
+        match found {
+            Some(level) => tally.found(number, visits, level, visit.bytes, asked_seconds),
+            None => {
+                tally.count(|outcome| outcome.latency_seconds += asked_seconds + self.plan.origin_seconds)
+            }
+        }
+        tally.count(|outcome| outcome.outdated += u64::from(old || own == Look::Old));
+        if visit.cacheable {
+            self.keep(here, visit, tally);
+        }
+    }
+
+    /// Asks peers one after the other: the level of the one that answered, how long it took, and whether one held an older version.
+    fn ask_peers(&mut self, here: usize, visit: &Visit, tally: &mut Tally<'_>) -> (Option<usize>, f64, bool) {
+        let plan = self.plan;
+        self.name_holders(here, visit);
+        let (mut seconds, mut old) = (0.0, false);
+        for peer in self.holders.iter().copied() {
+            let level = match plan.cooperation {
+                Cooperation::DirectoryTiers => common_level(here, peer, &plan.region),
+                _ => 0,
+            };
+            seconds += 2.0 * plan.region.latency_seconds[level];
+            tally.count(|outcome| {
+                outcome.arrivals[peer] += 1;
+                outcome.questions += 1;
+            });
+            match self.caches[peer].look(visit.object, visit.version) {
+                Look::Valid => return (Some(level), seconds, old),
+                look => {
+                    old |= look == Look::Old;
+                    tally.count(|outcome| outcome.false_hits += 1);
+                }
+            }
+        }
+        let missed = (0..self.caches.len())
+            .any(|peer| peer != here && self.caches[peer].peek(visit.object, visit.version) == Look::Valid);
+        tally.count(|outcome| outcome.false_misses += u64::from(missed));
+        (None, seconds, old)
+    }
+
+    /// Whom to ask, in order.
+    fn name_holders(&mut self, here: usize, visit: &Visit) {
+        self.holders.clear();
+        if let Cooperation::Summaries(digests) = self.plan.cooperation {
+            let key = self.keys[visit.object as usize];
+            self.holders.extend(self.directories[here].holders(key).map(|node| node.0 as usize));
+            self.shuffle();
+            self.holders.truncate(digests.tries.max(1));
+            return;
+        }
+        let holds = |peer: &usize| self.caches[*peer].peek(visit.object, visit.version) == Look::Valid;
+        self.holders.extend((0..self.caches.len()).filter(|peer| *peer != here).filter(holds));
+        self.shuffle();
+        if self.plan.cooperation == Cooperation::DirectoryTiers {
+            let region = &self.plan.region;
+            self.holders.sort_by_key(|peer| std::cmp::Reverse(common_level(here, *peer, region)));
+        }
+        self.holders.truncate(1);
+    }
+
+    fn shuffle(&mut self) {
+        for last in (1..self.holders.len()).rev() {
+            let other = self.random.below(last as u64 + 1) as usize;
+            self.holders.swap(last, other);
+        }
+    }
+
+    /// The proxy keeps a copy, and tells the others when it is time.
+    fn keep(&mut self, here: usize, visit: &Visit, tally: &mut Tally<'_>) {
+        let mut gone = Vec::new();
+        let kept =
+            self.caches[here].keep(visit.object, visit.version, visit.bytes, &mut |object| gone.push(object));
+        let peers = self.caches.len() as u64 - 1;
+        let Some(directory) = self.directories.get_mut(here) else { return };
+        // a new version in place of an old one changes nothing that a digest tells
+        let replaced = kept && gone.contains(&visit.object);
+        for object in gone.into_iter().filter(|object| !replaced || *object != visit.object) {
+            directory.removed(self.keys[object as usize]);
+        }
+        if kept && !replaced {
+            directory.stored(self.keys[visit.object as usize]);
+        }
+        let Some(update) = directory.update() else { return };
+        tally.count(|outcome| {
+            outcome.updates += peers;
+            outcome.update_bytes += peers * update.bytes();
+        });
+        for to in (0..self.directories.len()).filter(|to| *to != here) {
+            // no update is lost here, so that there are no gaps
+            let _ = self.directories[to].receive(NodeId(here as u64), update.clone());
+        }
+    }
+}

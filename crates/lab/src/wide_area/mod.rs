@@ -1,0 +1,196 @@
+//! Caches that cooperate in a wide area, simulated request by request over many clients.
+//!
+//! The model of Voelker 2000, chapter 5 ([`crate::model::wan`]) takes requests as independent, caches as in their steady state and
+//! directories as always right. Here a [`Stream`], made as the model assumes or read from a trace with clients, goes through m proxies whose
+//! decisions are those of `shoal-cooperation`, the code that a cluster runs, and everything is counted: who answers, what is asked in vain, what
+//! directories cost in messages and bytes, what a lost node costs.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `stream` | requests with the versions of their objects |
+//! | `cache` | one proxy's content: everything, or least recently used given up |
+//! | `paths` | hierarchies and homes by hash: a request goes along a path |
+//! | `directories` | a request is answered here, or by a peer that the directory names |
+//!
+//! Latencies follow Table 5.3: a hit costs the latency of the level where it is found, a directory's peer twice that, the origin E(L); a vain question to a
+//! peer costs what an answered one does. Costs some hash lookups a request and cache asked.
+
+mod cache;
+mod directories;
+mod paths;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+pub use directories::Digests;
+pub use paths::{HomeRule, Loss};
+pub use stream::{Made, Stream, Visit};
+
+use crate::model::wan::scheme::Region;
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The proxies and their distances. Its population does not count; the stream has its own clients.
+    pub region: Region,
+    /// How they cooperate.
+    pub cooperation: Cooperation,
+    /// Bytes of each cache; everything is kept without.
+    pub cache_bytes: Option<u64>,
+    /// E(L), in seconds.
+    pub origin_seconds: f64,
+    /// So many visits, from the first, fill the caches and do not count.
+    pub warm_up: usize,
+}
+
+/// How proxies cooperate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cooperation {
+    /// Each for itself.
+    Alone,
+    /// Levels of caches above the proxies.
+    Hierarchy,
+    /// One home for each object, and perhaps a proxy that is lost on the way.
+    Hashed(HomeRule, Option<Loss>),
+    /// A home at every level but the lowest.
+    HashTiers,
+    /// Directories that always tell the truth; a peer is drawn among the holders.
+    Directory,
+    /// The same, the nearest holder being asked.
+    DirectoryTiers,
+    /// Digests, which lag behind and err.
+    Summaries(Digests),
+}
+
+/// What was counted after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Requests of clients.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Requests that a cache answered, by the level where it was found, from 0 at the top. A peer counts at the nearest level that is common with it.
+    pub found: Vec<u64>,
+    /// Requests that the client's own proxy answered.
+    pub found_here: u64,
+    /// Bytes that a cache answered.
+    pub found_bytes: u64,
+    /// Requests that found an old version somewhere and had to go on.
+    pub outdated: u64,
+    /// Peers asked in vain.
+    pub false_hits: u64,
+    /// Requests that went to the origin although a peer held the object.
+    pub false_misses: u64,
+    /// Requests from one cache to another.
+    pub questions: u64,
+    /// Updates of directories sent, one for each receiver.
+    pub updates: u64,
+    /// Their bytes.
+    pub update_bytes: u64,
+    /// Requests that each cache was asked, clients' and others': the proxies, then what stands above them level by level.
+    pub arrivals: Vec<u64>,
+    /// Bytes in all caches at the end.
+    pub stored_bytes: u64,
+    /// The latencies of all requests, in seconds.
+    pub latency_seconds: f64,
+    /// Hits and requests in parts of the whole run, warm-up included, for what changes on the way.
+    pub course: Vec<(u64, u64)>,
+}
+
+impl Outcome {
+    fn new(plan: &Plan, caches: usize) -> Self {
+        Self {
+            found: vec![0; plan.region.levels()],
+            arrivals: vec![0; caches],
+            course: vec![(0, 0); COURSE_PARTS],
+            ..Self::default()
+        }
+    }
+
+    /// Requests that any cache answered.
+    pub fn hits(&self) -> u64 {
+        self.found.iter().sum()
+    }
+
+    /// The share of requests that any cache answered.
+    pub fn hit_rate(&self) -> f64 {
+        self.of_requests(self.hits() as f64)
+    }
+
+    /// The mean latency of a request, in seconds.
+    pub fn mean_latency_seconds(&self) -> f64 {
+        self.of_requests(self.latency_seconds)
+    }
+
+    /// A count for each request.
+    pub fn of_requests(&self, count: f64) -> f64 {
+        if self.requests == 0 { 0.0 } else { count / self.requests as f64 }
+    }
+
+    /// The busiest cache's requests over all clients' requests.
+    pub fn busiest(&self) -> f64 {
+        self.of_requests(self.arrivals.iter().copied().max().unwrap_or(0) as f64)
+    }
+}
+
+/// Sends a stream through the proxies of a plan. Clients belong to proxies in turn, by number.
+pub fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
+    match plan.cooperation {
+        Cooperation::Directory | Cooperation::DirectoryTiers | Cooperation::Summaries(_) => {
+            directories::simulate(stream, plan, seed)
+        }
+        _ => paths::simulate(stream, plan),
+    }
+}
+
+/// What is counted of one visit.
+struct Tally<'a> {
+    outcome: &'a mut Outcome,
+    counts: bool,
+}
+
+impl<'a> Tally<'a> {
+    /// The visit of this number.
+    fn of(outcome: &'a mut Outcome, plan: &Plan, number: usize, stream: &Stream) -> Self {
+        let counts = number >= plan.warm_up;
+        let part = number * COURSE_PARTS / stream.visits.len().max(1);
+        outcome.course[part].1 += 1;
+        if counts {
+            outcome.requests += 1;
+            outcome.bytes += stream.visits[number].bytes;
+        }
+        Self { outcome, counts }
+    }
+
+    fn count(&mut self, add: impl FnOnce(&mut Outcome)) {
+        if self.counts {
+            add(self.outcome);
+        }
+    }
+
+    /// Answered by a cache at a level, after so many seconds.
+    fn found(&mut self, number: usize, visits: usize, level: usize, bytes: u64, seconds: f64) {
+        self.outcome.course[number * COURSE_PARTS / visits.max(1)].0 += 1;
+        self.count(|outcome| {
+            outcome.found[level] += 1;
+            outcome.found_bytes += bytes;
+            outcome.latency_seconds += seconds;
+        });
+    }
+}
+
+/// The group of a proxy at a level, 0 being the top, where all are in one.
+fn group(proxy: usize, level: usize, region: &Region) -> usize {
+    let below = region.levels() - 1 - level;
+    proxy / (region.fanout as usize).pow(below as u32)
+}
+
+/// The lowest level at which two proxies are in one group.
+fn common_level(a: usize, b: usize, region: &Region) -> usize {
+    let levels = (0..region.levels()).rev();
+    levels.into_iter().find(|level| group(a, *level, region) == group(b, *level, region)).unwrap_or(0)
+}
+
+/// Parts that a run's course is told in.
+pub const COURSE_PARTS: usize = 40;
