@@ -5,6 +5,7 @@ use super::telling::Telling;
 use crate::failure::Failure;
 use crate::show::print;
 use shoal_lab::experiment::{EXPERIMENTS, Experiment, Inputs, find};
+use shoal_lab::global_memory::Application;
 use shoal_lab::report::Report;
 use shoal_trace::generate::Traffic;
 use shoal_trace::{Filter, Input, ReadOptions, Trace};
@@ -72,11 +73,14 @@ impl Options {
     }
 
     fn report(&self, experiment: &Experiment) -> Result<Report, Failure> {
-        let (trace, source) = self.trace()?;
+        let mut applications = Vec::new();
+        let (trace, source) = self.trace(&mut applications)?;
         let mut inputs = Inputs::new(trace, self.warm_up);
         inputs.source = source;
         inputs.seed = self.seed;
         inputs.command = self.command();
+        inputs.applications = applications;
+        inputs.is_small = self.scale == Scale::Small;
         inputs.real = self.measured.iter().map(|path| measured::read(path)).collect::<Result<_, _>>()?;
         let mut telling = Telling::new();
         let report = (experiment.run)(&inputs, &mut telling);
@@ -88,7 +92,13 @@ impl Options {
         if self.scale == Scale::Small { SMALL_REQUESTS } else { usize::MAX }
     }
 
-    fn trace(&self) -> Result<(Trace, String), Failure> {
+    /// The trace and where it is from, and what was read as programs of their own.
+    fn trace(&self, applications: &mut Vec<Application>) -> Result<(Trace, String), Failure> {
+        let mut read = |path: &Path| {
+            let trace = self.read(path)?;
+            applications.push(Application::of(&name_of(path), &trace));
+            Ok::<Trace, Failure>(trace)
+        };
         match self.trace.as_slice() {
             [] => {
                 let requests = self.limit().min(PAPER_REQUESTS);
@@ -97,11 +107,11 @@ impl Options {
                 let trace = traffic.make().map_err(|error| Failure::Runtime(error.to_string()))?;
                 Ok((trace, format!("made proxy traffic, {requests} requests, seed {}", self.seed)))
             }
-            [path] => Ok((self.read(path)?, name_of(path))),
+            [path] => Ok((read(path)?, name_of(path))),
             paths => {
                 let mut joined = Trace::default();
                 for path in paths {
-                    append(&mut joined, &self.read(path)?, self.limit());
+                    append(&mut joined, &read(path)?, self.limit());
                 }
                 let names: Vec<String> = paths.iter().map(|path| name_of(path)).collect();
                 Ok((joined, names.join(", ")))

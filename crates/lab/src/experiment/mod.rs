@@ -7,11 +7,13 @@ pub mod machine;
 pub mod maltzahn;
 pub mod policies;
 mod stack_distance;
+pub mod voelker_ch3;
 mod workload;
 
 pub use stack_distance::StackDistances;
 pub use workload::{Reference, Workload, at_most, share};
 
+use crate::global_memory::Application;
 use crate::report::Report;
 use shoal_trace::Trace;
 
@@ -28,8 +30,13 @@ pub struct Experiment {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: &[Experiment] =
-    &[machine::EXPERIMENT, maltzahn::EXPERIMENT, maltzahn::differences::EXPERIMENT, policies::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    machine::EXPERIMENT,
+    maltzahn::EXPERIMENT,
+    maltzahn::differences::EXPERIMENT,
+    policies::EXPERIMENT,
+    voelker_ch3::EXPERIMENT,
+];
 
 /// The experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
@@ -51,6 +58,10 @@ pub struct Inputs {
     pub command: String,
     /// Runs on a real disk that were measured before.
     pub real: Vec<maltzahn::Outcome>,
+    /// Each trace that was given as a program of its own, for questions about memory.
+    pub applications: Vec<Application>,
+    /// Whether seconds are wanted instead of minutes.
+    pub is_small: bool,
 }
 
 impl Inputs {

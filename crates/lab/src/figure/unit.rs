@@ -11,6 +11,8 @@ pub enum Unit {
     Bytes,
     /// Seconds.
     Seconds,
+    /// Milliseconds.
+    Milliseconds,
     /// A quotient of two quantities of one kind.
     Ratio,
 }
@@ -23,6 +25,7 @@ impl Unit {
             Self::Share => "share",
             Self::Bytes => "bytes",
             Self::Seconds => "seconds",
+            Self::Milliseconds => "milliseconds",
             Self::Ratio => "ratio",
         }
     }
@@ -34,6 +37,7 @@ impl Unit {
             Self::Share => format!("{}%", trimmed(value * 100.0, 1)),
             Self::Bytes => bytes(value, 0),
             Self::Seconds => format!("{} s", count_tick(value)),
+            Self::Milliseconds => format!("{} ms", trimmed(value, 2)),
             Self::Ratio => trimmed(value, 2),
         }
     }
@@ -46,6 +50,7 @@ impl Unit {
             Self::Bytes => bytes(value, 1),
             Self::Seconds if value.abs() < 100.0 => format!("{value:.1} s"),
             Self::Seconds => format!("{} s", grouped(value)),
+            Self::Milliseconds => format!("{value:.3} ms"),
             Self::Ratio => format!("{value:.2}"),
         }
     }
@@ -113,6 +118,7 @@ mod tests {
             (Unit::Bytes, 9_000.0, "8.8 KB", "8.8 KB"),
             (Unit::Seconds, 12.34, "12.34 s", "12.3 s"),
             (Unit::Seconds, 5_000.0, "5k s", "5,000 s"),
+            (Unit::Milliseconds, 0.1944, "0.19 ms", "0.194 ms"),
             (Unit::Ratio, 0.5, "0.5", "0.50"),
         ] {
             assert_eq!((unit.tick(value).as_str(), unit.shown(value).as_str()), (tick, shown), "{unit:?}");

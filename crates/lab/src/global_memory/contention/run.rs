@@ -10,6 +10,7 @@ use shoal_cooperation::global_memory::{
 use shoal_trace::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 /// A simulation under way.
 pub(super) struct Run<'a> {
@@ -45,7 +46,7 @@ struct Node<'a> {
     last_used: Vec<u64>,
     /// Getpages and putpages in this epoch.
     requests: u64,
-    frequencies: Frequencies,
+    frequencies: Rc<Frequencies>,
 }
 
 /// Where a page is.
@@ -223,16 +224,21 @@ impl<'a> Run<'a> {
             Targets::Memory => target_weights(&capacities),
             Targets::Equal => target_weights(&vec![1; capacities.len()]),
         };
-        let nodes = self.nodes.len() as u32;
-        for node in &mut self.nodes {
-            let (bounds, borrowing) = match self.setting.bounded {
-                true => node.bounds(elapsed, nodes, self.setting.costs.getpage_seconds, &unused),
-                false => (vec![f64::INFINITY; weights.len()], vec![0.0; weights.len()]),
-            };
-            node.requests = 0;
+        let chosen = |bounds: &[f64], borrowing: &[f64]| {
             // the lists are of one length and hold quotients of counts; what could not be selected by is not put
-            node.frequencies = select(&weights, &ages.of, b, &bounds, &borrowing)
-                .unwrap_or(Frequencies { of: vec![0.0; weights.len()], unplaced: 1.0 });
+            let nobody = Frequencies { of: Vec::new(), unplaced: 1.0 };
+            Rc::new(select(&weights, &ages.of, b, bounds, borrowing).unwrap_or(nobody))
+        };
+        let nodes = self.nodes.len() as u32;
+        let unbounded = chosen(&vec![f64::INFINITY; weights.len()], &vec![0.0; weights.len()]);
+        for node in &mut self.nodes {
+            node.frequencies = Rc::clone(&unbounded);
+            if self.setting.bounded {
+                let (bounds, borrowing) =
+                    node.bounds(elapsed, nodes, self.setting.costs.getpage_seconds, &unused);
+                node.frequencies = chosen(&bounds, &borrowing);
+            }
+            node.requests = 0;
         }
         self.found.rates.push(b);
         self.epoch = Epoch { began: now, least_age: ages.least_age, most_putpages: oldest, ..Epoch::new() };
@@ -262,7 +268,7 @@ impl<'a> Node<'a> {
             at: vec![Place::Nowhere; application.pages],
             last_used: vec![0; application.pages],
             requests: 0,
-            frequencies: Frequencies { of: Vec::new(), unplaced: 1.0 },
+            frequencies: Rc::new(Frequencies { of: Vec::new(), unplaced: 1.0 }),
         }
     }
 
@@ -327,6 +333,6 @@ const NANOSECONDS: f64 = 1e9;
 /// An epoch replaces such a part of all idle memory, as in GMS some percent.
 const EPOCHS_A_FILL: u64 = 32;
 /// An epoch of fewer pages says little.
-const LEAST_EPOCH: u64 = 16;
+const LEAST_EPOCH: u64 = 48;
 /// References after which a node without faults lets the others go on.
 const LONGEST_STEP: u64 = 10_000;

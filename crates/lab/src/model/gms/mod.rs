@@ -21,7 +21,7 @@
 //! |---|---|---|
 //! | [`Schweitzer`](Method::Schweitzer) | (N − 1)/N of the queue with all N | O(K) a step, some ten steps |
 //! | [`Linearizer`](Method::Linearizer) | the same, and how that share differs with one node less | seven times that |
-//! | [`Exact`](Method::Exact) | the queue with N − 1 nodes, by recursion | O(N·K) a step, some forty steps |
+//! | [`Exact`](Method::Exact) | the queue with N − 1 nodes, by recursion | O(N·K) a step, some ten steps |
 //!
 //! Where it fits: means in the long run, when putpages come independently of getpages and service times vary. The servers of a real cluster take nearly
 //! the same time for each page, and a putpage follows its getpage; [`simulation`] tells how much that matters.
