@@ -1,0 +1,100 @@
+//! `shoal lab run` as a user runs it: a report made from a small trace, with results of replays beside it.
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// 600 requests for objects of 12 hosts, small and large, most of them asked for again.
+fn trace() -> String {
+    let mut trace = String::from("time_s,bytes,url\n");
+    for n in 0..600_u64 {
+        let object = n * n * 7 % 331 % (1 + n / 2);
+        let bytes = 200 + object * object * 97 % 20_000;
+        writeln!(trace, "{},{bytes},http://h{}.example/{object}", n * 40, object % 12)
+            .expect("a string takes all");
+    }
+    trace
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shoal"));
+    command.current_dir(folder).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+/// A replay's report, as if a disk of its own had been below it: not every machine that tests has one.
+fn measured(folder: &Path, architecture: &str, more: &[&str]) -> String {
+    let store = format!("store-{architecture}-{}", more.len());
+    std::fs::create_dir(folder.join(&store)).expect("made");
+    let arguments = ["replay", "trace.csv", "--dir", &store, "--architecture", architecture, "--json"];
+    let output = run(folder, &[&arguments, more].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let mut report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    report["parts"]["measured"]["device"] =
+        json!({"reads": 700, "writes": 300, "bytes_read": 4_000_000, "bytes_written": 2_000_000});
+    let file = format!("{store}.json");
+    std::fs::write(folder.join(&file), report.to_string()).expect("written");
+    file
+}
+
+#[test]
+fn a_report_is_made_from_a_small_trace_and_measured_runs() {
+    let folder = TempDir::new().expect("a folder");
+    std::fs::write(folder.path().join("trace.csv"), trace()).expect("written");
+    let small = ["--size-max", "8192", "--segments", "64KB", "--segment-policy", "lru"];
+    let files = [measured(folder.path(), "squid", &[]), measured(folder.path(), "squidmla", &small)];
+    let arguments =
+        ["lab", "run", "maltzahn", "--trace", "trace.csv", "--out", "report", "--json", "--measured"];
+    let output = run(folder.path(), &[&arguments[..], &[&files[0], &files[1]]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(summary, serde_json::from_str::<Value>(&read(folder.path(), "summary.json")).expect("JSON"));
+    let page = read(folder.path(), "index.html");
+    for number in 1..=7 {
+        assert!(page.contains(&format!("Figure {number}:")), "figure {number}");
+    }
+    // One with Figure 5, of architectures, and one with Figure 7, of policies in a finite file.
+    assert_eq!(page.matches("The runs on a real disk").count(), 2);
+    let names = |ending: &str| -> BTreeSet<String> {
+        let entries = std::fs::read_dir(folder.path().join("report")).expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
+        names.filter_map(|name| Some(name.strip_suffix(ending)?.to_owned())).collect()
+    };
+    assert_eq!(names(".csv"), names(".svg"));
+    assert_eq!(names(".csv").len(), 13, "{:?}", names(".csv"));
+    assert!(names(".csv").contains("figure-7a"));
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join("report").join(name)).expect("it was written")
+}
+
+#[test]
+fn what_cannot_be_run_is_told() {
+    let folder = TempDir::new().expect("a folder");
+    std::fs::write(folder.path().join("short.csv"), "time_s,bytes,url\n1,100,http://a/\n").expect("written");
+    std::fs::write(folder.path().join("no.json"), "{}").expect("written");
+    for (arguments, code, told) in [
+        (&["lab", "run", "nothing"][..], 2, "no experiment is called"),
+        (&["lab", "run", "maltzahn", "--trace", "short.csv"], 1, "at least 200"),
+        (&["lab", "run", "maltzahn", "--trace", "absent.csv"], 1, "absent.csv"),
+        (
+            &["lab", "run", "maltzahn", "--scale", "small", "--measured", "no.json"],
+            1,
+            "no.json: names no architecture",
+        ),
+        (&["lab", "run", "maltzahn", "--warm-up", "1.5"], 2, "--warm-up"),
+    ] {
+        let output = run(folder.path(), arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(told), "{arguments:?}: {said}");
+        assert!(!folder.path().join("shoal-maltzahn").exists());
+    }
+}
