@@ -2,7 +2,7 @@
 //!
 //! What a step prints is passed on as it comes; the tests run last, so that their results stand at the end.
 
-use crate::{Outcome, deps, tidy, workspace};
+use crate::{Outcome, deps, instructions, tidy, workspace};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,11 @@ const STEPS: &[Step] = &[
         name: "binary",
         does: Does::Cargo(&["build", "--package", "shoal", "--locked"], &[]),
         remedy: "put right what the compiler says",
+    },
+    Step {
+        name: "instructions",
+        does: Does::Task(|root| instructions::run(root, &[])),
+        remedy: "look with callgrind where they went; `cargo xtask instructions --renew` when they are worth it",
     },
     Step {
         name: "tests",
@@ -120,10 +125,10 @@ fn verdict(passed: bool) -> &'static str {
 fn summary(results: &[(&Step, bool, Duration)], total: Duration) -> Outcome {
     let mut lines = vec![String::new()];
     for (step, passed, took) in results {
-        lines.push(format!("{:<8} {:<7} {:>7.1} s", step.name, verdict(*passed), took.as_secs_f64()));
+        lines.push(format!("{:<12} {:<7} {:>7.1} s", step.name, verdict(*passed), took.as_secs_f64()));
     }
     for step in &STEPS[results.len()..] {
-        lines.push(format!("{:<8} not run", step.name));
+        lines.push(format!("{:<12} not run", step.name));
     }
     let failed: Vec<&Step> =
         results.iter().filter(|(_, passed, _)| !passed).map(|(step, ..)| *step).collect();
@@ -143,11 +148,11 @@ mod tests {
     fn the_summary_names_what_failed_and_what_was_not_run() {
         let took = Duration::from_millis(1500);
         let all: Vec<_> = STEPS.iter().map(|step| (step, true, took)).collect();
-        assert!(summary(&all, took).is_ok_and(|text| text.contains("all 7 steps passed")));
+        assert!(summary(&all, took).is_ok_and(|text| text.contains("all 8 steps passed")));
         let broken = [(&STEPS[0], true, took), (&STEPS[1], false, took)];
         let text = summary(&broken, took).expect_err("a failure");
-        assert!(text.contains("tidy     FAILED      1.5 s"), "{text}");
-        assert!(text.contains("tests    not run"), "{text}");
+        assert!(text.contains("tidy         FAILED      1.5 s"), "{text}");
+        assert!(text.contains("tests        not run"), "{text}");
     }
 
     #[test]

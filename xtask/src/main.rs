@@ -12,6 +12,7 @@ mod deps;
 mod exceptions;
 mod finding;
 mod fuzz;
+mod instructions;
 mod tidy;
 mod workspace;
 
@@ -42,6 +43,7 @@ fn run(arguments: &[&str]) -> Outcome {
         ["tidy"] => tidy::run(&root),
         ["deps"] => deps::run(&root),
         ["fuzz", options @ ..] => fuzz::run(&root, options),
+        ["instructions", options @ ..] => instructions::run(&root, options),
         [] | ["help" | "--help" | "-h"] => Ok(USAGE.into()),
         [unknown, ..] => Err(format!("there is no task {unknown:?}\n\n{USAGE}")),
     }
@@ -51,4 +53,5 @@ const USAGE: &str = "\
 cargo xtask ci [--keep-going]   everything a change must pass; stops at the first failure unless told to go on
 cargo xtask tidy                the rules of the house over the sources and docs
 cargo xtask deps                the crate table, reasons, licences and duplicate versions of dependencies
-cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20), starting from fuzz/seeds";
+cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20), starting from fuzz/seeds
+cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)";

@@ -186,6 +186,31 @@ pub enum Outcome {
     Abandoned,
 }
 
+/// What a node adds to the head of each hit, kept ready to send.
+pub struct HitFields {
+    /// What stands between the digits of Age and those that end Cache-Status: `CRLF cache-status: …;ttl=`.
+    pub cache_status: Box<[u8]>,
+    /// What follows those: `CRLF proxy-status: … CRLF`.
+    pub proxy_status: Box<[u8]>,
+}
+
+impl HitFields {
+    /// Of the values of both fields, the first without its last digits.
+    pub fn new(cache_status: &[u8], proxy_status: &[u8]) -> Self {
+        Self {
+            cache_status: [CACHE_STATUS, cache_status].concat().into(),
+            proxy_status: [b"\r\nproxy-status: ", proxy_status, b"\r\n"].concat().into(),
+        }
+    }
+
+    /// The value of Cache-Status but for its last digits.
+    pub fn cache_status_value(&self) -> &[u8] {
+        &self.cache_status[CACHE_STATUS.len()..]
+    }
+}
+
+const CACHE_STATUS: &[u8] = b"\r\ncache-status: ";
+
 /// A hit in RAM, for as long as it takes to put the reply together.
 pub struct Hit<'a> {
     /// The stored head.
@@ -196,10 +221,8 @@ pub struct Hit<'a> {
     pub age_seconds: u64,
     /// Seconds until it becomes stale, which end the Cache-Status value.
     pub ttl_seconds: u64,
-    /// What stands before them.
-    pub cache_status: &'a [u8],
-    /// The Proxy-Status value of this node.
-    pub proxy_status: &'a [u8],
+    /// This node's part of the head.
+    pub own: &'a HitFields,
 }
 
 /// How far the reply to a hit came at once.

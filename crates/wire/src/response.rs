@@ -86,6 +86,9 @@ pub fn number_field(out: &mut Vec<u8>, name: &str, value: u64) {
 
 /// Appends a number in decimal.
 pub fn push_decimal(out: &mut Vec<u8>, value: u64) {
+    if value < 10 {
+        return out.push(b'0' + value as u8);
+    }
     let mut digits = [0; 20];
     out.extend_from_slice(decimal(value, &mut digits));
 }
@@ -138,17 +141,34 @@ pub fn belongs_to_connection(name: &HeaderName) -> bool {
     }
 }
 
+/// The value's digits, two at a time, from the last on.
 fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return &digits[start..];
-        }
+    while value >= 100 {
+        start -= 2;
+        [digits[start], digits[start + 1]] = PAIRS[(value % 100) as usize];
+        value /= 100;
     }
+    if value >= 10 {
+        start -= 2;
+        [digits[start], digits[start + 1]] = PAIRS[value as usize];
+    } else {
+        start -= 1;
+        digits[start] = b'0' + value as u8;
+    }
+    &digits[start..]
 }
+
+/// `00` to `99`.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut value = 0;
+    while value < 100 {
+        pairs[value] = [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8];
+        value += 1;
+    }
+    pairs
+};
 
 #[cfg(test)]
 mod tests {
@@ -202,6 +222,18 @@ mod tests {
             ("connection", b"close"),
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        let powers = (0..20).map(|exponent| 10u64.pow(exponent));
+        for value in
+            powers.flat_map(|power| [power - 1, power, power + 1, power + power / 3]).chain([u64::MAX])
+        {
+            let mut out = Vec::new();
+            push_decimal(&mut out, value);
+            assert_eq!(String::from_utf8(out).expect("digits"), value.to_string());
+        }
     }
 
     #[test]

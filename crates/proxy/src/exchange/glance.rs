@@ -41,8 +41,7 @@ impl Exchange {
                 body: &resident.body,
                 age_seconds: head.policy.current_age(now).as_secs(),
                 ttl_seconds: head.policy.time_to_live(now).unsigned_abs(),
-                cache_status: &live.hit_status,
-                proxy_status: live.own_proxy_status.as_bytes(),
+                own: &live.hit_fields,
             };
             let sent = send(&hit);
             let log = self.log.load();
@@ -112,7 +111,7 @@ fn write_url(url: &mut Vec<u8>, get: &PlainGet<'_>, https: bool) -> Range<usize>
 fn with_entry(get: &PlainGet<'_>, client: &Client, url: &[u8], hit: &Hit<'_>, take: impl FnOnce(&Entry<'_>)) {
     STATUS.with_borrow_mut(|cache_status| {
         cache_status.clear();
-        cache_status.extend_from_slice(hit.cache_status);
+        cache_status.extend_from_slice(hit.own.cache_status_value());
         push_decimal(cache_status, hit.ttl_seconds);
         take(&Entry {
             client: Some(client.address),
@@ -134,7 +133,7 @@ fn with_entry(get: &PlainGet<'_>, client: &Client, url: &[u8], hit: &Hit<'_>, ta
 /// The record of a hit whose reply is still being sent, and which therefore outlives the request's bytes.
 fn record(get: &PlainGet<'_>, client: &Client, url: &[u8], now: Timestamp, hit: &Hit<'_>) -> Box<Record> {
     let value = |bytes: Option<&[u8]>| bytes.and_then(|bytes| HeaderValue::from_bytes(bytes).ok());
-    let mut cache_status = hit.cache_status.to_vec();
+    let mut cache_status = hit.own.cache_status_value().to_vec();
     push_decimal(&mut cache_status, hit.ttl_seconds);
     Box::new(Record {
         time: now,

@@ -2,6 +2,7 @@
 
 use super::ask::Ask;
 use crate::access::{AccessError, ForwardRules, PurgeRules};
+use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_semantics::Rules;
@@ -35,8 +36,8 @@ pub struct Live {
     pub purge: PurgeRules,
     /// The Proxy-Status of an answer that no origin had a part in.
     pub own_proxy_status: HeaderValue,
-    /// The Cache-Status of a hit, but for the seconds at its end.
-    pub hit_status: Box<[u8]>,
+    /// What a hit's head gets from us.
+    pub hit_fields: HitFields,
 }
 
 /// Settings that cannot be put in force.
@@ -73,8 +74,8 @@ impl Live {
             forward: Arc::new(ForwardRules::new(&settings.forward, own).map_err(LiveError::Access)?),
             routes: Routes::new(&settings.site, identity).map_err(LiveError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
+            hit_fields: HitFields::new(&hit_status(&cache.name), own_proxy_status.as_bytes()),
             own_proxy_status,
-            hit_status: hit_status(&cache.name),
         })
     }
 

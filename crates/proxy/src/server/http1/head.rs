@@ -68,18 +68,17 @@ pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) {
     out.reserve(hit.stored.lines.len() + HIT_FIELDS_BYTES);
     response::status_line(out, hit.stored.status);
     out.extend_from_slice(&hit.stored.lines);
-    response::number_field(out, "age", hit.age_seconds);
-    out.extend_from_slice(b"cache-status: ");
-    out.extend_from_slice(hit.cache_status);
+    out.extend_from_slice(b"age: ");
+    response::push_decimal(out, hit.age_seconds);
+    out.extend_from_slice(&hit.own.cache_status);
     response::push_decimal(out, hit.ttl_seconds);
-    out.extend_from_slice(b"\r\nproxy-status: ");
-    out.extend_from_slice(hit.proxy_status);
-    out.extend_from_slice(shoal_wire::chunk::CRLF);
+    out.extend_from_slice(&hit.own.proxy_status);
     if !hit.stored.dated {
         with_date(now, |date| response::field(out, "date", date));
     }
-    response::number_field(out, "content-length", hit.body.len() as u64);
-    out.extend_from_slice(shoal_wire::chunk::CRLF);
+    out.extend_from_slice(b"content-length: ");
+    response::push_decimal(out, hit.body.len() as u64);
+    out.extend_from_slice(b"\r\n\r\n");
 }
 
 /// The Content-Length to declare for a reply without a body: what HEAD would have got as GET, or what a 304 says

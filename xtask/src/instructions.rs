@@ -1,0 +1,170 @@
+//! `cargo xtask instructions`: how many instructions a hit in RAM takes, compared with the record in `bench/instructions.txt`.
+//!
+//! Wall time on a shared machine moves by more than a change worth noticing; a count of instructions hardly moves at
+//! all. The test binary `hits` of `crates/proxy` drives the product's connection loop from memory; callgrind counts a
+//! short and a long run of it, so that starting, filling the cache and ending cancel out.
+//!
+//! What keeps the count the same everywhere: the profile `counted` (which needs no link-time optimisation), the
+//! compiler's default target CPU, and valgrind's own CPU, which is one and the same for every host with AVX2, so that
+//! memcpy and the tokenizer choose the same variants. Other hosts are skipped. A compiler's new version may change
+//! the count: then the record is renewed by `cargo xtask instructions --renew`, in a commit that says why.
+
+use crate::Outcome;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// One thing that is counted.
+struct Point {
+    name: &'static str,
+    request: &'static str,
+    body_bytes: u32,
+    logged: bool,
+}
+
+const POINTS: &[Point] = &[
+    Point { name: "bare-1k", request: "bare.txt", body_bytes: 1024, logged: false },
+    Point { name: "browser-1k", request: "browser.txt", body_bytes: 1024, logged: false },
+    Point { name: "browser-1k-log", request: "browser.txt", body_bytes: 1024, logged: true },
+    Point { name: "browser-64k-log", request: "browser.txt", body_bytes: 65536, logged: true },
+];
+
+/// Counts all points and compares them with the record, or writes a new one.
+pub fn run(root: &Path, options: &[&str]) -> Outcome {
+    let renew = match options {
+        [] => false,
+        ["--renew"] => true,
+        other => return Err(format!("instructions knows --renew, not {other:?}")),
+    };
+    if let Some(why) = cannot_count() {
+        return Ok(format!("instructions: SKIPPED, {why}"));
+    }
+    let binary = build(root)?;
+    let record = root.join(RECORD);
+    let known = std::fs::read_to_string(&record).map_err(|why| format!("{RECORD}: {why}"))?;
+    let mut counts = Vec::new();
+    for point in POINTS {
+        let (few, many) = (count(root, &binary, point, FEW)?, count(root, &binary, point, MANY)?);
+        counts.push((point.name, many.saturating_sub(few) / (MANY - FEW)));
+    }
+    if renew {
+        std::fs::write(&record, written(&known, &counts)).map_err(|why| format!("{RECORD}: {why}"))?;
+        return Ok(format!("instructions: {RECORD} renewed"));
+    }
+    compare(&known, &counts)
+}
+
+/// Why this machine cannot count, if so.
+fn cannot_count() -> Option<&'static str> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return Some("since there is no valgrind");
+    }
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let has_avx2 = flags.split_ascii_whitespace().any(|flag| flag == "avx2");
+    (!has_avx2).then_some("since valgrind's CPU is another one on hosts without AVX2")
+}
+
+/// Builds the binary and says where it is.
+fn build(root: &Path) -> Result<PathBuf, String> {
+    let arguments = ["test", "--package", "shoal-proxy", "--test", "hits", "--profile", "counted"];
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+        .args(arguments)
+        .args(["--locked", "--no-run", "--message-format", "json"])
+        // What a developer has set for builds of their own would change the count.
+        .env_remove("RUSTFLAGS")
+        .env("CARGO_INCREMENTAL", "0")
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|why| format!("cargo: {why}"))?;
+    if !output.status.success() {
+        return Err("instructions: the binary does not build".into());
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let named = messages.lines().filter(|line| line.contains("\"name\":\"hits\""));
+    let mut paths = named
+        .filter_map(|line| line.split_once("\"executable\":\""))
+        .filter_map(|(_, rest)| rest.split('"').next());
+    paths.next_back().map(PathBuf::from).ok_or_else(|| "instructions: cargo names no binary".into())
+}
+
+/// Instructions of one run that serves `times` hits.
+fn count(root: &Path, binary: &Path, point: &Point, times: u64) -> Result<u64, String> {
+    let log = if point.logged { "/dev/null" } else { "none" };
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(binary)
+        .arg(root.join("crates/proxy/tests/hits").join(point.request))
+        .args([times.to_string(), point.body_bytes.to_string(), log.into()])
+        .output()
+        .map_err(|why| format!("valgrind: {why}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let collected = said.lines().find_map(|line| line.split_once("Collected :"));
+    let number = collected.and_then(|(_, number)| number.trim().parse().ok());
+    number
+        .filter(|_| output.status.success())
+        .ok_or_else(|| format!("{} failed under valgrind:\n{said}", point.name))
+}
+
+/// What grew too much, or a line for each point.
+fn compare(known: &str, counts: &[(&str, u64)]) -> Outcome {
+    let mut lines = Vec::new();
+    let mut grown = false;
+    for (name, count) in counts {
+        let recorded = recorded(known, name).ok_or_else(|| format!("{RECORD} has no line for {name}"))?;
+        let percent = (*count as f64 - recorded as f64) * 100.0 / recorded as f64;
+        let verdict = match percent {
+            _ if percent > GROWTH_MAX_PERCENT => "TOO MANY",
+            _ if percent < -GROWTH_MAX_PERCENT => "fewer: renew the record, so that it holds",
+            _ => "as before",
+        };
+        grown |= percent > GROWTH_MAX_PERCENT;
+        lines.push(format!("{name}: {count} instructions a hit, {percent:+.1}% of {recorded}: {verdict}"));
+    }
+    let text = format!("instructions:\n  {}", lines.join("\n  "));
+    if grown { Err(text) } else { Ok(text) }
+}
+
+/// The count that the record gives for `name`.
+fn recorded(known: &str, name: &str) -> Option<u64> {
+    let mut lines = known.lines().filter(|line| !line.starts_with('#'));
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// The record with these counts, under the remarks that it had.
+fn written(known: &str, counts: &[(&str, u64)]) -> String {
+    let remarks = known.lines().filter(|line| line.starts_with('#')).map(|line| format!("{line}\n"));
+    remarks.chain(counts.iter().map(|(name, count)| format!("{name} {count}\n"))).collect()
+}
+
+const RECORD: &str = "bench/instructions.txt";
+
+/// Hits of the short run: enough that everything is warm.
+const FEW: u64 = 500;
+
+/// Hits of the long run.
+const MANY: u64 = 2500;
+
+/// A hit may take so much more than the record says.
+const GROWTH_MAX_PERCENT: f64 = 5.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &str = "# remark\nbare-1k 1000\nbrowser-1k 2000\n";
+
+    #[test]
+    fn growth_beyond_the_limit_fails() {
+        assert!(compare(KNOWN, &[("bare-1k", 1050), ("browser-1k", 1000)]).is_ok());
+        let why = compare(KNOWN, &[("bare-1k", 1051)]).expect_err("5.1% more");
+        assert!(why.contains("+5.1%"), "{why}");
+        assert!(compare(KNOWN, &[("bare", 1)]).is_err(), "no such line");
+    }
+
+    #[test]
+    fn a_renewed_record_keeps_its_remarks() {
+        let renewed = written(KNOWN, &[("bare-1k", 7)]);
+        assert_eq!(renewed, "# remark\nbare-1k 7\n");
+        assert_eq!(recorded(&renewed, "bare-1k"), Some(7));
+    }
+}
