@@ -67,7 +67,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=1, help="runs of each; the table shows the median")
     parser.add_argument("--shoal", default=str(ROOT / "target/release/shoal"), help="the binary")
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/replay.md")
-    parser.add_argument("--kinds", action="store_true", help="also tell what the transfers of the whole run hold (needs tracefs)")
+    parser.add_argument("--kinds", action="store_true", help="also tell what the transfers of the whole run hold (needs tracefs; slow for cern, which has a folder for each URL)")
     parser.add_argument("--reports", metavar="FOLDER", help="keep each run's JSON here, for `shoal lab run maltzahn --measured`")
     parser.epilog = "What follows -- is handed to shoal replay."
     own, _, more = cut(sys.argv[1:])
