@@ -6,6 +6,7 @@
 pub mod machine;
 pub mod maltzahn;
 pub mod policies;
+pub mod specweb99;
 mod stack_distance;
 pub mod voelker_ch3;
 mod workload;
@@ -35,6 +36,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     maltzahn::EXPERIMENT,
     maltzahn::differences::EXPERIMENT,
     policies::EXPERIMENT,
+    specweb99::EXPERIMENT,
     voelker_ch3::EXPERIMENT,
 ];
 

@@ -19,7 +19,7 @@ pub use counts::Counts;
 pub use mapped::{MappedCache, MappedPolicy, foreseen};
 pub use request::{Capacity, Request};
 pub use table::SlotTable;
-pub use zipf::ZipfTrace;
+pub use zipf::{Alias, ZipfTrace};
 
 use shoal_policy::{Handle, Identity, Replacement};
 use std::hint::black_box;

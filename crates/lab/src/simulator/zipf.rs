@@ -10,8 +10,7 @@ use super::request::Request;
 /// An endless stream of requests. See the file's head.
 #[derive(Clone, Debug)]
 pub struct ZipfTrace {
-    /// For each column the part that is the column's own object, out of 2^32, and whose the rest is.
-    columns: Vec<(u32, u32)>,
+    objects: Alias,
     object_bytes: u64,
     state: u64,
 }
@@ -20,7 +19,7 @@ impl ZipfTrace {
     /// Requests for so many objects of one size. At least one object, at most 2^32 − 1.
     pub fn new(objects: u32, alpha: f64, object_bytes: u64, seed: u64) -> Self {
         let weights: Vec<f64> = (1..=objects.max(1)).map(|rank| f64::from(rank).powf(-alpha)).collect();
-        Self { columns: columns(weights), object_bytes, state: seed }
+        Self { objects: Alias::new(weights), object_bytes, state: seed }
     }
 
     /// splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
@@ -37,10 +36,28 @@ impl Iterator for ZipfTrace {
 
     fn next(&mut self) -> Option<Request> {
         let drawn = self.draw();
-        let column = ((drawn >> 32) * self.columns.len() as u64) >> 32;
-        let (own, other) = self.columns[column as usize];
-        let object = if (drawn as u32) < own { column } else { u64::from(other) };
-        Some(Request { object, bytes: self.object_bytes })
+        Some(Request { object: self.objects.choose(drawn) as u64, bytes: self.object_bytes })
+    }
+}
+
+/// Draws things as often as their weights say, O(1) a draw.
+#[derive(Clone, Debug)]
+pub struct Alias(
+    /// For each column the part that is the column's own object, out of 2^32, and whose the rest is.
+    Vec<(u32, u32)>,
+);
+
+impl Alias {
+    /// Of these weights, one for each thing; at most 2^32 − 1.
+    pub fn new(weights: Vec<f64>) -> Self {
+        Self(columns(weights))
+    }
+
+    /// The thing that 64 random bits choose; 0 where there is none.
+    pub fn choose(&self, bits: u64) -> usize {
+        let column = ((bits >> 32) * self.0.len() as u64) >> 32;
+        let Some((own, other)) = self.0.get(column as usize) else { return 0 };
+        if (bits as u32) < *own { column as usize } else { *other as usize }
     }
 }
 

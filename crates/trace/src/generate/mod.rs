@@ -18,6 +18,7 @@
 
 mod parse;
 mod sizes;
+pub mod specweb99;
 #[cfg(test)]
 mod tests;
 mod walk;

@@ -1,0 +1,67 @@
+//! What the POSTs' log costs the file cache and the disk, which the paper leaves as "a major remaining task".
+//!
+//! 4.8% of operations append 140 bytes each to one file (Kant and Won 1999, section 2). The paper names two costs: the file may be "evicted from
+//! the file-cache (and written to the disk), only to be read back in on the next POST", and writers wait for one another. How much depends on how
+//! the log is kept, for which there are four ways here. Each is O(1).
+
+use super::TRANSFER_BYTES;
+use shoal_trace::generate::specweb99::{POST_LOG_BYTES, POST_SHARE};
+
+/// How the log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// Open for the whole run; full pages are written behind.
+    Open,
+    /// Open, each line forced to disk before the answer.
+    Forced,
+    /// Closed after each line: its last page is written, and read again by the next POST.
+    LastPage,
+    /// Closed after each line by a server whose cache holds whole files: all of it is written and read again.
+    WholeFile,
+}
+
+/// What it takes, an operation of any kind.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Cost {
+    /// Transfers from disk.
+    pub reads: f64,
+    /// Transfers to disk.
+    pub writes: f64,
+    /// Bytes of the file cache that hold the log.
+    pub cache_bytes: f64,
+}
+
+impl Keeping {
+    /// Every way, the cheapest first.
+    pub const ALL: [Self; 4] = [Self::Open, Self::Forced, Self::LastPage, Self::WholeFile];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "kept open, written behind",
+            Self::Forced => "kept open, each line forced",
+            Self::LastPage => "closed, last page read back",
+            Self::WholeFile => "closed, whole file read back",
+        }
+    }
+
+    /// The cost once the log has so many lines.
+    pub fn cost(self, lines: u64) -> Cost {
+        let log_bytes = lines as f64 * POST_LOG_BYTES as f64;
+        let whole = (log_bytes / TRANSFER_BYTES).ceil().max(1.0);
+        let (reads, writes, cache_bytes) = match self {
+            Self::Open => (0.0, POST_LOG_BYTES as f64 / PAGE_BYTES, PAGE_BYTES),
+            Self::Forced => (0.0, 1.0, PAGE_BYTES),
+            Self::LastPage => (1.0, 1.0, PAGE_BYTES),
+            Self::WholeFile => (whole, whole, log_bytes),
+        };
+        Cost { reads: reads * POST_SHARE, writes: writes * POST_SHARE, cache_bytes }
+    }
+}
+
+/// The operations a second above which POSTs wait for one another without end, when the log is held for so many seconds a line.
+pub fn serialized_throughput(held_seconds: f64) -> f64 {
+    1.0 / (POST_SHARE * held_seconds)
+}
+
+const PAGE_BYTES: f64 = 4096.0;

@@ -1,0 +1,133 @@
+//! The file set of SPECweb99: directories of 36 files, and how often each is asked for.
+//!
+//! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999, section 2. A directory has 4 classes of 9 files.
+//! What the print says of sizes and order cannot all be true; these readings give the numbers that it gives elsewhere:
+//!
+//! | print | reading | settled by |
+//! |---|---|---|
+//! | S(i,j) = 1.024 (i+1) 10^(j+1), i from 1, j from 1 | 1.024 i 10^(j+2), i from 1, j from 0: 102.4 bytes to 921.6 KB | "class 0 in 100's of bytes"; sets of 2688, 10367 and 41084 MB |
+//! | sums over i from 0 (1.1) | from 1 | 1/0 is no number |
+//! | files 1 to 9 have the indices 9, 6, 4, 2, 1, 3, 5, 7, 8 | the same: file 5 is asked for most | mean access of 14.73 KB; the inverse gives 18.07, no permutation 9.56 |
+//! | the sixth probability is 0.053 | 1/(6 H_9) = 0.059 | the nine must add up to one |
+//!
+//! Any file's size and probability are O(1) once the set is made; making it is O(directories).
+
+/// Files with their sizes and probabilities.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileSet {
+    directories: u32,
+    /// H of the number of directories.
+    harmonic: f64,
+}
+
+/// A file: where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its directory, from 0, the most popular first.
+    pub directory: u32,
+    /// Its class, from 0 to 3: the order of magnitude of its size.
+    pub class: u8,
+    /// Its number within the class, from 0 to 8.
+    pub number: u8,
+}
+
+impl FileSet {
+    /// A set of so many directories, one at least.
+    pub fn of(directories: u32) -> Self {
+        let directories = directories.max(1);
+        Self { directories, harmonic: harmonic(directories) }
+    }
+
+    /// The set for a target throughput in operations a second: (int)(25 + λ/5) directories (Eq. 1.2).
+    pub fn for_throughput(operations_per_second: f64) -> Self {
+        // a cast of a float that is out of range saturates
+        Self::of((25.0 + operations_per_second / 5.0) as u32)
+    }
+
+    /// How many directories.
+    pub fn directories(&self) -> u32 {
+        self.directories
+    }
+
+    /// How many files.
+    pub fn len(&self) -> usize {
+        self.directories as usize * FILES_PER_DIRECTORY
+    }
+
+    /// Never: a set has a directory.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// All files, by directory, class and number.
+    pub fn files(&self) -> impl Iterator<Item = File> {
+        (0..self.len()).map(File::at)
+    }
+
+    /// The bytes of all files.
+    pub fn bytes(&self) -> f64 {
+        f64::from(self.directories)
+            * (0..FILES_PER_DIRECTORY).map(|at| File::at(at).exact_bytes()).sum::<f64>()
+    }
+
+    /// How likely an access is to be one to this file (Eq. 1.4).
+    pub fn probability(&self, file: File) -> f64 {
+        CLASS_SHARES[usize::from(file.class)] * within_class(file.number)
+            / (f64::from(file.directory + 1) * self.harmonic)
+    }
+
+    /// The mean size of an access, in bytes: 14,727, which the paper rounds to 14.73 KB. The same for any number of directories.
+    pub fn mean_access_bytes() -> f64 {
+        let one = Self::of(1);
+        one.files().map(|file| one.probability(file) * file.exact_bytes()).sum()
+    }
+}
+
+impl File {
+    /// The file at this place of [`FileSet::files`].
+    pub fn at(place: usize) -> Self {
+        let within = place % FILES_PER_DIRECTORY;
+        let directory = (place / FILES_PER_DIRECTORY) as u32;
+        Self { directory, class: (within / FILES_PER_CLASS) as u8, number: (within % FILES_PER_CLASS) as u8 }
+    }
+
+    /// Its place in [`FileSet::files`].
+    pub fn place(self) -> usize {
+        self.directory as usize * FILES_PER_DIRECTORY
+            + usize::from(self.class) * FILES_PER_CLASS
+            + usize::from(self.number)
+    }
+
+    /// The size by the formula, in bytes; those of class 0 are no whole numbers.
+    pub fn exact_bytes(self) -> f64 {
+        102.4 * f64::from(self.number + 1) * 10f64.powi(self.class.into())
+    }
+
+    /// The size on disk.
+    pub fn bytes(self) -> u64 {
+        self.exact_bytes() as u64
+    }
+
+    /// Its path below the file set's folder.
+    pub fn path(self) -> String {
+        format!("dir{:05}/class{}_{}", self.directory, self.class, self.number)
+    }
+}
+
+/// How likely each number is within a class: Zipf with exponent 1 over the popularity index.
+pub(super) fn within_class(number: u8) -> f64 {
+    1.0 / (f64::from(POPULARITY_INDEX[usize::from(number)]) * harmonic(9))
+}
+
+fn harmonic(terms: u32) -> f64 {
+    (1..=terms).rev().map(|term| 1.0 / f64::from(term)).sum()
+}
+
+/// Files of one directory.
+pub const FILES_PER_DIRECTORY: usize = 36;
+/// Files of one class.
+const FILES_PER_CLASS: usize = 9;
+/// How likely each class is (section 2).
+pub(super) const CLASS_SHARES: [f64; 4] = [0.35, 0.5, 0.14, 0.01];
+/// The popularity index of the files of a class, by number.
+const POPULARITY_INDEX: [u8; FILES_PER_CLASS] = [9, 6, 4, 2, 1, 3, 5, 7, 8];
