@@ -14,6 +14,7 @@ mod failure;
 mod lab;
 mod man;
 mod model;
+mod plan;
 mod purge;
 mod reload;
 mod replay;
@@ -66,6 +67,8 @@ enum Command {
     Replay(replay::Options),
     /// Look at access logs and traces, and make one of another
     Trace(trace::Options),
+    /// Tell what cache an access log would need: RAM, disk, hit ratios, wear, a settings file
+    Plan(plan::Options),
     /// Ask questions of a trace: list the experiments, run one
     Lab(lab::Options),
     /// Work out a model of cooperating caches for numbers of your own
@@ -87,6 +90,7 @@ impl Command {
             Self::Reload(options) => options.perform(),
             Self::Replay(options) => options.perform(),
             Self::Trace(options) => options.perform(),
+            Self::Plan(options) => options.perform(),
             Self::Lab(options) => options.perform(),
             Self::Model(options) => options.perform(),
             Self::Completions(options) => options.perform(),

@@ -12,6 +12,7 @@ mod fenwick;
 pub mod figure;
 pub mod global_memory;
 pub mod model;
+pub mod plan;
 pub mod replay;
 pub mod report;
 pub mod simulator;

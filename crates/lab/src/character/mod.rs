@@ -6,7 +6,7 @@
 //!
 //! Memory beside the trace: some 60 bytes an object, and the stack of reuse distances, which is sampled where there are many requests.
 
-mod census;
+pub mod census;
 mod change;
 mod json;
 mod locality;

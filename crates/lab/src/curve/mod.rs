@@ -104,20 +104,19 @@ pub fn sizes_between(low: u64, high: u64, count: usize) -> Vec<u64> {
 /// Parts of a sample that make curves of their own.
 pub const GROUPS: usize = 10;
 
-/// How far the mean of [`GROUPS`] values may be off at 95% confidence: Student's t for nine degrees of freedom times the
-/// standard error.
+/// How far the mean of some values may be off at 95% confidence: Student's t times the standard error. 0 of fewer than three.
 fn spread(values: &[f64]) -> f64 {
     let count = values.len() as f64;
-    if count < 2.0 {
+    let Some(t) = values.len().checked_sub(3).map(|at| STUDENT_T.get(at).copied().unwrap_or(2.0)) else {
         return 0.0;
-    }
+    };
     let mean = values.iter().sum::<f64>() / count;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    STUDENT_T * (variance / count).sqrt()
+    t * (variance / count).sqrt()
 }
 
-/// Of nine degrees of freedom, two-sided, 95%.
-const STUDENT_T: f64 = 2.262;
+/// Student's t, two-sided, 95%, from two degrees of freedom on.
+const STUDENT_T: [f64; 9] = [4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
 /// 64 uniform bits of an object's number and a seed: the finalizer of splitmix64, twice.
 fn mixed(object: u64, seed: u64) -> u64 {

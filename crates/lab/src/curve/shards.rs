@@ -104,6 +104,13 @@ impl Shards {
         }
     }
 
+    /// What came before only filled the stacks.
+    pub fn measure_from_here(&mut self) {
+        (self.requests, self.bytes) = (0, 0);
+        let watches = self.groups.iter_mut().chain([&mut self.all]);
+        watches.for_each(|watch| watch.histogram = Histogram::default());
+    }
+
     /// Bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
         let watches = self.groups.iter().chain([&self.all]).map(Watch::memory_bytes).sum::<usize>();

@@ -26,11 +26,13 @@ pub struct MiniSimulation {
     groups: Vec<Vec<Cache>>,
     requests: u64,
     bytes: u64,
-    warm: Option<Warm>,
+    /// What had been counted at the end of the warm-up and at each mark after it.
+    marks: Vec<Mark>,
 }
 
-/// What had been counted when the warm-up ended.
-struct Warm {
+/// What had been counted at one moment.
+#[derive(Clone, Default)]
+struct Mark {
     requests: u64,
     bytes: u64,
     caches: Vec<Counts>,
@@ -58,7 +60,7 @@ impl MiniSimulation {
             groups: (0..groups).map(|_| caches(rate / GROUPS as f64)).collect(),
             requests: 0,
             bytes: 0,
-            warm: None,
+            marks: Vec::new(),
         }
     }
 
@@ -85,39 +87,38 @@ impl MiniSimulation {
 
     /// What came before only warmed the caches.
     pub fn measure_from_here(&mut self) {
-        let counts = |caches: &[Cache]| caches.iter().map(Simulator::counts).collect::<Vec<_>>();
-        self.warm = Some(Warm {
-            requests: self.requests,
-            bytes: self.bytes,
-            caches: counts(&self.caches),
-            groups: self.groups.iter().map(|group| counts(group)).collect(),
-        });
+        self.marks = vec![self.now()];
+    }
+
+    /// Ends a block of the measured part. Blocks of equal length show how much the hit ratio varies in time, which is part of the error then.
+    pub fn mark(&mut self) {
+        self.marks.push(self.now());
     }
 
     /// The curve.
     pub fn curve(&self) -> Curve {
-        let (requests, bytes) = self.warm.as_ref().map_or((self.requests, self.bytes), |warm| {
-            (self.requests - warm.requests, self.bytes - warm.bytes)
-        });
-        let counted = |at: usize| match &self.warm {
-            Some(warm) => self.caches[at].counts().since(&warm.caches[at]),
-            None => self.caches[at].counts(),
-        };
-        let in_group = |group: usize, at: usize| match &self.warm {
-            Some(warm) => self.groups[group][at].counts().since(&warm.groups[group][at]),
-            None => self.groups[group][at].counts(),
-        };
+        let start = self.marks.first().cloned().unwrap_or_else(|| self.nothing());
+        let end = self.now();
         let point = |at: usize| {
-            let (hit_ratio, byte_hit_ratio) = self.ratios(&counted(at), requests, bytes, 1.0);
-            let parts: Vec<(f64, f64)> = (0..self.groups.len())
-                .map(|group| self.ratios(&in_group(group, at), requests, bytes, GROUPS as f64))
-                .collect();
+            let (hit_ratio, byte_hit_ratio) = self.ratios(&start, &end, |mark| mark.caches[at], 1.0);
+            let groups = (0..self.groups.len())
+                .map(|group| self.ratios(&start, &end, |mark| mark.groups[group][at], GROUPS as f64));
+            let blocks = self
+                .marks
+                .windows(2)
+                .map(|pair| self.ratios(&pair[0], &pair[1], |mark| mark.caches[at], 1.0));
+            let error = |pick: fn(&(f64, f64)) -> f64| {
+                let of = |ratios: &mut dyn Iterator<Item = (f64, f64)>| {
+                    spread(&ratios.map(|r| pick(&r)).collect::<Vec<_>>())
+                };
+                of(&mut groups.clone()).hypot(of(&mut blocks.clone()))
+            };
             Point {
                 size: self.sizes[at],
                 hit_ratio,
                 byte_hit_ratio,
-                error: spread(&parts.iter().map(|part| part.0).collect::<Vec<_>>()),
-                byte_error: spread(&parts.iter().map(|part| part.1).collect::<Vec<_>>()),
+                error: error(|ratios| ratios.0),
+                byte_error: error(|ratios| ratios.1),
             }
         };
         Curve { points: (0..self.sizes.len()).map(point).collect() }
@@ -128,12 +129,30 @@ impl MiniSimulation {
         self.caches.iter().map(|cache| cache.counts().evictions as f64 / self.rate).collect()
     }
 
+    fn now(&self) -> Mark {
+        let counts = |caches: &[Cache]| caches.iter().map(Simulator::counts).collect::<Vec<_>>();
+        Mark {
+            requests: self.requests,
+            bytes: self.bytes,
+            caches: counts(&self.caches),
+            groups: self.groups.iter().map(|group| counts(group)).collect(),
+        }
+    }
+
+    /// The mark of a stream that has not begun.
+    fn nothing(&self) -> Mark {
+        let caches = vec![Counts::default(); self.caches.len()];
+        Mark { groups: vec![caches.clone(); self.groups.len()], caches, ..Mark::default() }
+    }
+
     /// Misses are what a sample estimates without being moved by the few objects that have most requests: these hit, in or out of it.
-    fn ratios(&self, counts: &Counts, requests: u64, bytes: u64, parts: f64) -> (f64, f64) {
+    fn ratios(&self, from: &Mark, to: &Mark, of: impl Fn(&Mark) -> Counts, parts: f64) -> (f64, f64) {
+        let counts = of(to).since(&of(from));
         let ratio = |missed: u64, all: u64| {
             let missed = missed as f64 * parts / self.rate;
             if all == 0 { 0.0 } else { (1.0 - missed / all as f64).clamp(0.0, 1.0) }
         };
+        let (requests, bytes) = (to.requests - from.requests, to.bytes - from.bytes);
         (ratio(counts.misses(), requests), ratio(counts.bytes - counts.hit_bytes, bytes))
     }
 }

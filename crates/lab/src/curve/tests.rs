@@ -105,6 +105,36 @@ fn small_caches_stand_for_large_ones_with_every_policy() {
 }
 
 #[test]
+fn a_warm_up_is_not_counted_and_blocks_are_part_of_the_error() {
+    let stream = stream(60_000, 5000);
+    let sizes = [2_000_000];
+    let lru = Policy::<u64>::named("lru").expect("it is there").construct;
+    let mut simulation = MiniSimulation::new(lru, &sizes, 1.0, 1);
+    let (mut sampler, mut tiers) = (Shards::exact(), TwoTiers::new(lru, lru, &[(2_000_000, 0)], 1.0, 1));
+    let mut simulator = Simulator::new(Lru::default(), Capacity::Bytes(2_000_000));
+    let warm = simulator.run(stream[..20_000].iter().copied());
+    let counts = simulator.run(stream[20_000..].iter().copied()).since(&warm);
+    for (at, request) in stream.iter().enumerate() {
+        if at == 20_000 {
+            simulation.measure_from_here();
+            sampler.measure_from_here();
+            tiers.measure_from_here();
+        } else if at > 20_000 && at % 10_000 == 0 {
+            simulation.mark();
+        }
+        simulation.request(request.object, request.bytes);
+        sampler.request(request.object, request.bytes);
+        tiers.request(request.object, request.bytes);
+    }
+    simulation.mark();
+    let point = simulation.curve().points[0];
+    assert!((point.hit_ratio - (1.0 - counts.miss_ratio())).abs() < 1e-9, "{point:?}");
+    assert!(point.error > 0.0 && point.error < 0.02, "{point:?}");
+    assert!((tiers.points()[0].ram_hit_ratio - point.hit_ratio).abs() < 1e-9);
+    assert!((sampler.finish().curve(&sizes).points[0].hit_ratio - point.hit_ratio).abs() < 0.006);
+}
+
+#[test]
 fn two_tiers_are_two_caches_in_a_row() {
     let stream = stream(100_000, 10_000);
     let lru = Policy::<u64>::named("lru").expect("it is there").construct;

@@ -26,6 +26,8 @@ struct Pair {
     missed: (u64, u64),
     /// Those that the disk was asked for.
     asked: (u64, u64),
+    /// Objects that the disk did not take during the warm-up.
+    declined_before: u64,
 }
 
 /// What a pair of caches does, over all requests of the stream.
@@ -58,6 +60,7 @@ impl TwoTiers {
             point: TierPoint { ram_bytes: *ram_bytes, disk_bytes: *disk_bytes, ..TierPoint::default() },
             missed: (0, 0),
             asked: (0, 0),
+            declined_before: 0,
         };
         Self {
             seed,
@@ -84,10 +87,19 @@ impl TwoTiers {
             }
             pair.asked.0 += 1;
             pair.asked.1 += bytes;
-            if !pair.disk.request(request) {
+            if pair.point.disk_bytes == 0 || !pair.disk.request(request) {
                 pair.missed.0 += 1;
                 pair.missed.1 += bytes;
             }
+        }
+    }
+
+    /// What came before only warmed the caches.
+    pub fn measure_from_here(&mut self) {
+        (self.requests, self.bytes) = (0, 0);
+        for pair in &mut self.pairs {
+            (pair.missed, pair.asked) = ((0, 0), (0, 0));
+            pair.declined_before = pair.disk.counts().declined;
         }
     }
 
@@ -95,14 +107,17 @@ impl TwoTiers {
     pub fn points(&self) -> Vec<TierPoint> {
         let share = |part: f64, whole: u64| if whole == 0 { 0.0 } else { part / self.rate / whole as f64 };
         let point = |pair: &Pair| {
-            let declined = pair.disk.counts().declined as f64;
+            let declined = (pair.disk.counts().declined - pair.declined_before) as f64;
             let (asked, missed) =
                 (share(pair.asked.0 as f64, self.requests), share(pair.missed.0 as f64, self.requests));
             TierPoint {
                 ram_hit_ratio: (1.0 - asked).clamp(0.0, 1.0),
                 disk_hit_ratio: (asked - missed).clamp(0.0, 1.0),
                 byte_hit_ratio: (1.0 - share(pair.missed.1 as f64, self.bytes)).clamp(0.0, 1.0),
-                write_ratio: share(pair.missed.0 as f64 - declined, self.requests).clamp(0.0, 1.0),
+                write_ratio: match pair.point.disk_bytes {
+                    0 => 0.0,
+                    _ => share(pair.missed.0 as f64 - declined, self.requests).clamp(0.0, 1.0),
+                },
                 written_bytes: if pair.point.disk_bytes == 0 {
                     0.0
                 } else {

@@ -40,6 +40,8 @@ pub enum Shape {
     Steps,
     /// Not at all.
     Points,
+    /// Two by two, upright: how far a value may be off, (x, low) and (x, high).
+    Whiskers,
 }
 
 /// A claim to compare with.
@@ -169,6 +171,10 @@ impl Frame {
         }
         if series.shape == Shape::Steps {
             points = stepped(&points);
+        }
+        if series.shape == Shape::Whiskers {
+            points.chunks_exact(2).for_each(|ends| canvas.line("axis", ends[0], ends[1]));
+            return;
         }
         if series.shape != Shape::Points && points.len() > 1 {
             canvas.path(&format!("{colour} curve"), &points);

@@ -22,8 +22,9 @@ mod tests;
 
 pub use outcome::{Outcome, Transfers};
 
+use drive::Manner;
 use outcome::Outcomes;
-use runs::Runs;
+use runs::{Runs, Variant};
 
 use super::{Error, Experiment, Inputs, Progress, Workload};
 use crate::figure::Unit;
@@ -36,6 +37,24 @@ pub const EXPERIMENT: Experiment = Experiment {
     needs: "a trace with URLs and sizes",
     run,
 };
+
+/// What these architectures of the store do on the modelled machine over all requests of the inputs, with infinite caches; sizes are those of
+/// bodies, and the store's records come on top.
+///
+/// # Errors
+/// When a store cannot be driven to the end.
+pub(crate) fn modelled(
+    inputs: &Inputs,
+    architectures: &[&str],
+    progress: &mut dyn Progress,
+) -> Result<Vec<Outcome>, Error> {
+    let runs = Runs::new(inputs);
+    let manner = Manner { bodies: true, ..Manner::default() };
+    let run = |name: &&str| {
+        runs.infinite(&Variant { name, architecture: name, manner, ..Variant::default() }, progress)
+    };
+    architectures.iter().map(run).collect()
+}
 
 fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, Error> {
     let workload = &inputs.workload;

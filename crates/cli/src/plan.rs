@@ -1,0 +1,158 @@
+//! `shoal plan`: what cache a log would need.
+
+use crate::failure::Failure;
+use crate::lab::telling;
+use crate::replay::FilterRules;
+use crate::show::print;
+use crate::trace::source::Reading;
+use crate::trace::told::{account, refused};
+use shoal_core::ByteCount;
+use shoal_lab::character::{Character, Loaded, load};
+use shoal_lab::plan::{Plan, Wishes, json, report, settings, text};
+use std::path::PathBuf;
+
+/// Tell what cache an access log would need: RAM, disk, hit ratios, wear, a settings file
+///
+/// The first part of the log warms the caches and is not counted. Hit ratios are those of the policies that Shoal runs, simulated; what the disk
+/// would do is counted with the store's own code on a modelled machine. What the log does not tell (freshness, cacheability,
+/// Vary, missing sizes) is assumed, said, and bounded.
+///
+/// With --ram-price and --egress-price the cheapest pair of RAM and disk is recommended; without, RAM for 95% of the throughput and disk
+/// for 99% of the hits that can be had.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The log: a file, or - for standard input, in any format that `shoal trace` reads
+    log: String,
+    /// What a GB of RAM costs a month
+    #[arg(long, value_name = "PRICE")]
+    ram_price: Option<f64>,
+    /// What a GB of disk costs a month; without it the disk is taken to be there
+    #[arg(long, value_name = "PRICE")]
+    disk_price: Option<f64>,
+    /// What a GB fetched from origins costs, in the same currency
+    #[arg(long, value_name = "PRICE")]
+    egress_price: Option<f64>,
+    /// The disk that there is
+    #[arg(long, value_name = "SIZE")]
+    disk: Option<ByteCount>,
+    /// The drive that the disk is on
+    #[arg(long, value_name = "SIZE", default_value = "480 GB")]
+    drive: ByteCount,
+    /// How often a day the drive's maker rates it to be written whole
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
+    drive_writes: f64,
+    /// Years of that rating
+    #[arg(long, value_name = "YEARS", default_value_t = 5.0)]
+    drive_years: f64,
+    /// Operations a second that the drive may be asked for at the peak, where prices decide
+    #[arg(long, value_name = "NUMBER", default_value_t = 5000.0)]
+    drive_operations: f64,
+    /// What a request that RAM misses costs the machine, in requests that it hits
+    #[arg(long, value_name = "TIMES", default_value_t = 5.0)]
+    miss_cost: f64,
+    /// The part of the requests that only warms the caches
+    #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
+    warm_up: f64,
+    /// Which requests can hit: rules parted by commas (cacheable, get, found, status200, no-query, no-cgi, http)
+    #[arg(long, value_name = "RULES", default_value = "cacheable")]
+    filter: FilterRules,
+    /// Requests read at most
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Seed of samples
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// File for the settings
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// Folder for a report with figures (index.html)
+    #[arg(long, value_name = "FOLDER")]
+    html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        let wishes = self.wishes()?;
+        let (reader, bar) = self.reading.open(&self.log)?.into_parts();
+        let loaded = load(reader, &self.filter.0, self.limit.unwrap_or(usize::MAX));
+        bar.finish_and_clear();
+        let failed = |error: &dyn std::fmt::Display| Failure::Runtime(format!("{}: {error}", self.log));
+        let loaded = loaded.map_err(|error| failed(&error))?;
+        if !loaded.known().sizes && !loaded.trace.requests().is_empty() {
+            return Err(failed(&"no request has a size, and without sizes there is nothing to plan"));
+        }
+        let mut progress = telling::on_terminal();
+        let character = Character::of(&loaded.trace, loaded.known(), self.seed, &mut *progress);
+        let plan = Plan::of(&loaded, &character, wishes, &mut *progress);
+        progress.finish();
+        let plan = plan.map_err(|error| failed(&error))?;
+        self.write(&plan, &character)?;
+        print(&self.told(&plan, &loaded))
+    }
+
+    fn wishes(&self) -> Result<Wishes, Failure> {
+        let prices = [self.ram_price, self.disk_price, self.egress_price].into_iter().flatten();
+        let numbers = prices.chain([self.drive_writes, self.drive_years, self.drive_operations]);
+        if let Some(bad) = numbers.into_iter().find(|number| !(number.is_finite() && *number >= 0.0)) {
+            return Err(Failure::Usage(format!(
+                "prices, writes, years and operations are numbers from 0 on, not {bad}"
+            )));
+        }
+        if !(0.0..=0.9).contains(&self.warm_up) {
+            return Err(Failure::Usage("--warm-up: a share from 0 to 0.9 is needed, such as 0.3".into()));
+        }
+        if !(1.0..=1e6).contains(&self.miss_cost) {
+            return Err(Failure::Usage(
+                "--miss-cost: a miss costs as much as a hit at least, such as 5".into(),
+            ));
+        }
+        if self.ram_price.is_some() != self.egress_price.is_some() {
+            return Err(Failure::Usage(
+                "--ram-price and --egress-price go together: one weighs the other".into(),
+            ));
+        }
+        Ok(Wishes {
+            ram_price: self.ram_price,
+            disk_price: self.disk_price,
+            egress_price: self.egress_price,
+            disk_bytes: self.disk.map(|bytes| bytes.0),
+            drive_bytes: self.drive.0,
+            drive_writes_per_day: self.drive_writes,
+            drive_years: self.drive_years,
+            drive_operations: self.drive_operations,
+            miss_cost: self.miss_cost,
+            warm_up: self.warm_up,
+            seed: self.seed,
+        })
+    }
+
+    /// The log's name without its folders, which are nobody else's business.
+    fn name(&self) -> &str {
+        self.log.rsplit('/').next().unwrap_or(&self.log)
+    }
+
+    fn write(&self, plan: &Plan, character: &Character) -> Result<(), Failure> {
+        if let Some(path) = &self.settings {
+            std::fs::write(path, settings(plan, self.name()))
+                .map_err(|error| Failure::Runtime(format!("{}: {error}", path.display())))?;
+        }
+        if let Some(folder) = &self.html {
+            let page = report(plan, character, self.name(), &format!("shoal plan {}", self.name()));
+            page.write(folder).map_err(|error| Failure::Runtime(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn told(&self, plan: &Plan, loaded: &Loaded) -> String {
+        if self.json {
+            return format!("{:#}\n", json(plan, self.name()));
+        }
+        let read = account(&loaded.reading) + &refused(&loaded.unread);
+        format!("{read}\n{}", text(plan, self.name()))
+    }
+}

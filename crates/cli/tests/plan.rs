@@ -1,0 +1,130 @@
+//! `shoal plan` as a user runs it: text, JSON, page, settings that `shoal check` takes, bad wishes.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shoal"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("UTF-8")
+}
+
+fn done(output: &Output) -> &str {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    std::str::from_utf8(&output.stdout).expect("UTF-8")
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// A log of 3,000 requests for 400 objects, a 304 and a POST among them now and then.
+fn log(folder: &TempDir) -> PathBuf {
+    let mut text = String::new();
+    let mut state = 7u64;
+    for step in 0..3000u64 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let object = ((state >> 33) % 400).min((state >> 45) % 400);
+        let (method, status) = match step % 20 {
+            7 => ("GET", 304),
+            13 => ("POST", 200),
+            _ => ("GET", 200),
+        };
+        let bytes = if status == 304 { 0 } else { 300 + object * object % 20_000 };
+        let (second, minute) = (step % 60, step / 60 % 60);
+        text += &format!(
+            "10.0.0.{} - - [10/Oct/2024:13:{minute:02}:{second:02} +0000] \"{method} /o/{object}.html HTTP/1.1\" {status} {bytes} \"-\" \"curl/8\" {}\n",
+            step % 30,
+            if step % 3 == 0 { "MISS" } else { "HIT" }
+        );
+    }
+    let path = folder.path().join("access.log");
+    std::fs::write(&path, text).expect("written");
+    path
+}
+
+#[test]
+fn a_log_becomes_a_plan_and_settings_that_check_takes() {
+    let folder = TempDir::new().expect("a folder");
+    let log = log(&folder);
+    let (settings, page) = (folder.path().join("shoal.toml"), folder.path().join("report"));
+    let more = ["--settings", name(&settings), "--html", name(&page)];
+    let output = run(&[&["plan", name(&log)], &more[..]].concat());
+    let text = done(&output);
+    for part in [
+        "format common (by its beginning)",
+        "left out                  150 with a method that does not count",
+        "3,000 requests, 95.0% of them storable",
+        "95% of the throughput",
+        "squidmla",
+        "Cooperation\n  No: ",
+        "if every repeat of another size is a new version, and a miss",
+        "Recommended: 16 MB of RAM",
+        "shoal.toml\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert_eq!(stderr(&output), "");
+    let check = run(&["check", name(&settings)]);
+    assert_eq!(check.status.code(), Some(0), "{}", stderr(&check));
+    let html = std::fs::read_to_string(page.join("index.html")).expect("a page");
+    assert!(html.contains("A cache for access.log") && html.matches("<svg").count() >= 5);
+    assert!(!html.contains(name(folder.path())), "folders are nobody's business");
+    assert!(page.join("hit-ratio.csv").exists() && page.join("summary.json").exists());
+}
+
+#[test]
+fn wishes_change_the_plan() {
+    let folder = TempDir::new().expect("a folder");
+    let log = log(&folder);
+    let plan = |more: &[&str]| -> Value {
+        let output = run(&[&["plan", name(&log), "--json"], more].concat());
+        serde_json::from_str(done(&output)).expect("JSON")
+    };
+    let plain = plan(&[]);
+    assert_eq!(
+        (&plain["demand"]["storable_requests"], &plain["ram"]["sampling_rate"]),
+        (&2850.into(), &1.0.into())
+    );
+    assert_eq!(plain["ram"]["curves"]["s3_fifo"].as_array().map(Vec::len), Some(20));
+    assert_eq!(plain["cooperation"]["pays"], false);
+    let dear = plan(&["--ram-price", "1000000", "--disk-price", "1000000", "--egress-price", "0.01"]);
+    assert_eq!(dear["choice"]["disk_bytes"], 0);
+    let settings = folder.path().join("shoal.toml");
+    std::fs::write(&settings, dear["shoal.toml"].as_str().expect("text")).expect("written");
+    assert_eq!(run(&["check", name(&settings)]).status.code(), Some(0));
+    let told = plan(&["--disk", "1 GB", "--filter", "get"]);
+    assert_eq!(
+        (&told["choice"]["disk_bytes"], &told["disk"]["bytes"]),
+        (&1_000_000_000.into(), &1_000_000_000.into())
+    );
+    assert_eq!(plan(&["--limit", "2000"])["demand"]["storable_requests"], 2000);
+}
+
+#[test]
+fn what_cannot_be_planned_is_told() {
+    let folder = TempDir::new().expect("a folder");
+    let log = log(&folder);
+    for (more, told) in [
+        (&["--warm-up", "1"][..], "--warm-up: a share from 0 to 0.9"),
+        (&["--miss-cost", "0.5"], "--miss-cost: a miss costs"),
+        (&["--ram-price", "5"], "--ram-price and --egress-price go together"),
+        (&["--ram-price", "nan", "--egress-price", "1"], "numbers from 0 on"),
+    ] {
+        let output = run(&[&["plan", name(&log)], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{told}: {}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+    let few = run(&["plan", name(&log), "--limit", "500"]);
+    assert!(stderr(&few).contains("500 usable requests where at least 1000 are needed"), "{}", stderr(&few));
+    let pages = folder.path().join("pages");
+    std::fs::write(&pages, (0..2000).map(|page| format!("{}\n", page % 300)).collect::<String>())
+        .expect("written");
+    let output = run(&["plan", name(&pages)]);
+    assert_eq!((output.status.code(), stderr(&output).contains("no request has a size")), (Some(1), true));
+}

@@ -1,0 +1,111 @@
+//! What the log does not tell, and how much that can change.
+
+use super::demand::Demand;
+use super::memory::OVERHEAD_BYTES;
+use crate::character::census::is_dynamic;
+use crate::character::{Character, Loaded};
+use crate::experiment::share;
+use std::collections::HashSet;
+
+/// One assumption with its effect on the hit ratio of an infinite cache over all storable requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// A short name for programs.
+    pub key: &'static str,
+    /// What is assumed.
+    pub assumed: String,
+    /// The hit ratio as assumed.
+    pub hit_ratio: f64,
+    /// The hit ratio if it is all wrong; `None` where it is not the hit ratio that hangs on it.
+    pub otherwise: Option<f64>,
+    /// What the other case is.
+    pub other: String,
+}
+
+/// Every assumption.
+pub(super) fn bounds(loaded: &Loaded, character: &Character, demand: &Demand) -> Vec<Bound> {
+    let assumed = character.infinite.hit_ratio;
+    let bound = |key, text: &str, otherwise, other: &str| Bound {
+        key,
+        assumed: text.into(),
+        hit_ratio: assumed,
+        otherwise,
+        other: other.into(),
+    };
+    let (dynamic, per_client) = repeats(loaded);
+    let mut bounds = vec![
+        bound(
+            "freshness",
+            "objects stay fresh: the log does not tell lifetimes, and a validated response counts as a hit",
+            Some(character.infinite.version_hit_ratio),
+            "every repeat of another size is a new version, and a miss",
+        ),
+        bound(
+            "cacheability",
+            "every GET with a status that may be stored is stored: the log does not tell Cache-Control, cookies and authorization",
+            Some(dynamic),
+            "nothing with ? or cgi-bin in its URL is stored",
+        ),
+    ];
+    if character.clients > 1 {
+        bounds.push(bound(
+            "vary",
+            "a URL has one variant: the log does not tell Vary",
+            Some(per_client),
+            "each client needs a variant of its own",
+        ));
+    }
+    let filled = &loaded.filled;
+    let guessed = filled.from_before + filled.from_after + filled.by_median;
+    if guessed > 0 {
+        let requests = demand.storable as f64;
+        let mut text = format!(
+            "{:.1}% of the requests came without a size (304, HEAD or none logged) and have that of another request for the object",
+            guessed as f64 / requests * 100.0
+        );
+        if filled.by_median > 0 {
+            let part = filled.by_median as f64 / requests * 100.0;
+            text += &format!(
+                "; {part:.1}% have the median of all sizes, {} bytes, since no request for the object has one",
+                filled.median
+            );
+        }
+        bounds.push(bound(
+            "sizes",
+            &text,
+            None,
+            "bytes and byte hit ratios are off by at most these requests' part",
+        ));
+    }
+    bounds.push(bound(
+        "heads",
+        &format!(
+            "an object takes {OVERHEAD_BYTES} bytes beside its body, in RAM and on disk: head and bookkeeping"
+        ),
+        None,
+        "sizes grow or shrink by the difference, times the objects",
+    ));
+    bounds.push(bound(
+        "log",
+        "the future is like the log",
+        None,
+        "error bars hold how much the hit ratio varied within it",
+    ));
+    bounds
+}
+
+/// What an infinite cache hits when nothing that looks computed is stored, and when each client has a cache of its own.
+fn repeats(loaded: &Loaded) -> (f64, f64) {
+    let trace = &loaded.trace;
+    let dynamic: Vec<bool> = trace.objects().iter().map(is_dynamic).collect();
+    let mut seen = vec![false; dynamic.len()];
+    let mut seen_by: HashSet<u64> = HashSet::new();
+    let (mut plain, mut own) = (0, 0);
+    for request in trace.requests() {
+        let at = request.object as usize;
+        plain += u64::from(std::mem::replace(&mut seen[at], true) && !dynamic[at]);
+        own += u64::from(!seen_by.insert(u64::from(request.client) << 32 | u64::from(request.object)));
+    }
+    let requests = trace.requests().len() as u64;
+    (share(plain, requests), share(own, requests))
+}

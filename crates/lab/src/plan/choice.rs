@@ -1,0 +1,142 @@
+//! What is recommended: a size of RAM and one of disk, by price where prices are told, by the curve's shape where they are not.
+
+use super::Wishes;
+use super::demand::Demand;
+use super::disk::Disk;
+use super::memory::{Goal, Memory};
+use crate::curve::TierPoint;
+
+/// A recommendation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// RAM for the cache.
+    pub ram_bytes: u64,
+    /// Disk for the store.
+    pub disk_bytes: u64,
+    /// The cache architecture.
+    pub architecture: String,
+    /// Objects that the store must hold.
+    pub objects: u64,
+    /// The hit ratio that this gives, over storable requests.
+    pub hit_ratio: f64,
+    /// The share of requests that RAM answers.
+    pub ram_hit_ratio: f64,
+    /// Why this.
+    pub why: String,
+    /// What each pair of sizes costs, where prices are told.
+    pub priced: Vec<Priced>,
+}
+
+/// What a pair of sizes costs a month.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Priced {
+    /// RAM.
+    pub ram_bytes: u64,
+    /// Disk.
+    pub disk_bytes: u64,
+    /// RAM and disk.
+    pub machine: f64,
+    /// What is fetched from origins.
+    pub egress: f64,
+    /// Operations a second that the drive is asked for at the peak.
+    pub operations: f64,
+}
+
+impl Priced {
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.machine + self.egress
+    }
+
+    fn why(&self, pairs: usize) -> String {
+        format!(
+            "of {pairs} pairs of sizes this one costs least a month, {:.2}, and asks the drive for {:.0} operations a second at the peak",
+            self.total(),
+            self.operations
+        )
+    }
+}
+
+impl Choice {
+    pub(super) fn of(
+        memory: &Memory,
+        tiers: &[TierPoint],
+        disk: &Disk,
+        demand: &Demand,
+        wishes: &Wishes,
+    ) -> Self {
+        let priced = priced(tiers, disk, demand, wishes);
+        let possible = priced.iter().filter(|pair| pair.operations <= wishes.drive_operations);
+        let cheapest = possible.min_by(|a, b| a.total().total_cmp(&b.total()));
+        let (ram, disk_bytes, why) = match cheapest {
+            Some(best) => (best.ram_bytes, best.disk_bytes + best.disk_bytes / 4, best.why(priced.len())),
+            None => by_shape(memory, disk),
+        };
+        let ram_bytes = rounded(ram.max(LEAST_RAM));
+        let disk_bytes = match (wishes.disk_bytes, disk_bytes) {
+            (_, 0) => 0,
+            (Some(told), _) => told,
+            (None, bytes) => rounded(bytes.max(LEAST_DISK)),
+        };
+        let objects = disk.objects as f64 * disk_bytes as f64 / disk.bytes.max(1) as f64;
+        // What lies within the room that blocks and folders leave.
+        let held = (disk_bytes as f64 * 0.8) as u64;
+        Self {
+            ram_bytes,
+            disk_bytes,
+            architecture: disk.least().map_or("squid".into(), |wear| wear.architecture.clone()),
+            objects: (objects * 1.25) as u64 + 1000,
+            hit_ratio: memory.curve().at(held.max(ram_bytes)).0,
+            ram_hit_ratio: memory.curve().at(ram_bytes).0,
+            why,
+            priced,
+        }
+    }
+}
+
+/// RAM for 95% of the throughput that can be had, disk for 99% of the hits.
+fn by_shape(memory: &Memory, disk: &Disk) -> (u64, u64, String) {
+    let target = memory.targets.iter().find(|target| target.goal == Goal::Throughput);
+    let (ram, told) = match target {
+        Some(target) => (target.ram_bytes, "RAM gives 95% of the throughput that RAM for everything would"),
+        None => (memory.knee.map_or(LEAST_RAM, |knee| knee.size), "RAM is at the knee of its curve"),
+    };
+    let why = format!("{told}, and the disk holds what 99% of the achievable hits take; no prices were told");
+    (ram, disk.bytes, why)
+}
+
+/// Every pair's price; none where not all three are told and the log has times.
+fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &Wishes) -> Vec<Priced> {
+    let (Some(ram), Some(egress), Some(requests)) =
+        (wishes.ram_price, wishes.egress_price, demand.storable_per_day())
+    else {
+        return Vec::new();
+    };
+    // A disk that is there already costs nothing more.
+    let disk_price = wishes.disk_price.unwrap_or(0.0);
+    let peak = demand.storable_peak().unwrap_or(0.0);
+    let month_bytes = requests * DAYS_A_MONTH * demand.mean_bytes;
+    let gb = |bytes: f64| bytes / 1e9;
+    let price = |tier: &TierPoint| Priced {
+        ram_bytes: tier.ram_bytes,
+        disk_bytes: tier.disk_bytes,
+        machine: gb(tier.ram_bytes as f64) * ram + gb(tier.disk_bytes as f64) * disk_price,
+        egress: gb(month_bytes * (1.0 - tier.byte_hit_ratio)) * egress,
+        operations: if tier.disk_bytes > 0 {
+            peak * disk.ios(tier.disk_hit_ratio, tier.write_ratio)
+        } else {
+            0.0
+        },
+    };
+    tiers.iter().map(price).collect()
+}
+
+/// Up to a multiple of 1 MiB, or of a sixteenth of its power of two where that is more.
+fn rounded(bytes: u64) -> u64 {
+    let unit = (1u64 << 20).max(bytes.next_power_of_two() / 32);
+    bytes.div_ceil(unit) * unit
+}
+
+const LEAST_RAM: u64 = 16 << 20;
+const LEAST_DISK: u64 = 64 << 20;
+const DAYS_A_MONTH: f64 = 30.44;

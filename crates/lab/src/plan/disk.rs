@@ -1,0 +1,177 @@
+//! The disk: how much, what each cache architecture reads and writes, how long a drive lasts, and what the index takes.
+//!
+//! Transfers are those of the store's own code over the first requests of the log, on the machine of Maltzahn's paper (`ufs1999`), smaller
+//! by a factor as the trace is. That machine writes metadata at once, which file systems of today gather; so operations are bounds from above,
+//! while bytes are whole blocks on either.
+
+use super::Wishes;
+use super::demand::Demand;
+use super::memory::Memory;
+use crate::character::{Character, Loaded};
+use crate::curve::Curve;
+use crate::experiment::maltzahn::{Outcome, modelled};
+use crate::experiment::{Error, Inputs, Progress};
+use shoal_store::arch::ARCHITECTURES;
+use shoal_trace::{Record, Trace};
+
+/// What the disk would be and do.
+pub struct Disk {
+    /// Bytes of disk that hold everything that is asked for twice or soon: see [`Disk::of`].
+    pub bytes: u64,
+    /// Hits over storable requests that the disk, with RAM before it, would have.
+    pub hit_ratio: f64,
+    /// Objects that it would hold.
+    pub objects: u64,
+    /// RAM for its index, in bytes: mapped, and resident when it is used.
+    pub index_bytes: u64,
+    /// What each architecture does.
+    pub wear: Vec<Wear>,
+    /// Requests over which that was counted.
+    pub counted_over: u64,
+}
+
+/// What one architecture does to a drive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wear {
+    /// Its name.
+    pub architecture: String,
+    /// Reads of the disk for each hit.
+    pub reads_per_hit: f64,
+    /// Writes to the disk for each object stored.
+    pub writes_per_insert: f64,
+    /// Bytes written to the disk for each byte of objects.
+    pub amplification: f64,
+    /// Bytes written a day; `None` where the log has no times.
+    pub bytes_per_day: Option<f64>,
+    /// Whole writes of the drive a day.
+    pub drive_writes_per_day: Option<f64>,
+    /// Years until the drive has been written as often as it is rated for.
+    pub years: Option<f64>,
+}
+
+impl Disk {
+    /// Of a log: as many bytes as 99% of the achievable hits take, or those that there are.
+    pub(super) fn of(
+        loaded: &Loaded,
+        character: &Character,
+        demand: &Demand,
+        memory: &Memory,
+        wishes: &Wishes,
+        progress: &mut dyn Progress,
+    ) -> Result<Self, Error> {
+        let curve = memory.curve();
+        let most = curve.points.last().map_or(0.0, |point| point.hit_ratio);
+        let bytes = wishes.disk_bytes.unwrap_or_else(|| wanted(curve, most));
+        let hit_ratio = curve.at(bytes).0;
+        let mean_object = (demand.unique_bytes as f64 / demand.objects.max(1) as f64).max(1.0);
+        let objects = (bytes as f64 / (mean_object + OBJECT_OVERHEAD)).ceil() as u64;
+        let trace = beginning(&loaded.trace);
+        let counted_over = trace.requests().len() as u64;
+        let inputs = Inputs::new(trace, 0.0);
+        let names: Vec<&'static str> = ARCHITECTURES.iter().map(|architecture| architecture.name).collect();
+        let outcomes = modelled(&inputs, &names, progress)?;
+        let inserted = inserted_bytes(&inputs);
+        let missed_per_day = demand.storable_per_day().map(|requests| requests * (1.0 - hit_ratio));
+        let mean_missed = mean_missed(character, demand);
+        let drive_bytes = wishes.drive_bytes.max(bytes);
+        let of = |outcome: &Outcome| {
+            Wear::of(
+                outcome,
+                inserted,
+                missed_per_day.map(|missed| missed * mean_missed),
+                drive_bytes,
+                wishes,
+            )
+        };
+        Ok(Self {
+            bytes,
+            hit_ratio,
+            objects,
+            index_bytes: (objects as f64 * INDEX_BYTES) as u64,
+            wear: outcomes.iter().map(of).collect(),
+            counted_over,
+        })
+    }
+
+    /// Disk operations of a request, when so large shares of the requests are hits of the disk and misses.
+    pub fn ios(&self, hits: f64, misses: f64) -> f64 {
+        let wear = self.least();
+        wear.map_or(0.0, |wear| hits * wear.reads_per_hit + misses * wear.writes_per_insert)
+    }
+
+    /// The architecture with the fewest operations where half the requests are hits of the disk; not the one without an index, which asks
+    /// the disk for every miss.
+    pub fn least(&self) -> Option<&Wear> {
+        let indexed = self.wear.iter().filter(|wear| wear.architecture != "cern");
+        let ios = |wear: &Wear| wear.reads_per_hit + wear.writes_per_insert;
+        indexed.min_by(|a, b| ios(a).total_cmp(&ios(b)))
+    }
+}
+
+impl Wear {
+    fn of(
+        outcome: &Outcome,
+        inserted_bytes: u64,
+        missed_bytes_per_day: Option<f64>,
+        drive_bytes: u64,
+        wishes: &Wishes,
+    ) -> Self {
+        let inserts = (outcome.requests - outcome.hits).max(1) as f64;
+        let (reads, writes) =
+            (outcome.files.reads + outcome.mapped.reads, outcome.files.writes + outcome.mapped.writes);
+        let written = outcome.files.bytes_written + outcome.mapped.bytes_written;
+        let amplification = written as f64 / inserted_bytes.max(1) as f64;
+        let bytes_per_day = missed_bytes_per_day.map(|missed| missed * amplification);
+        let drive_writes_per_day = bytes_per_day.map(|bytes| bytes / drive_bytes.max(1) as f64);
+        let rated = wishes.drive_writes_per_day * wishes.drive_years;
+        Self {
+            architecture: outcome.name.clone(),
+            reads_per_hit: reads as f64 / outcome.hits.max(1) as f64,
+            writes_per_insert: writes as f64 / inserts,
+            amplification,
+            bytes_per_day,
+            drive_writes_per_day,
+            years: drive_writes_per_day.filter(|writes| *writes > 0.0).map(|writes| rated / writes),
+        }
+    }
+}
+
+/// What 99% of the hits take, with room for blocks, folders and the index.
+fn wanted(curve: &Curve, most: f64) -> u64 {
+    let bytes = curve.size_for(most * 0.99).or(curve.points.last().map(|point| point.size)).unwrap_or(0);
+    (bytes + bytes / 4).max(LEAST_DISK)
+}
+
+/// The mean size of what is missed: objects rather than requests.
+fn mean_missed(character: &Character, demand: &Demand) -> f64 {
+    let of_objects = character.sizes.of_objects.mean;
+    if of_objects > 0.0 { of_objects } else { demand.mean_bytes }
+}
+
+/// The first requests, which the modelled machine is driven with.
+fn beginning(trace: &Trace) -> Trace {
+    let mut first = Trace::default();
+    for request in trace.requests().iter().take(MODELLED_REQUESTS) {
+        let record =
+            Record { url: trace.url(request).into(), time_ms: Some(request.time_ms), ..Record::default() };
+        // What the store would not take is no part of what it writes.
+        first.push_sized(&record, request.bytes.min(OBJECT_MAX));
+    }
+    first
+}
+
+/// Bytes of the objects that were stored, each at its first size.
+fn inserted_bytes(inputs: &Inputs) -> u64 {
+    inputs.workload.sizes().iter().sum()
+}
+
+/// Header, metadata and what is lost in the last block, about.
+const OBJECT_OVERHEAD: f64 = 2500.0;
+/// docs/FORMATS.md, Index: an entry, its bucket and its side word.
+const INDEX_BYTES: f64 = 44.1;
+/// The least that a plan proposes.
+const LEAST_DISK: u64 = 64 << 20;
+/// Enough for the counts to settle, seconds of computing.
+const MODELLED_REQUESTS: usize = 20_000;
+/// The largest object that the modelled store takes.
+const OBJECT_MAX: u64 = 256 << 20;

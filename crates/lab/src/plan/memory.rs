@@ -1,0 +1,199 @@
+//! RAM by size: curves of the policies that the RAM tier runs, the knee, and how much it takes for shares of what can be had.
+//!
+//! Kant and Won (*Server Capacity Planning for Web Traffic Workload*, IEEE TKDE 1999) ask how much RAM a server needs for 95, 98 and 99% of the
+//! throughput that it could have. A request that RAM misses costs the machine more than one that it hits; with k for the
+//! ratio, throughput goes with 1 / (1 + (k − 1) · m), where m is the miss ratio.
+
+use super::Wishes;
+use super::demand::Demand;
+use super::disk::Disk;
+use crate::character::{Character, Loaded};
+use crate::curve::{Curve, MiniSimulation, Point, Shards, TierPoint, TwoTiers, sizes_between};
+use crate::experiment::Progress;
+use shoal_policy::{Policy, Replacement};
+
+/// RAM alone.
+pub struct Memory {
+    /// The share of objects that were looked at; 1 is all.
+    pub rate: f64,
+    /// A curve a policy, by its name: `s3_fifo`, which is the default, first.
+    pub curves: Vec<(&'static str, Curve)>,
+    /// LRU by stack distances, which the simulation of it must agree with.
+    pub stack: Curve,
+    /// Where more RAM begins to bring little.
+    pub knee: Option<Point>,
+    /// How much it takes.
+    pub targets: Vec<Target>,
+}
+
+/// How much RAM a share of what can be had takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// Of what.
+    pub goal: Goal,
+    /// Which share.
+    pub share: f64,
+    /// RAM.
+    pub ram_bytes: u64,
+    /// The hit ratio then.
+    pub hit_ratio: f64,
+    /// Disk operations a second at the peak then, for a disk that has the rest; `None` where the log has no times.
+    pub disk_ios: Option<f64>,
+}
+
+/// Of what a share is had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The hit ratio of an infinite cache.
+    HitRatio,
+    /// The throughput of a machine with RAM for everything.
+    Throughput,
+}
+
+impl Memory {
+    pub(super) fn of(
+        loaded: &Loaded,
+        character: &Character,
+        demand: &Demand,
+        wishes: &Wishes,
+        progress: &mut dyn Progress,
+    ) -> Self {
+        let sizes = sizes(character);
+        let requests = loaded.trace.requests();
+        let rate = rate(requests.len());
+        let policies = POLICIES.map(|name| (name, policy(name)));
+        let mut simulations =
+            policies.map(|(name, policy)| (name, MiniSimulation::new(policy, &sizes, rate, wishes.seed)));
+        let mut stack = Shards::fixed_rate(rate, wishes.seed);
+        let block = ((requests.len() - demand.warm_up) / BLOCKS).max(1);
+        progress.begin("sizes of RAM", requests.len() as u64);
+        for (at, request) in requests.iter().enumerate() {
+            if at == demand.warm_up {
+                stack.measure_from_here();
+                simulations.iter_mut().for_each(|(_, simulation)| simulation.measure_from_here());
+            } else if at > demand.warm_up && (at - demand.warm_up).is_multiple_of(block) {
+                simulations.iter_mut().for_each(|(_, simulation)| simulation.mark());
+            }
+            let bytes = request.bytes + OVERHEAD_BYTES;
+            stack.request(request.object.into(), bytes);
+            for (_, simulation) in &mut simulations {
+                simulation.request(request.object.into(), bytes);
+            }
+            progress.done(1);
+        }
+        let curves: Vec<(&'static str, Curve)> =
+            simulations.iter().map(|(name, simulation)| (*name, simulation.curve())).collect();
+        let knee = curves[0].1.knee();
+        Self { rate, knee, curves, stack: stack.finish().curve(&sizes), targets: Vec::new() }
+    }
+
+    /// The curve of the default policy.
+    pub fn curve(&self) -> &Curve {
+        &self.curves[0].1
+    }
+
+    /// Adds how much RAM each share takes, with what the disk then has to do.
+    pub(super) fn aim(&mut self, disk: &Disk, demand: &Demand, wishes: &Wishes) {
+        let most = self.curve().points.last().map_or(0.0, |point| point.hit_ratio);
+        let mut targets = Vec::new();
+        for goal in [Goal::HitRatio, Goal::Throughput] {
+            for share in SHARES {
+                let wanted = match goal {
+                    Goal::HitRatio => most * share,
+                    Goal::Throughput => hit_ratio_for(share, most, wishes.miss_cost),
+                };
+                let Some(ram_bytes) = self.curve().size_for(wanted) else { continue };
+                let hit_ratio = self.curve().at(ram_bytes).0;
+                let ios = |peak: f64| peak * disk.ios(most - hit_ratio, 1.0 - most);
+                let disk_ios = demand.storable_peak().map(ios);
+                targets.push(Target { goal, share, ram_bytes, hit_ratio, disk_ios });
+            }
+        }
+        self.targets = targets;
+    }
+
+    /// RAM before disk, for pairs around what is likely to be chosen.
+    pub(super) fn tiers(
+        &self,
+        loaded: &Loaded,
+        demand: &Demand,
+        wishes: &Wishes,
+        progress: &mut dyn Progress,
+    ) -> Vec<TierPoint> {
+        let sizes: Vec<u64> = self.curve().points.iter().map(|point| point.size).collect();
+        let every = |step: usize| sizes.iter().copied().step_by(step).collect::<Vec<_>>();
+        let mut disks = vec![0];
+        match wishes.disk_bytes {
+            Some(bytes) => disks.push(bytes),
+            None => disks.extend(every(6).into_iter().skip(1).chain(sizes.last().copied())),
+        }
+        let pairs: Vec<(u64, u64)> =
+            every(4).into_iter().flat_map(|ram| disks.iter().map(move |disk| (ram, *disk))).collect();
+        let mut tiers =
+            TwoTiers::new(policy(POLICIES[0]), policy(DISK_POLICY), &pairs, self.rate, wishes.seed);
+        let requests = loaded.trace.requests();
+        progress.begin("RAM before disk", requests.len() as u64);
+        for (at, request) in requests.iter().enumerate() {
+            if at == demand.warm_up {
+                tiers.measure_from_here();
+            }
+            tiers.request(request.object.into(), request.bytes + OVERHEAD_BYTES);
+            progress.done(1);
+        }
+        tiers.points()
+    }
+}
+
+/// The hit ratio that gives this share of the throughput that `most` gives.
+fn hit_ratio_for(share: f64, most: f64, miss_cost: f64) -> f64 {
+    let more = (miss_cost - 1.0).max(1e-9);
+    let cost = (1.0 + more * (1.0 - most)) / share;
+    (1.0 - (cost - 1.0) / more).clamp(0.0, most)
+}
+
+/// From about a thousandth of all objects' bytes to all of them, with room to spare for the last.
+fn sizes(character: &Character) -> Vec<u64> {
+    let all = (character.unique_bytes + character.objects * OVERHEAD_BYTES).max(1 << 20);
+    let last = all + all / 20 + character.sizes.of_objects.quantiles[4];
+    // Below a megabyte there is nothing to plan, but logs may be small as a whole.
+    sizes_between((last / 1000).max(1 << 20).min(last / 20), last, CURVE_POINTS)
+}
+
+/// All objects of short logs, a part of those of long ones.
+fn rate(requests: usize) -> f64 {
+    (SIMULATED_REQUESTS / requests as f64).clamp(0.002, 1.0)
+}
+
+fn policy(name: &str) -> fn() -> Box<dyn Replacement<u64>> {
+    Policy::<u64>::named(name).expect("the names below are in the table: a test asks for each").construct
+}
+
+/// What an object takes beside its body: its head, and the RAM tier's 256 bytes.
+pub(super) const OVERHEAD_BYTES: u64 = 600;
+/// Policies with curves; the first is the RAM tier's default.
+const POLICIES: [&str; 3] = ["s3_fifo", "lru", "gdsf"];
+/// The store's default.
+const DISK_POLICY: &str = "clock";
+const SHARES: [f64; 3] = [0.95, 0.98, 0.99];
+/// Sizes of a curve.
+pub(super) const CURVE_POINTS: usize = 20;
+/// Requests that are simulated of a long log, about.
+const SIMULATED_REQUESTS: f64 = 500_000.0;
+/// Parts of the measured requests whose hit ratios are compared.
+const BLOCKS: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_there_and_throughput_is_that_of_the_formula() {
+        POLICIES.into_iter().chain([DISK_POLICY]).for_each(|name| drop(policy(name)()));
+        let throughput = |hits: f64| 1.0 / (1.0 + 4.0 * (1.0 - hits));
+        for share in SHARES {
+            let hits = hit_ratio_for(share, 0.8, 5.0);
+            assert!((throughput(hits) / throughput(0.8) - share).abs() < 1e-9, "{share} {hits}");
+        }
+        assert_eq!(hit_ratio_for(0.5, 0.1, 5.0), 0.0);
+    }
+}

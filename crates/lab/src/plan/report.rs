@@ -1,0 +1,324 @@
+//! A plan as a page with figures.
+
+use super::text::lasting;
+use super::{Goal, Plan, settings};
+use crate::character::{Character, report_section};
+use crate::curve::Curve;
+use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Mark, Plot, Series, Shape, Unit};
+use crate::report::{Report, Section, Table};
+
+/// The page of a plan for a log of this name.
+pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> Report {
+    let choice = &plan.choice;
+    let demand = &plan.demand;
+    let verdict = format!(
+        "{} of RAM and {} of disk: {} of the storable requests hit, {} of all",
+        bytes(choice.ram_bytes),
+        bytes(choice.disk_bytes),
+        share(choice.hit_ratio),
+        share(choice.hit_ratio * demand.storable_share())
+    );
+    let rate = |rate: Option<f64>| rate.map_or("not told".into(), |rate| format!("{rate:.2} a second"));
+    Report {
+        name: "plan".into(),
+        title: format!("A cache for {log}"),
+        question: "How much RAM and disk would a cache for this log take, what would it hit, and what would it do to a drive?".into(),
+        command: command.into(),
+        seed: plan.wishes.seed,
+        facts: vec![
+            ("recommended".into(), verdict),
+            ("why".into(), choice.why.clone()),
+            ("cooperation".into(), plan.cooperation.verdict.clone()),
+            ("requests, storable".into(), format!("{}, {}", count(demand.requests), share(demand.storable_share()))),
+            ("rate, in the busiest hour".into(), format!("{}, {}", rate(demand.mean_rate), rate(demand.peak_rate))),
+            ("objects".into(), format!("{}, {} in all", count(demand.objects), bytes(demand.unique_bytes))),
+            ("an infinite cache hits".into(), format!("{} of what is storable", share(demand.achievable))),
+            ("warm-up, not counted".into(), format!("{} requests", count(demand.warm_up as u64))),
+        ],
+        columns: Vec::new(),
+        sections: vec![
+            ram(plan),
+            targets(plan),
+            tiers(plan),
+            disk(plan),
+            cooperation(plan),
+            bounds(plan),
+            report_section(character),
+            configuration(plan, log),
+        ],
+    }
+}
+
+fn ram(plan: &Plan) -> Section {
+    let memory = &plan.memory;
+    let points = |curve: &Curve| {
+        curve.points.iter().map(|point| (point.size as f64, point.hit_ratio)).collect::<Vec<_>>()
+    };
+    let series = |name: &str, points| Series { name: name.into(), shape: Shape::Curve, points };
+    let mut requests: Vec<Series> =
+        memory.curves.iter().map(|(name, curve)| series(name, points(curve))).collect();
+    let whiskers = |low: fn(&crate::curve::Point) -> (f64, f64)| Series {
+        name: String::new(),
+        shape: Shape::Whiskers,
+        points: memory
+            .curve()
+            .points
+            .iter()
+            .flat_map(|point| {
+                let (value, error) = low(point);
+                let x = point.size as f64;
+                [(x, (value - error).max(0.0)), (x, (value + error).min(1.0))]
+            })
+            .collect(),
+    };
+    requests.push(whiskers(|point| (point.hit_ratio, point.error)));
+    let mut marks = vec![Mark::Level { y: plan.demand.achievable, label: "infinite cache".into() }];
+    if let Some(knee) = memory.knee {
+        marks.push(Mark::Point {
+            at: (knee.size as f64, knee.hit_ratio),
+            label: format!("knee, {}", bytes(knee.size)),
+        });
+    }
+    let by_requests = Plot {
+        x: Axis::log2("size of the cache", Unit::Bytes),
+        y: Axis::share("requests that hit"),
+        series: requests,
+        marks,
+    };
+    let bytes_of = |curve: &Curve| {
+        curve.points.iter().map(|point| (point.size as f64, point.byte_hit_ratio)).collect::<Vec<_>>()
+    };
+    let mut by_bytes: Vec<Series> =
+        memory.curves.iter().map(|(name, curve)| series(name, bytes_of(curve))).collect();
+    by_bytes.push(whiskers(|point| (point.byte_hit_ratio, point.byte_error)));
+    let by_bytes = Plot {
+        x: Axis::log2("size of the cache", Unit::Bytes),
+        y: Axis::share("bytes that hit"),
+        series: by_bytes,
+        marks: Vec::new(),
+    };
+    let how = match memory.rate {
+        rate if rate < 1.0 => format!("Simulated over {:.1}% of the objects.", rate * 100.0),
+        _ => "Simulated over all objects.".into(),
+    };
+    Section {
+        anchor: "ram".into(),
+        title: "Hit ratio by size".into(),
+        question: "What would a cache of each size hit, after the warm-up?".into(),
+        figures: vec![
+            Figure::new("hit-ratio", "Requests that hit", &how, Drawing::Plot(by_requests)),
+            Figure::new("byte-hit-ratio", "Bytes that hit", &how, Drawing::Plot(by_bytes)),
+        ],
+        notes: vec![format!(
+            "{how} Upright lines: 95% confidence for {}, from the sample and from how much five parts of the log differ.",
+            memory.curves[0].0
+        )],
+        ..Section::default()
+    }
+}
+
+fn targets(plan: &Plan) -> Section {
+    let heading = ["of what can be had", "RAM", "hits in RAM", "disk operations a second, peak"];
+    let mut table = Table::new("RAM", &heading);
+    for target in &plan.memory.targets {
+        let goal = match target.goal {
+            Goal::HitRatio => "hit ratio",
+            Goal::Throughput => "throughput",
+        };
+        let ios = target.disk_ios.map_or("–".into(), |ios| format!("{ios:.1}"));
+        let what = format!("{:.0}% of the {goal}", target.share * 100.0);
+        table.row(&[&what, &bytes(target.ram_bytes), &share(target.hit_ratio), &ios]);
+    }
+    let note = format!(
+        "Throughput goes with 1 / (1 + (k − 1)·m): a miss in RAM costs the machine {} times a hit, and the disk has the rest.",
+        plan.wishes.miss_cost
+    );
+    Section {
+        anchor: "targets".into(),
+        title: "RAM for 95, 98 and 99%".into(),
+        question: "Kant and Won's question: how much RAM for nearly all that could be had?".into(),
+        tables: vec![table],
+        notes: vec![note],
+        ..Section::default()
+    }
+}
+
+fn tiers(plan: &Plan) -> Section {
+    let mut table = Table::new("Pairs of sizes", &["RAM", "disk", "in RAM", "on disk", "together", "bytes"]);
+    for tier in &plan.tiers {
+        table.row(&[
+            &bytes(tier.ram_bytes),
+            &bytes(tier.disk_bytes),
+            &share(tier.ram_hit_ratio),
+            &share(tier.disk_hit_ratio),
+            &share(tier.ram_hit_ratio + tier.disk_hit_ratio),
+            &share(tier.byte_hit_ratio),
+        ]);
+    }
+    let mut disks: Vec<u64> = plan.tiers.iter().map(|tier| tier.disk_bytes).collect();
+    disks.sort_unstable();
+    disks.dedup();
+    let series = |disk: &u64| Series {
+        name: format!("disk {}", bytes(*disk)),
+        shape: Shape::Dotted,
+        points: plan
+            .tiers
+            .iter()
+            .filter(|tier| tier.disk_bytes == *disk)
+            .map(|tier| (tier.ram_bytes as f64, tier.ram_hit_ratio + tier.disk_hit_ratio))
+            .collect(),
+    };
+    let plot = Plot {
+        x: Axis::log2("RAM", Unit::Bytes),
+        y: Axis::share("requests that hit"),
+        series: disks.iter().map(series).collect(),
+        marks: Vec::new(),
+    };
+    Section {
+        anchor: "tiers".into(),
+        title: "RAM before disk".into(),
+        question: "What do both hit together, and which of them?".into(),
+        figures: vec![Figure::new(
+            "tiers",
+            "RAM and disk together",
+            "A curve for each disk.",
+            Drawing::Plot(plot),
+        )],
+        tables: vec![table],
+        ..Section::default()
+    }
+}
+
+fn disk(plan: &Plan) -> Section {
+    let disk = &plan.disk;
+    let heading = [
+        "architecture",
+        "reads a hit",
+        "writes an object",
+        "bytes written a byte",
+        "a day",
+        "drives a day",
+        "lasts",
+    ];
+    let mut table = Table::new("What each architecture does", &heading);
+    for wear in &disk.wear {
+        let told = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or("–".into(), show);
+        table.row(&[
+            &wear.architecture,
+            &format!("{:.2}", wear.reads_per_hit),
+            &format!("{:.2}", wear.writes_per_insert),
+            &format!("{:.2}", wear.amplification),
+            &told(wear.bytes_per_day, &|value| bytes(value as u64)),
+            &told(wear.drive_writes_per_day, &|value| format!("{value:.3}")),
+            &told(wear.years, &lasting),
+        ]);
+    }
+    let bars = Bars {
+        axis: Axis::linear("disk operations", Unit::Ratio),
+        parts: vec!["reads a hit".into(), "writes an object".into()],
+        bars: disk
+            .wear
+            .iter()
+            .map(|wear| Bar::new(&wear.architecture, &[wear.reads_per_hit, wear.writes_per_insert]))
+            .collect(),
+        claimant: String::new(),
+    };
+    Section {
+        anchor: "disk".into(),
+        title: "Disk".into(),
+        question: "What would the disk do, how long would a drive last, and what does the index take?".into(),
+        figures: vec![Figure::new(
+            "disk",
+            "Operations by architecture",
+            "Reads for a hit, writes for an object.",
+            Drawing::Bars(bars),
+        )],
+        tables: vec![table],
+        notes: vec![
+            format!(
+                "A disk of {} holds about {} objects; its index takes {} of RAM when all of it is used. The drive has {} and is rated for \
+                 {} writes of itself a day over {} years.",
+                bytes(disk.bytes),
+                count(disk.objects),
+                bytes(disk.index_bytes),
+                bytes(plan.wishes.drive_bytes.max(disk.bytes)),
+                plan.wishes.drive_writes_per_day,
+                plan.wishes.drive_years
+            ),
+            format!(
+                "Counted with the store's own code over the first {} requests on the modelled machine of Maltzahn 1999, smaller as the log is. It \
+                 writes metadata at once, which file systems of today gather: operations are bounds from above.",
+                count(disk.counted_over)
+            ),
+        ],
+        ..Section::default()
+    }
+}
+
+fn cooperation(plan: &Plan) -> Section {
+    let cooperation = &plan.cooperation;
+    let mut table = Table::new("Storable requests that hit", &["caches like this one, together", "C_N"]);
+    for one in &cooperation.joined {
+        table.row(&[&one.caches.to_string(), &share(one.hit_ratio)]);
+    }
+    let whose = if cooperation.changes_from_log {
+        "sizes in the log tell"
+    } else {
+        "the dissertation's slow ones, since the log tells none"
+    };
+    Section {
+        anchor: "cooperation".into(),
+        title: "Would cooperation pay?".into(),
+        question: cooperation.verdict.clone(),
+        tables: if cooperation.joined.is_empty() { Vec::new() } else { vec![table] },
+        notes: vec![format!(
+            "The steady-state model of Voelker 2000, chapter 5, for this log's rate and popularity over {} documents, changes every {:.1} days \
+             (popular) and {:.1} days (others), as {whose}. Others' users are taken to want the same documents, so the gain is a bound from above.",
+            count(cooperation.documents),
+            cooperation.change_days.0,
+            cooperation.change_days.1
+        )],
+        ..Section::default()
+    }
+}
+
+fn bounds(plan: &Plan) -> Section {
+    let mut table = Table::new(
+        "An infinite cache, all storable requests",
+        &["assumed", "hits", "otherwise", "what else could be"],
+    );
+    for bound in &plan.bounds {
+        let otherwise = bound.otherwise.map_or("–".into(), share);
+        table.row(&[&bound.assumed, &share(bound.hit_ratio), &otherwise, &bound.other]);
+    }
+    Section {
+        anchor: "assumptions".into(),
+        title: "What was assumed".into(),
+        question: "What does the log not tell, and how much can that change?".into(),
+        tables: vec![table],
+        ..Section::default()
+    }
+}
+
+fn configuration(plan: &Plan, log: &str) -> Section {
+    let rows = settings(plan, log).lines().map(|line| vec![line.to_owned()]).collect();
+    Section {
+        anchor: "settings".into(),
+        title: "shoal.toml".into(),
+        question: "Ready to be used; `shoal check` has nothing to say about it.".into(),
+        tables: vec![Table { title: "The file".into(), heading: vec!["line".into()], rows }],
+        ..Section::default()
+    }
+}
+
+fn share(share: f64) -> String {
+    Unit::Share.shown(share)
+}
+
+fn bytes(bytes: u64) -> String {
+    Unit::Bytes.shown(bytes as f64)
+}
+
+fn count(number: u64) -> String {
+    Unit::Count.shown(number as f64)
+}

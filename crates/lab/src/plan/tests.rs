@@ -1,0 +1,119 @@
+//! Plans for made traffic: what must hold whatever the numbers.
+
+use super::*;
+use crate::character::load;
+use crate::experiment::Silent;
+use shoal_trace::generate::Traffic;
+use shoal_trace::{Filter, ReadOptions, Reader};
+
+fn planned(requests: usize, wishes: Wishes) -> (Plan, Character) {
+    let trace = Traffic { requests, clients: 50, ..Traffic::default() }.make().expect("possible");
+    let line = |request: &shoal_trace::Request| {
+        let (seconds, bytes) = (request.time_ms as f64 / 1000.0, request.bytes);
+        format!("{seconds:.3} 5 c{} TCP_MISS/200 {bytes} GET {} - - -\n", request.client, trace.url(request))
+    };
+    let log: String = trace.requests().iter().map(line).collect();
+    let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a log");
+    let mut filter = Filter::default();
+    assert!(filter.add("cacheable"));
+    let loaded = load(reader, &filter, usize::MAX).expect("readable");
+    let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
+    let plan = Plan::of(&loaded, &character, wishes, &mut Silent).expect("a plan");
+    (plan, character)
+}
+
+#[test]
+fn a_plan_agrees_with_itself() {
+    let (plan, character) = planned(8000, Wishes::default());
+    let memory = &plan.memory;
+    assert_eq!((memory.rate, memory.curve().points.len()), (1.0, memory::CURVE_POINTS));
+    let largest = memory.curve().points.last().expect("points").hit_ratio;
+    assert!(
+        (largest - plan.demand.achievable).abs() < 1e-9,
+        "the largest cache is an infinite one: {largest}"
+    );
+    let lru = &memory.curves.iter().find(|(name, _)| *name == "lru").expect("it is there").1;
+    for (simulated, counted) in lru.points.iter().zip(&memory.stack.points) {
+        // The simulated cache declines what is larger than itself; on the stack it pushes the rest away.
+        assert!((simulated.hit_ratio - counted.hit_ratio).abs() < 0.04, "{simulated:?} {counted:?}");
+    }
+    for goal in [Goal::HitRatio, Goal::Throughput] {
+        let of: Vec<&Target> = memory.targets.iter().filter(|target| target.goal == goal).collect();
+        assert_eq!(of.len(), 3);
+        assert!(
+            of.is_sorted_by_key(|target| target.ram_bytes)
+                && of.iter().all(|target| target.disk_ios > Some(0.0))
+        );
+    }
+    for tier in &plan.tiers {
+        assert!(tier.ram_hit_ratio + tier.disk_hit_ratio <= plan.demand.achievable + 1e-9, "{tier:?}");
+    }
+    let names: Vec<&str> = plan.disk.wear.iter().map(|wear| wear.architecture.as_str()).collect();
+    assert_eq!(names.len(), shoal_store::arch::ARCHITECTURES.len());
+    assert!(
+        plan.disk.wear.iter().all(|wear| wear.amplification >= 1.0 && wear.years > Some(0.0)),
+        "{:?}",
+        plan.disk.wear
+    );
+    assert!(
+        plan.choice.hit_ratio >= plan.choice.ram_hit_ratio
+            && plan.choice.hit_ratio > 0.9 * plan.demand.achievable
+    );
+    let keys: Vec<&str> = plan.bounds.iter().map(|bound| bound.key).collect();
+    assert_eq!(keys, ["freshness", "cacheability", "vary", "heads", "log"]);
+    assert!(plan.bounds.iter().all(|bound| bound.otherwise.is_none_or(|other| other <= bound.hit_ratio)));
+    let cooperation = &plan.cooperation;
+    assert!(cooperation.joined.is_sorted_by(|a, b| a.hit_ratio <= b.hit_ratio) && cooperation.pays.is_some());
+    assert!(cooperation.documents >= plan.demand.objects);
+    let page = report(&plan, &character, "made.log", "shoal plan made.log");
+    page.figures().for_each(|figure| crate::figure::check_well_formed(&figure.svg()));
+    let json = json(&plan, "made.log");
+    assert_eq!(json["choice"]["ram_bytes"], plan.choice.ram_bytes);
+    let text = text(&plan, "made.log");
+    for part in ["95% of the throughput", "knee", "squidmla", "Cooperation\n", &plan.cooperation.verdict] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(page.html().contains("ram = &quot;") || page.html().contains("ram = \""));
+}
+
+#[test]
+fn prices_decide() {
+    let priced = |machine, egress| {
+        let wishes = Wishes {
+            ram_price: Some(machine),
+            disk_price: Some(machine),
+            egress_price: Some(egress),
+            ..Wishes::default()
+        };
+        planned(3000, wishes).0
+    };
+    let (dear, cheap) = (priced(1e6, 0.01), priced(0.001, 100.0));
+    assert_eq!(dear.choice.disk_bytes, 0, "{:?}", dear.choice);
+    assert!(settings(&dear, "x.log").contains("directory = \"\""));
+    assert!(cheap.choice.disk_bytes > 0 && cheap.choice.hit_ratio > dear.choice.ram_hit_ratio);
+    assert!(dear.choice.priced.len() > 10 && cheap.choice.why.contains("costs least"));
+    let slow = Wishes {
+        ram_price: Some(0.001),
+        egress_price: Some(100.0),
+        drive_operations: 0.0,
+        ..Wishes::default()
+    };
+    assert_eq!(planned(3000, slow).0.choice.disk_bytes, 0, "the drive cannot do it");
+    let disk = planned(3000, Wishes { disk_bytes: Some(100 << 20), ..Wishes::default() }).0;
+    assert_eq!((disk.choice.disk_bytes, disk.disk.bytes), (100 << 20, 100 << 20));
+}
+
+#[test]
+fn short_logs_are_refused() {
+    let trace = Traffic { requests: 500, hit_ratio: 0.3, ..Traffic::default() }.make().expect("possible");
+    let log: String = trace
+        .requests()
+        .iter()
+        .map(|request| format!("{} {}\n", trace.url(request), request.bytes))
+        .collect();
+    let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a list");
+    let loaded = load(reader, &Filter::default(), usize::MAX).expect("readable");
+    let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
+    let refused = Plan::of(&loaded, &character, Wishes::default(), &mut Silent);
+    assert!(matches!(refused, Err(Error::TooFewRequests { found: 500, least: LEAST_REQUESTS })));
+}

@@ -1,0 +1,202 @@
+//! A plan for people who read it in a terminal.
+
+use super::{Goal, Plan, settings};
+use crate::figure::Unit;
+use std::fmt::Write;
+
+/// All of a plan for a log of this name.
+pub fn text(plan: &Plan, log: &str) -> String {
+    let mut text = String::new();
+    demand(plan, &mut text);
+    sizes(plan, &mut text);
+    targets(plan, &mut text);
+    tiers(plan, &mut text);
+    disk(plan, &mut text);
+    let _ = writeln!(text, "\nCooperation\n  {}", plan.cooperation.verdict);
+    bounds(plan, &mut text);
+    let choice = &plan.choice;
+    let _ = writeln!(
+        text,
+        "\nRecommended: {} of RAM, {} of disk ({})",
+        bytes(choice.ram_bytes),
+        bytes(choice.disk_bytes),
+        choice.architecture
+    );
+    let _ = writeln!(
+        text,
+        "  {} of the storable requests hit, {} of all; {}.",
+        share(choice.hit_ratio),
+        share(choice.hit_ratio * plan.demand.storable_share()),
+        choice.why
+    );
+    let _ = writeln!(text, "\nshoal.toml\n");
+    settings(plan, log).lines().for_each(|line| {
+        let _ = writeln!(text, "  {line}");
+    });
+    text
+}
+
+fn demand(plan: &Plan, text: &mut String) {
+    let demand = &plan.demand;
+    let count = |number: u64| Unit::Count.shown(number as f64);
+    let _ = writeln!(text, "The log");
+    let _ = writeln!(
+        text,
+        "  {} requests, {} of them storable (GET and HEAD with a status that a cache may keep); {} objects of {} in all",
+        count(demand.requests),
+        share(demand.storable_share()),
+        count(demand.objects),
+        bytes(demand.unique_bytes)
+    );
+    match (demand.mean_rate, demand.peak_rate) {
+        (Some(mean), Some(peak)) => {
+            let _ = writeln!(text, "  {mean:.2} requests a second on average, {peak:.2} in the busiest hour");
+        }
+        _ => text.push_str("  no times: rates, disk operations and wear cannot be told\n"),
+    }
+    let _ = writeln!(
+        text,
+        "  an infinite cache hits {} of what is storable, after a warm-up of {} requests",
+        share(demand.achievable),
+        count(demand.warm_up as u64)
+    );
+}
+
+fn sizes(plan: &Plan, text: &mut String) {
+    let memory = &plan.memory;
+    let how = if memory.rate < 1.0 {
+        format!(", from {:.1}% of the objects", memory.rate * 100.0)
+    } else {
+        String::new()
+    };
+    let _ = writeln!(text, "\nHit ratio by size (± at 95% confidence{how})");
+    let _ = write!(text, "  {:>10}", "size");
+    memory.curves.iter().for_each(|(name, _)| {
+        let _ = write!(text, "  {:>20}", format!("{name}: requests"));
+    });
+    let _ = writeln!(text, "  {:>20}", format!("{}: bytes", memory.curves[0].0));
+    for (at, first) in memory.curve().points.iter().enumerate() {
+        let _ = write!(text, "  {:>10}", bytes(first.size));
+        for (_, curve) in &memory.curves {
+            let point = &curve.points[at];
+            let _ = write!(text, "  {:>20}", within(point.hit_ratio, point.error));
+        }
+        let knee = if memory.knee.is_some_and(|knee| knee.size == first.size) { "  knee" } else { "" };
+        let _ = writeln!(text, "  {:>20}{knee}", within(first.byte_hit_ratio, first.byte_error));
+    }
+}
+
+fn targets(plan: &Plan, text: &mut String) {
+    let cost = plan.wishes.miss_cost;
+    let _ =
+        writeln!(text, "\nRAM for shares of what can be had (a miss in RAM costs as much as {cost} hits)");
+    for target in &plan.memory.targets {
+        let goal = match target.goal {
+            Goal::HitRatio => "hit ratio",
+            Goal::Throughput => "throughput",
+        };
+        let ios = target
+            .disk_ios
+            .map_or(String::new(), |ios| format!(", {ios:.1} disk operations a second at the peak"));
+        let (part, ram, hits) = (target.share * 100.0, bytes(target.ram_bytes), share(target.hit_ratio));
+        let _ = writeln!(text, "  {part:.0}% of the {goal:<11}{ram:>10}, {hits} hit in RAM{ios}");
+    }
+}
+
+fn tiers(plan: &Plan, text: &mut String) {
+    let _ = writeln!(text, "\nRAM before disk");
+    let _ = writeln!(
+        text,
+        "  {:>10}  {:>10}  {:>8}  {:>8}  {:>8}  {:>8}",
+        "RAM", "disk", "in RAM", "on disk", "together", "bytes"
+    );
+    for tier in &plan.tiers {
+        let together = tier.ram_hit_ratio + tier.disk_hit_ratio;
+        let _ = writeln!(
+            text,
+            "  {:>10}  {:>10}  {:>8}  {:>8}  {:>8}  {:>8}",
+            bytes(tier.ram_bytes),
+            bytes(tier.disk_bytes),
+            share(tier.ram_hit_ratio),
+            share(tier.disk_hit_ratio),
+            share(together),
+            share(tier.byte_hit_ratio)
+        );
+    }
+}
+
+fn disk(plan: &Plan, text: &mut String) {
+    let disk = &plan.disk;
+    let count = |number: u64| Unit::Count.shown(number as f64);
+    let _ = writeln!(
+        text,
+        "\nDisk of {}: {} objects, an index of {} in RAM when all of it is used",
+        bytes(disk.bytes),
+        count(disk.objects),
+        bytes(disk.index_bytes)
+    );
+    let (writes, years) = (plan.wishes.drive_writes_per_day, plan.wishes.drive_years);
+    let _ = writeln!(
+        text,
+        "  over the first {} requests on the modelled machine; a drive of {} rated for {writes} writes of itself a day over {years} years",
+        count(disk.counted_over),
+        bytes(plan.wishes.drive_bytes.max(disk.bytes))
+    );
+    let _ = writeln!(
+        text,
+        "  {:<16}{:>11}{:>14}{:>15}{:>14}{:>13}{:>10}",
+        "architecture", "reads/hit", "writes/object", "bytes written", "a day", "drives a day", "lasts"
+    );
+    for wear in &disk.wear {
+        let told = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or("-".into(), show);
+        let _ = writeln!(
+            text,
+            "  {:<16}{:>11.2}{:>14.2}{:>15}{:>14}{:>13}{:>10}",
+            wear.architecture,
+            wear.reads_per_hit,
+            wear.writes_per_insert,
+            format!("{:.2} times", wear.amplification),
+            told(wear.bytes_per_day, &|value| bytes(value as u64)),
+            told(wear.drive_writes_per_day, &|value| format!("{value:.3}")),
+            told(wear.years, &lasting)
+        );
+    }
+}
+
+fn bounds(plan: &Plan, text: &mut String) {
+    let _ = writeln!(text, "\nAssumed, and what else could be (infinite cache, all storable requests)");
+    for bound in &plan.bounds {
+        let _ = writeln!(text, "  - {}", bound.assumed);
+        match bound.otherwise {
+            Some(otherwise) => {
+                let _ = writeln!(
+                    text,
+                    "    {} as assumed; {} if {}",
+                    share(bound.hit_ratio),
+                    share(otherwise),
+                    bound.other
+                );
+            }
+            None => {
+                let _ = writeln!(text, "    {}", bound.other);
+            }
+        }
+    }
+}
+
+/// `5 years`, up to a hundred.
+pub(super) fn lasting(years: f64) -> String {
+    if years > 100.0 { "> 100 y".into() } else { format!("{years:.1} y") }
+}
+
+fn within(value: f64, error: f64) -> String {
+    format!("{:.1} ± {:.1}%", value * 100.0, error * 100.0)
+}
+
+fn share(share: f64) -> String {
+    Unit::Share.shown(share)
+}
+
+fn bytes(bytes: u64) -> String {
+    Unit::Bytes.shown(bytes as f64)
+}
