@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod character;
+pub mod cluster;
 pub mod curve;
 pub mod experiment;
 mod fenwick;

@@ -1,0 +1,105 @@
+//! The global memory service: by epochs, evicted pages go to the nodes that hold the oldest.
+//!
+//! Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a workstation cluster*, SOSP 1995; Voelker 2000, section 2.1.3. At the start of an epoch an initiator learns
+//! the ages of all pages and tells each node what share of the M oldest each holds. A node that evicts the last copy of a page draws its target by those shares, and a duplicate is
+//! dropped. A page got from another's memory moves when its holder does not use it itself. Which target it is, [`shoal_cooperation::global_memory`] decides, with
+//! the load balancing rate b as an option: 0 is GMS.
+
+use super::{Cluster, Served, System, greedy};
+use shoal_cooperation::global_memory::{AgeGroup, Frequencies, age_weights, select, target_weights};
+use shoal_trace::Random;
+
+/// See the file's head.
+pub struct Gms {
+    b: f64,
+    random: Random,
+    frequencies: Frequencies,
+    /// A page that is older than the epoch's oldest M when it is evicted is dropped.
+    least_age: u64,
+    /// Pages that the epoch still may put.
+    left: u64,
+}
+
+impl Gms {
+    /// With a load balancing rate from 0 to 1, and the seed of what is drawn.
+    pub fn new(b: f64, seed: u64) -> Self {
+        let frequencies = Frequencies { of: Vec::new(), unplaced: 1.0 };
+        Self { b: b.clamp(0.0, 1.0), random: Random::new(seed), frequencies, least_age: 0, left: 0 }
+    }
+
+    fn begin_epoch(&mut self, cluster: &Cluster) {
+        let capacities: Vec<u64> = cluster.nodes.iter().map(|memory| memory.capacity() as u64).collect();
+        let oldest = (capacities.iter().sum::<u64>() / EPOCHS_A_FILL).max(1);
+        let ages = |memory: &super::Memory| {
+            let free = AgeGroup { age: u64::MAX, pages: (memory.capacity() - memory.len()) as u64 };
+            let page =
+                |(_, last_used): (u32, u32)| AgeGroup { age: u64::from(cluster.now - last_used), pages: 1 };
+            std::iter::once(free).chain(memory.from_oldest().take(oldest as usize).map(page)).collect()
+        };
+        let nodes: Vec<Vec<AgeGroup>> = cluster.nodes.iter().map(ages).collect();
+        let ages = age_weights(&nodes, oldest);
+        let weights = target_weights(&capacities);
+        let unbounded = vec![f64::INFINITY; weights.len()];
+        let none = vec![0.0; weights.len()];
+        let nobody = Frequencies { of: Vec::new(), unplaced: 1.0 };
+        self.frequencies = select(&weights, &ages.of, self.b, &unbounded, &none).unwrap_or(nobody);
+        (self.least_age, self.left) = (ages.least_age, oldest);
+    }
+
+    fn evict(&mut self, cluster: &mut Cluster, node: usize) {
+        let Some(object) = cluster.nodes[node].oldest() else { return };
+        let last_used = cluster.nodes[node].last_used(object);
+        cluster.remove(node, object);
+        if cluster.copies(object) > 0 || u64::from(cluster.now - last_used) > self.least_age {
+            return;
+        }
+        if self.left == 0 {
+            self.begin_epoch(cluster);
+        }
+        self.left -= 1;
+        let Some(to) = self.frequencies.choose(self.random.unit()) else { return };
+        if to == node {
+            return;
+        }
+        if cluster.nodes[to].is_full()
+            && let Some(oldest) = cluster.nodes[to].oldest()
+        {
+            cluster.remove(to, oldest);
+        }
+        cluster.insert(to, object, last_used);
+        cluster.nodes[to].set_mark(object, GLOBAL);
+        cluster.counts.forwarded += 1;
+    }
+}
+
+impl System for Gms {
+    fn name(&self) -> &'static str {
+        "gms"
+    }
+
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+        if cluster.touch(node, object) {
+            return Served::Local;
+        }
+        if self.left == 0 {
+            self.begin_epoch(cluster);
+        }
+        let served = greedy::ask(cluster, node, object);
+        if let Served::Remote(_) = served
+            && let Some(other) = cluster.other_holder(node, object)
+            && cluster.nodes[other].mark(object) == GLOBAL
+        {
+            cluster.remove(other, object);
+        }
+        if cluster.nodes[node].is_full() {
+            self.evict(cluster, node);
+        }
+        cluster.insert(node, object, cluster.now);
+        served
+    }
+}
+
+/// The mark of a page that stands in a node for others.
+const GLOBAL: u8 = 1;
+/// An epoch puts such a part of all memory.
+const EPOCHS_A_FILL: u64 = 32;

@@ -1,0 +1,38 @@
+//! Greedy forwarding: all memories are one cache, and each client looks after its own.
+//!
+//! Dahlin et al. 1994, section 2.2; as Franklin, Carey and Livny 1992 have it. The server knows which client holds what, and passes a request on to one of them. A block may
+//! have copies everywhere, and its last one is given up like any other.
+
+use super::{Cluster, Served, System};
+
+/// See the file's head.
+#[derive(Default)]
+pub struct Greedy;
+
+impl System for Greedy {
+    fn name(&self) -> &'static str {
+        "greedy forwarding"
+    }
+
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+        if cluster.touch(node, object) {
+            return Served::Local;
+        }
+        let served = ask(cluster, node, object);
+        if cluster.nodes[node].is_full()
+            && let Some(evicted) = cluster.nodes[node].oldest()
+        {
+            cluster.remove(node, evicted);
+        }
+        cluster.insert(node, object, cluster.now);
+        served
+    }
+}
+
+/// Asks the server, which has the block, passes the request on to a node that has it, or reads the disk.
+pub(super) fn ask(cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    if !cluster.server.has(object) && cluster.other_holder(node, object).is_some() {
+        return cluster.pass_on();
+    }
+    cluster.ask_server(object, 2).0
+}

@@ -1,0 +1,59 @@
+//! Hash-distributed caching: centrally coordinated caching, each block with a home node by hash.
+//!
+//! Dahlin et al. 1994, section 2.3. A client asks the home node first, which passes the request on to the server when it does not have the block; the server
+//! sends what it gives up to its home. So the server hears only of what is not found, at the price of one more hop for that.
+
+use super::central::{keep, locals};
+use super::{BLOCK, Cluster, Memory, Served, Size, System};
+
+/// See the file's head.
+pub struct Hashed {
+    local: Vec<usize>,
+    /// Each node's part of the coordinated cache.
+    parts: Vec<Memory>,
+}
+
+impl Hashed {
+    /// This share of each client's memory is coordinated.
+    pub fn new(size: &Size, coordinated_share: f64) -> Self {
+        let local = locals(size, coordinated_share);
+        let part = |(all, local): (&usize, &usize)| Memory::new(all.saturating_sub(*local), size.objects);
+        let parts = size.nodes.iter().zip(&local).map(part).collect();
+        Self { local, parts }
+    }
+
+    fn home(&self, object: u32) -> usize {
+        // Fibonacci hashing: consecutive numbers go to different nodes
+        let mixed = u64::from(object).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        ((mixed * self.parts.len() as u64) >> 32) as usize
+    }
+}
+
+impl System for Hashed {
+    fn name(&self) -> &'static str {
+        "hash-distributed caching"
+    }
+
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+        if cluster.touch(node, object) {
+            return Served::Local;
+        }
+        let home = self.home(object);
+        let served = if self.parts[home].touch(object, cluster.now) {
+            if home == node { Served::Local } else { Served::Remote(2) }
+        } else {
+            let (served, evicted) = cluster.ask_server(object, 3);
+            if let Some(evicted) = evicted {
+                let home = self.home(evicted);
+                if !self.parts[home].touch(evicted, cluster.now) {
+                    self.parts[home].take_in(evicted, cluster.now);
+                    cluster.counts.server_load += BLOCK;
+                    cluster.counts.forwarded += 1;
+                }
+            }
+            served
+        };
+        keep(cluster, node, object, self.local[node]);
+        served
+    }
+}

@@ -1,0 +1,92 @@
+//! N-chance forwarding: a client passes the last copy of a block on, up to n times, before it is given up.
+//!
+//! Dahlin et al. 1994, section 2.4; xFS has it. A client that evicts a singlet sends it to another at random, with a recirculation count of n; who receives it
+//! takes it as if it had just been used, and lowers the count when it evicts it in turn. A request for it clears the count. Lest one eviction
+//! set off another without end, who makes room for such a block gives up a duplicate among its oldest, or else the one with the fewest chances left, and passes nothing on.
+
+use super::{Cluster, Memory, Served, System, greedy};
+use shoal_trace::Random;
+
+/// See the file's head.
+pub struct NChance {
+    /// n; Dahlin et al. use 2.
+    chances: u8,
+    random: Random,
+}
+
+impl NChance {
+    /// So many chances, and the seed of whom a block is sent to.
+    pub fn new(chances: u8, seed: u64) -> Self {
+        Self { chances, random: Random::new(seed) }
+    }
+
+    fn evict(&mut self, cluster: &mut Cluster, node: usize) {
+        let Some(object) = cluster.nodes[node].oldest() else { return };
+        let (last_used, mark) = (cluster.nodes[node].last_used(object), cluster.nodes[node].mark(object));
+        // a mark of one more than the chances left tells a block that was never passed on from one with none left
+        let left = if mark == 0 { self.chances } else { mark - 1 };
+        cluster.remove(node, object);
+        if cluster.copies(object) > 0 {
+            return;
+        }
+        if left > 0 {
+            self.pass_on(cluster, node, object, last_used, left - 1);
+        }
+    }
+
+    fn pass_on(&mut self, cluster: &mut Cluster, from: usize, object: u32, last_used: u32, left: u8) {
+        let others = cluster.nodes.len().saturating_sub(1) as u64;
+        let to = self.random.below(others) as usize;
+        let to = if to >= from { to + 1 } else { to };
+        if others == 0 {
+            return;
+        }
+        if cluster.nodes[to].is_full()
+            && let Some(victim) = victim(cluster, to)
+        {
+            cluster.remove(to, victim);
+        }
+        cluster.insert(to, object, last_used);
+        cluster.nodes[to].set_mark(object, left + 1);
+        cluster.counts.forwarded += 1;
+    }
+}
+
+/// What a node gives up for a block that is passed on to it.
+fn victim(cluster: &Cluster, node: usize) -> Option<u32> {
+    let memory: &Memory = &cluster.nodes[node];
+    let chances = |object: u32| match (cluster.copies(object), memory.mark(object)) {
+        (2.., _) => 0,
+        (_, 0) => u8::MAX,
+        (_, mark) => mark,
+    };
+    memory.from_oldest().take(LOOKED_AT).map(|(object, _)| object).min_by_key(|object| chances(*object))
+}
+
+impl System for NChance {
+    fn name(&self) -> &'static str {
+        "n-chance forwarding"
+    }
+
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+        if cluster.touch(node, object) {
+            return Served::Local;
+        }
+        let served = greedy::ask(cluster, node, object);
+        // a block that was passed on for nobody's use moves to who wants it
+        if let Served::Remote(_) = served
+            && let Some(other) = cluster.other_holder(node, object)
+            && cluster.nodes[other].mark(object) != 0
+        {
+            cluster.remove(other, object);
+        }
+        if cluster.nodes[node].is_full() {
+            self.evict(cluster, node);
+        }
+        cluster.insert(node, object, cluster.now);
+        served
+    }
+}
+
+/// How many of the oldest are looked at for one to give up.
+const LOOKED_AT: usize = 8;

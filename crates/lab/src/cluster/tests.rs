@@ -1,0 +1,168 @@
+//! What each system's paper found, on made traffic; and what all of them must keep to.
+
+use super::*;
+use shoal_trace::Random;
+
+/// Each system's counts, by a short name.
+struct All(Vec<(&'static str, Counts)>);
+
+impl All {
+    fn run(size: &Size, shared: f64, active: u64) -> Self {
+        let run = |(mut system, name): (Box<dyn System>, &'static str)| {
+            (name, simulate(system.as_mut(), size, traffic(120_000, shared, active), 40_000))
+        };
+        Self(systems(size).into_iter().map(run).collect())
+    }
+
+    fn of(&self, name: &str) -> Counts {
+        self.0.iter().find(|one| one.0 == name).unwrap().1
+    }
+
+    fn ms(&self, name: &str) -> f64 {
+        self.of(name).mean_ms()
+    }
+
+    fn load(&self, name: &str) -> f64 {
+        self.of(name).load_per_request()
+    }
+}
+
+/// Sixteen nodes alike, all of them active.
+fn alike() -> All {
+    let size = Size { nodes: vec![400; 16], server: 800, objects: OBJECTS };
+    All::run(&size, 0.5, 16)
+}
+
+#[test]
+fn dahlin_n_chance_is_fastest_and_loads_the_server_least() {
+    // Voelker 2000, section 2.1.2: "N-chance had the lowest average request latency and server load"
+    let all = alike();
+    for other in ["direct", "greedy", "central", "hashed"] {
+        assert!(all.ms("n_chance") < all.ms(other), "{other}");
+        assert!(all.load("n_chance") < all.load(other), "{other}");
+    }
+}
+
+#[test]
+fn dahlin_direct_cooperation_is_slowest_and_central_coordination_loads_the_server_most() {
+    // "(2) direct client cooperation had the highest average request latency, and (3) centrally coordinated caching had the highest server load"
+    let all = alike();
+    for other in ["greedy", "central", "hashed", "n_chance", "weighted", "gms"] {
+        assert!(all.ms("direct") > all.ms(other), "{other}");
+    }
+    for other in ["direct", "greedy", "hashed", "n_chance", "weighted", "gms"] {
+        assert!(all.load("central") > all.load(other), "{other}");
+    }
+}
+
+#[test]
+fn dahlin_hashing_spares_the_server_and_no_time() {
+    // "Hash-distributed caching significantly reduced the server load of centrally coordinated caching, but had no effect on response time"
+    let all = alike();
+    assert!(all.load("hashed") < 0.9 * all.load("central"));
+    assert!((all.ms("hashed") / all.ms("central") - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn dahlin_greedy_forwarding_turns_disk_accesses_into_network_accesses() {
+    let all = alike();
+    assert!(all.of("greedy").disk * 10 < all.of("direct").disk * 9);
+    assert_eq!(all.of("greedy").forwarded, 0, "nobody looks after anybody else");
+}
+
+#[test]
+fn weighted_lru_is_about_as_good_as_n_chance() {
+    // "Response time for Weighted LRU was slightly worse than N-chance, although it is not clear why"
+    let all = alike();
+    assert!(
+        (all.ms("weighted") / all.ms("n_chance") - 1.0).abs() < 0.03,
+        "{} {}",
+        all.ms("weighted"),
+        all.ms("n_chance")
+    );
+}
+
+#[test]
+fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
+    // section 2.1.3: "when idle memory is unevenly distributed across nodes in the cluster, the global coordination of GMS performed
+    // significantly better than the autonomous coordination of N-chance": one idle node has nearly all of it
+    let uneven =
+        Size { nodes: [vec![250; 12], vec![4000], vec![10; 3]].concat(), server: 800, objects: OBJECTS };
+    let even = Size { nodes: [vec![250; 12], vec![1007; 4]].concat(), ..uneven.clone() };
+    let [uneven, even] = [uneven, even].map(|size| {
+        let all = All::run(&size, 0.3, 12);
+        all.ms("gms") / all.ms("n_chance")
+    });
+    assert!(uneven < 0.85, "{uneven}");
+    assert!(even > uneven + 0.08, "random targets do better where all nodes have some: {even}");
+}
+
+#[test]
+fn books_and_memories_agree() {
+    let size = Size { nodes: vec![30, 1, 0, 77, 12], server: 20, objects: OBJECTS };
+    for (mut system, name) in systems(&size) {
+        let mut cluster = Cluster::new(&size);
+        for (node, object) in traffic(4000, 0.5, 5).filter(|one| one.0 != 2) {
+            cluster.now += 1;
+            let served = system.request(&mut cluster, node, object);
+            cluster.counts.add(served);
+            assert!(cluster.nodes[node].has(object), "{name}: who asks has it afterwards");
+        }
+        let Counts { requests, local, remote, server, disk, .. } = cluster.counts;
+        assert_eq!(local + remote + server + disk, requests);
+        for (node, memory) in cluster.nodes.iter().enumerate() {
+            assert!(memory.len() <= size.nodes[node].max(1), "{name}: node {node}");
+            assert_eq!(memory.from_oldest().count(), memory.len());
+        }
+        for object in 0..OBJECTS as u32 {
+            let holders: Vec<usize> = (0..5).filter(|node| cluster.nodes[*node].has(object)).collect();
+            assert_eq!(cluster.copies(object) as usize, holders.len(), "{name}");
+            assert_eq!(cluster.other_holder(63, object), holders.first().copied());
+        }
+    }
+}
+
+#[test]
+fn the_seed_decides_and_strangers_are_passed_over() {
+    let size = Size { nodes: vec![50; 4], server: 20, objects: OBJECTS };
+    for ((mut first, name), (mut second, _)) in systems(&size).into_iter().zip(systems(&size)) {
+        let one = simulate(first.as_mut(), &size, traffic(3000, 0.5, 4), 500);
+        let strangers = traffic(3000, 0.5, 4).flat_map(|request| [request, (9, 0), (0, OBJECTS as u32)]);
+        assert_eq!(simulate(second.as_mut(), &size, strangers, 500), one, "{name}");
+        assert_eq!(one.requests, 2500);
+    }
+    assert_eq!(simulate(&mut Greedy, &size, traffic(100, 0.5, 4), 100), Counts::default());
+}
+
+fn systems(size: &Size) -> Vec<(Box<dyn System>, &'static str)> {
+    let idle: Vec<bool> = (0..size.nodes.len()).map(|node| node >= 12).collect();
+    vec![
+        (Box::new(Direct::new(size, &idle)), "direct"),
+        (Box::new(Greedy), "greedy"),
+        (Box::new(Central::new(size, 0.8)), "central"),
+        (Box::new(Hashed::new(size, 0.8)), "hashed"),
+        (Box::new(NChance::new(2, 1)), "n_chance"),
+        (Box::new(WeightedLru), "weighted"),
+        (Box::new(Gms::new(0.0, 1)), "gms"),
+    ]
+}
+
+const OBJECTS: usize = 40_000;
+
+/// Requests of so many nodes, the first far more active than the last; this share of them for objects that all want, the rest for their own.
+fn traffic(requests: usize, shared: f64, nodes: u64) -> impl Iterator<Item = (usize, u32)> {
+    let mut random = Random::new(9);
+    let (common, own) = (10_000.0, 1800.0);
+    let zipf = |draw: f64, count: f64| (count * draw.powf(1.0 / 0.3)) as u32;
+    (0..requests).map(move |_| {
+        let node = random.below(nodes).min(random.below(nodes));
+        let is_shared = random.unit() < shared;
+        let draw = random.unit();
+        let object = if is_shared {
+            zipf(draw, common)
+        } else {
+            common as u32 + node as u32 * own as u32 + zipf(draw, own)
+        };
+        (node as usize, object)
+    })
+}
