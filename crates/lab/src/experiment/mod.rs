@@ -9,6 +9,7 @@ pub mod policies;
 pub mod specweb99;
 mod stack_distance;
 pub mod voelker_ch3;
+pub mod voelker_ch5;
 mod workload;
 
 pub use stack_distance::StackDistances;
@@ -38,6 +39,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     policies::EXPERIMENT,
     specweb99::EXPERIMENT,
     voelker_ch3::EXPERIMENT,
+    voelker_ch5::EXPERIMENT,
 ];
 
 /// The experiment of this name.
@@ -110,6 +112,11 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A model refused its inputs.
+    Model {
+        /// Why.
+        reason: String,
+    },
 }
 
 impl std::fmt::Display for Error {
@@ -119,6 +126,7 @@ impl std::fmt::Display for Error {
                 write!(f, "the trace has {found} usable requests where at least {least} are needed")
             }
             Self::Store { run, reason } => write!(f, "the run of {run} ended early: {reason}"),
+            Self::Model { reason } => write!(f, "the model cannot be asked: {reason}"),
         }
     }
 }
