@@ -168,7 +168,11 @@ pub(crate) fn read_head(
 fn read_to(file: &dyn File, lead: &mut Vec<u8>, needed: usize, wanted: usize) -> Result<(), Misfit> {
     while lead.len() < needed {
         let done = lead.len();
-        lead.resize(needed.max(wanted), 0);
+        // Zeroed by the allocator, not byte by byte.
+        match done {
+            0 => *lead = vec![0; needed.max(wanted)],
+            _ => lead.resize(needed.max(wanted), 0),
+        }
         let read = file.read_at(&mut lead[done..], done as u64);
         lead.truncate(done + *read.as_ref().unwrap_or(&0));
         match read {

@@ -134,8 +134,10 @@ pub(in crate::arch) fn key(n: u64) -> ObjectKey {
 pub(in crate::arch) fn body_of(n: u64, version: u64, length: usize) -> Vec<u8> {
     let mut random = Random(n << 32 | version);
     // A page that no other object has, each copy of it numbered.
-    let mut page: Vec<u8> =
-        std::iter::repeat_with(|| random.below(u64::MAX).to_le_bytes()).take(512).flatten().collect();
+    let mut page = Vec::with_capacity(4096);
+    while page.len() < 4096 {
+        page.extend_from_slice(&random.below(u64::MAX).to_le_bytes());
+    }
     let mut body = Vec::with_capacity(length + page.len());
     for copy in 0..length.div_ceil(page.len()) as u64 {
         page[..8].copy_from_slice(&copy.to_le_bytes());
