@@ -242,3 +242,40 @@ fn our_own_logs_are_traces_and_can_be_replayed() {
         assert_eq!((&measured["requests"], &measured["hits"]), (&2.into(), &1.into()), "{format}");
     }
 }
+
+#[test]
+fn specweb99_is_a_trace_a_file_set_and_a_model() {
+    let values = "specweb99:throughput=50,requests=500,seed=2";
+    let (first, again) = (trace(&["convert", values]), trace(&["convert", values]));
+    assert_eq!(done(&first), done(&again));
+    let posts = done(&first).lines().filter(|line| line.contains("POST")).count();
+    assert!((5..60).contains(&posts), "{posts} POSTs of 500");
+    assert!(done(&first).contains("/file_set/dir00000/class1_4"));
+    assert_eq!(trace(&["convert", "specweb99:throughput=0"]).status.code(), Some(2));
+
+    let folder = TempDir::new().expect("a folder");
+    let set = folder.path().join("set");
+    let set = set.to_str().expect("UTF-8");
+    done(&run(&["lab", "files", set, "--directories", "1"]));
+    let bytes =
+        |name: &str| std::fs::metadata(format!("{set}/dir00000/{name}")).expect("it was written").len();
+    assert_eq!((bytes("class0_0"), bytes("class1_4"), bytes("class3_8")), (102, 5120, 921_600));
+    let refused = run(&["lab", "files", set, "--directories", "1"]);
+    assert_eq!(refused.status.code(), Some(2), "what is there is not written over");
+
+    let told = run(&[
+        "model",
+        "specweb99",
+        "--directories",
+        "50",
+        "--cache",
+        "12.8MB",
+        "--requests",
+        "20000",
+        "--json",
+    ]);
+    let answers: Value = serde_json::from_str(done(&told)).expect("JSON");
+    let hit_ratio = |index: usize| answers[index]["hit_ratio"].as_f64().expect("a number");
+    assert!((hit_ratio(1) - hit_ratio(2)).abs() < 0.02, "{answers}");
+    assert_eq!(run(&["model", "specweb99", "--policy", "x"]).status.code(), Some(2));
+}

@@ -1,5 +1,6 @@
 //! `shoal lab`: experiments that can be asked again.
 
+mod files;
 mod list;
 mod measured;
 mod run;
@@ -19,6 +20,8 @@ pub struct Options {
 enum Command {
     /// List the experiments: what each asks and needs
     List(list::Options),
+    /// Write SPECweb99's file set to a folder
+    Files(files::Options),
     /// Run an experiment and write its report to a folder
     Run(run::Options),
 }
@@ -27,6 +30,7 @@ impl Options {
     pub fn perform(self) -> Result<(), Failure> {
         match self.command {
             Command::List(options) => options.perform(),
+            Command::Files(options) => options.perform(),
             Command::Run(options) => options.perform(),
         }
     }

@@ -1,6 +1,7 @@
 //! `shoal model`: the papers' formulas, answered for numbers of one's own.
 
 mod gms;
+mod specweb99;
 mod wan;
 
 use crate::failure::Failure;
@@ -17,6 +18,8 @@ pub struct Options {
 enum Command {
     /// How long pages from peers' memory take when many nodes ask few memory servers
     Gms(gms::Options),
+    /// What a file cache saves a SPECweb99 server
+    Specweb99(specweb99::Options),
     /// How many requests caches answer together, by the number of their clients
     Wan(wan::Options),
 }
@@ -25,6 +28,7 @@ impl Options {
     pub fn perform(self) -> Result<(), Failure> {
         match self.command {
             Command::Gms(options) => options.perform(),
+            Command::Specweb99(options) => options.perform(),
             Command::Wan(options) => options.perform(),
         }
     }

@@ -15,7 +15,8 @@ use std::str::FromStr;
 /// the whole object, a miss writes it. The first part of the trace warms the cache up, the second is measured: requests, hits,
 /// reads and writes of the block device that holds DIR, system calls with their latencies, page faults, CPU, memory.
 ///
-/// TRACE is a file, - for standard input, or `synthetic` for made traffic (`synthetic:requests=1000000,seed=1`). Access logs (Squid
+/// TRACE is a file, - for standard input, or `synthetic` for made traffic (`synthetic:requests=1000000,seed=1`), or
+/// `specweb99` for the GETs of that benchmark (`specweb99:throughput=250,requests=1000000`). Access logs (Squid
 /// native, common, combined, W3C, JSON), tables with named columns, lists and libCacheSim's traces are read, plain or compressed; what was
 /// assumed is printed.
 ///

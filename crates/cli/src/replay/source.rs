@@ -3,7 +3,7 @@
 use super::Options;
 use crate::failure::Failure;
 use crate::show::count;
-use shoal_trace::generate::{Impossible, Traffic};
+use shoal_trace::generate::{Impossible, Traffic, specweb99};
 use shoal_trace::{Input, ReadOptions, Reading, Refused, Trace, Unread};
 use std::path::Path;
 
@@ -24,6 +24,10 @@ pub fn load(options: &Options) -> Result<Source, Failure> {
     let name = &options.trace;
     if let Some(values) = name.strip_prefix(MADE).filter(|rest| rest.is_empty() || rest.starts_with(':')) {
         return made(options, values.trim_start_matches(':'));
+    }
+    if let Some(values) = name.strip_prefix(SPECWEB99).filter(|rest| rest.is_empty() || rest.starts_with(':'))
+    {
+        return operations(options, values.trim_start_matches(':'));
     }
     let failed = |why: String| Failure::Runtime(format!("{name}: {why}"));
     let input = match name.as_str() {
@@ -58,6 +62,15 @@ fn made(options: &Options, values: &str) -> Result<Source, Failure> {
     Ok(Source { trace, reading: None, unread: Unread::default(), assumed: vec![format!("made: {traffic}")] })
 }
 
+/// The GETs of SPECweb99's operations. A file of the same name can be had as `./specweb99`.
+fn operations(options: &Options, values: &str) -> Result<Source, Failure> {
+    let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", options.trace));
+    let workload: specweb99::Workload = values.parse().map_err(wrong)?;
+    let trace = workload.make().map_err(wrong)?;
+    let assumed = vec![format!("made: GETs of specweb99:{workload}")];
+    Ok(Source { trace, reading: None, unread: Unread::default(), assumed })
+}
+
 fn assumed(options: &Options, reading: &Reading, unread: &Unread) -> Vec<String> {
     let mut assumed = reading.assumed.clone();
     if unread.without_size > 0 {
@@ -88,6 +101,8 @@ pub fn room_for_all(trace: &Trace) -> u64 {
 
 /// The name of made traffic.
 const MADE: &str = "synthetic";
+/// The name of SPECweb99's operations.
+const SPECWEB99: &str = "specweb99";
 /// More than a head with a long URL takes.
 const HEAD_BYTES: u64 = 4096;
 /// An entry of the index, and a part of a folder.

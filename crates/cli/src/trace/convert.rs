@@ -4,12 +4,13 @@ use super::sink::{Writing, stream};
 use super::source::Reading;
 use crate::failure::Failure;
 use shoal_trace::Record;
-use shoal_trace::generate::{Impossible, Traffic};
+use shoal_trace::generate::{Impossible, Traffic, specweb99};
 
 /// Write a trace in another format
 #[derive(clap::Args)]
 pub struct Options {
-    /// The trace, or `synthetic` for made proxy traffic (`synthetic:requests=1000000,seed=1`)
+    /// The trace, or `synthetic` for made proxy traffic (`synthetic:requests=1000000,seed=1`), or `specweb99` for
+    /// the operations of that benchmark, POSTs included (`specweb99:throughput=2500,requests=1000000,seed=1`)
     trace: String,
     #[command(flatten)]
     reading: Reading,
@@ -24,7 +25,26 @@ impl Options {
         {
             return self.made(values.trim_start_matches(':'));
         }
+        if let Some(values) = self.trace.strip_prefix("specweb99")
+            && (values.is_empty() || values.starts_with(':'))
+        {
+            return self.operations(values.trim_start_matches(':'));
+        }
         stream(self.reading.open(&self.trace)?, &self.writing, |record| Some(record.clone()))
+    }
+
+    /// SPECweb99's operations. A file of the same name can be had as `./specweb99`.
+    fn operations(&self, values: &str) -> Result<(), Failure> {
+        let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", self.trace));
+        let workload: specweb99::Workload = values.parse().map_err(wrong)?;
+        let operations = workload.operations().map_err(wrong)?;
+        let mut sink = self.writing.open()?;
+        for operation in operations.take(workload.requests) {
+            if !sink.put(&operation.record())? {
+                break;
+            }
+        }
+        sink.finish()
     }
 
     /// Made traffic. A file of the same name can be had as `./synthetic`.

@@ -82,7 +82,7 @@ impl Set {
     }
 }
 
-/// Runs a cache over a population for so long that it is in its steady state: three characteristic times, or as many requests as its
+/// Runs a cache over a population for so long that it is in its steady state: two characteristic times, or as many requests as its
 /// objects where everything fits, before what is counted.
 fn steady(
     population: &Population,
@@ -101,7 +101,7 @@ fn steady(
 fn lengths(population: &Population, cache_bytes: f64, inputs: &Inputs) -> (u64, u64) {
     let (warm_up_max, requests) = if inputs.is_small { (40_000, 40_000) } else { (20_000_000, 1_000_000) };
     let time = che::characteristic_time(population, cache_bytes);
-    let needed = if time.is_finite() { 3.0 * time } else { population.items().len() as f64 * 10.0 };
+    let needed = if time.is_finite() { 2.0 * time } else { population.items().len() as f64 * 10.0 };
     ((needed as u64).clamp(1000, warm_up_max), requests)
 }
 

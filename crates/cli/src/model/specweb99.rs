@@ -1,0 +1,97 @@
+//! `shoal model specweb99`: what a file cache of one size saves a SPECweb99 server, by model, estimate and simulation.
+
+use crate::failure::Failure;
+use crate::show::print;
+use serde_json::json;
+use shoal_core::ByteCount;
+use shoal_lab::model::specweb99::analytic::{Analytic, REUSE};
+use shoal_lab::model::specweb99::simulation::{Setting, simulate};
+use shoal_lab::model::specweb99::{Outcome, PathLength, Population, Reading, che};
+use shoal_policy::{POLICIES, Policy};
+use shoal_trace::generate::specweb99::FileSet;
+use std::fmt::Write;
+
+/// What a file cache saves a SPECweb99 server: Kant and Won's model, the characteristic time, and a simulation
+#[derive(clap::Args)]
+pub struct Options {
+    /// Directories of the file set, 5.12 MB each; (int)(25 + λ/5) for λ operations a second
+    #[arg(long, value_name = "N", default_value_t = 525, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    directories: u32,
+    /// Room for files
+    #[arg(long, value_name = "SIZE", default_value = "64MB")]
+    cache: ByteCount,
+    /// Replacement in the simulation
+    #[arg(long, value_name = "NAME", default_value = "lru")]
+    policy: String,
+    /// Accesses that warm the simulation up, and accesses that count
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
+    requests: u64,
+    /// Seed of the simulation
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        let policy = Policy::<u64>::named(&self.policy).ok_or_else(|| {
+            let known: Vec<&str> = POLICIES.iter().map(|policy| policy.name).collect();
+            Failure::Usage(format!(
+                "--policy: there is no {:?}; there are: {}",
+                self.policy,
+                known.join(", ")
+            ))
+        })?;
+        let population = Population::of_files(&FileSet::of(self.directories));
+        let bytes = self.cache.0 as f64;
+        let setting = Setting {
+            cache_bytes: self.cache.0,
+            warm_up: self.requests,
+            requests: self.requests,
+            arrivals: 1000.0,
+            path: PathLength::default(),
+            seed: self.seed,
+        };
+        let answers = [
+            ("model", Analytic::of(&population, bytes, REUSE).outcome(Reading::Restored)),
+            ("characteristic time", che::outcome(&population, bytes)),
+            ("simulation", simulate(&population, (policy.construct)(), &setting).outcome),
+        ];
+        print(&if self.json { told_as_json(&answers) } else { told(&answers) })
+    }
+}
+
+fn told(answers: &[(&str, Outcome)]) -> String {
+    let mut text = format!(
+        "{:<20} {:>10} {:>16} {:>14} {:>16}\n",
+        "", "hit ratio", "byte hit ratio", "KB read / op", "transfers / op"
+    );
+    for (name, outcome) in answers {
+        let Outcome { hit_ratio, byte_hit_ratio, bytes_read, transfers } = outcome;
+        let _ = writeln!(
+            text,
+            "{name:<20} {:>9.1}% {:>15.1}% {:>14.2} {transfers:>16.3}",
+            hit_ratio * 100.0,
+            byte_hit_ratio * 100.0,
+            bytes_read / 1e3
+        );
+    }
+    text
+}
+
+fn told_as_json(answers: &[(&str, Outcome)]) -> String {
+    let rows = answers.iter().map(|(name, outcome)| {
+        json!({
+            "by": name,
+            "hit_ratio": outcome.hit_ratio,
+            "byte_hit_ratio": outcome.byte_hit_ratio,
+            "bytes_read": outcome.bytes_read,
+            "transfers": outcome.transfers,
+        })
+    });
+    let mut text = serde_json::Value::from_iter(rows).to_string();
+    text.push('\n');
+    text
+}
