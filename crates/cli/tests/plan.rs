@@ -64,7 +64,7 @@ fn a_log_becomes_a_plan_and_settings_that_check_takes() {
         "squidmla",
         "Cooperation\n  No: ",
         "if every repeat of another size is a new version, and a miss",
-        "Recommended: 16 MB of RAM",
+        "Recommended: 16 MiB of RAM",
         "shoal.toml\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");

@@ -4,7 +4,7 @@ use super::Wishes;
 use super::demand::Demand;
 use super::disk::Disk;
 use super::memory::{Goal, Memory};
-use crate::curve::TierPoint;
+use crate::curve::{Curve, TierPoint};
 
 /// A recommendation.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub struct Choice {
     pub ram_hit_ratio: f64,
     /// Why this.
     pub why: String,
+    /// What another policy would do in RAM of that size, where it does much more; empty otherwise.
+    pub hint: String,
     /// What each pair of sizes costs, where prices are told.
     pub priced: Vec<Priced>,
 }
@@ -88,6 +90,7 @@ impl Choice {
             objects: (objects * 1.25) as u64 + 1000,
             hit_ratio: memory.curve().at(held.max(ram_bytes)).0,
             ram_hit_ratio: memory.curve().at(ram_bytes).0,
+            hint: hint(memory, ram_bytes),
             why,
             priced,
         }
@@ -103,6 +106,23 @@ fn by_shape(memory: &Memory, disk: &Disk) -> (u64, u64, String) {
     };
     let why = format!("{told}, and the disk holds what 99% of the achievable hits take; no prices were told");
     (ram, disk.bytes, why)
+}
+
+/// Names the policy that hits most requests at this size, when that is worth a setting.
+fn hint(memory: &Memory, ram_bytes: u64) -> String {
+    let of = |curve: &Curve| curve.at(ram_bytes);
+    let default = of(memory.curve());
+    let best = memory.curves.iter().map(|(name, curve)| (*name, of(curve)));
+    let best = best.max_by(|a, b| a.1.0.total_cmp(&b.1.0)).filter(|best| best.1.0 - default.0 >= WORTH);
+    best.map_or(String::new(), |(name, (requests, bytes))| {
+        format!(
+            "cache.ram_policy = \"{name}\" would hit {:.1}% of the requests in RAM instead of {:.1}%, and {:.1}% of the bytes instead of {:.1}%",
+            requests * 100.0,
+            default.0 * 100.0,
+            bytes * 100.0,
+            default.1 * 100.0
+        )
+    })
 }
 
 /// Every pair's price; none where not all three are told and the log has times.
@@ -139,4 +159,6 @@ fn rounded(bytes: u64) -> u64 {
 
 const LEAST_RAM: u64 = 16 << 20;
 const LEAST_DISK: u64 = 64 << 20;
+/// A share of the requests for which a setting is worth changing.
+const WORTH: f64 = 0.02;
 const DAYS_A_MONTH: f64 = 30.44;

@@ -3,6 +3,9 @@
 //! Joining k caches like this one makes one population k times as large over the same documents (`model::wan`, C_N of Voelker 2000, chapter
 //! 5). Other sites share fewer documents than that, so the gain is a bound from above; where even it is small the answer is no.
 //!
+//! The model's requests are independent; a log's come back sooner than that, so that a cache hits more than C_N says. The model is therefore
+//! asked where it hits what the log's infinite cache does: the population is counted in units of the one that gives that.
+//!
 //! The documents that there are were not all asked for: their number is the one over which this popularity gives the log's number of distinct objects.
 
 use super::demand::Demand;
@@ -19,6 +22,9 @@ pub struct Cooperation {
     pub verdict: String,
     /// C_N alone and joined with others.
     pub joined: Vec<Joined>,
+    /// By how much the log's requests are more local than the model's: the population that stands for this cache; 1 where the model
+    /// says as much as the log, or more.
+    pub locality: f64,
     /// Documents that there are, as reckoned.
     pub documents: u64,
     /// Days between changes of a popular document and of another.
@@ -46,6 +52,7 @@ impl Cooperation {
             pays: None,
             verdict: String::new(),
             joined: Vec::new(),
+            locality: 1.0,
             documents: documents(character),
             change_days: from_log.unwrap_or(slow),
             changes_from_log: from_log.is_some(),
@@ -58,7 +65,7 @@ impl Cooperation {
     }
 
     /// C_N for one cache and for several together. The log's storable requests are one client of the model, since only their rate counts.
-    fn ask(&self, character: &Character, demand: &Demand) -> Result<Vec<Joined>, String> {
+    fn ask(&mut self, character: &Character, demand: &Demand) -> Result<Vec<Joined>, String> {
         let per_day = demand.storable_per_day().ok_or("the log tells no times")?;
         let web = Web {
             alpha: character.popularity.alpha.clamp(0.0, 4.0),
@@ -73,10 +80,19 @@ impl Cooperation {
             unpopular_change: Change::every(self.change_days.1),
         };
         let model = Model::new(web, Form::Sum).map_err(|error| error.to_string())?;
-        let hit_ratio = |caches: u32| {
-            let rate = model.cacheable_hit_rate(f64::from(caches)).map_err(|error| error.to_string())?;
-            Ok(Joined { caches, hit_ratio: rate.total() })
+        let at = |population: f64| {
+            model.cacheable_hit_rate(population).map(|rate| rate.total()).map_err(|error| error.to_string())
         };
+        // Changes are those of sizes, and so is the rule by which the log's hits are counted.
+        let found = character.infinite.version_hit_ratio;
+        if at(1.0)? < found {
+            self.locality = model
+                .population_for(found)
+                .map_err(|error| error.to_string())?
+                .map_or(1.0, |found| found.max(1.0));
+        }
+        let locality = self.locality;
+        let hit_ratio = |caches: u32| Ok(Joined { caches, hit_ratio: at(f64::from(caches) * locality)? });
         CACHES.into_iter().map(hit_ratio).collect()
     }
 

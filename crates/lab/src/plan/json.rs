@@ -69,6 +69,7 @@ fn cooperated(cooperation: &Cooperation) -> Value {
         "pays": cooperation.pays,
         "verdict": cooperation.verdict,
         "documents": cooperation.documents,
+        "locality": cooperation.locality,
         "change_days": { "popular": cooperation.change_days.0, "others": cooperation.change_days.1 },
         "changes_from_log": cooperation.changes_from_log,
         "hit_ratios": cooperation.joined.iter()
@@ -87,6 +88,7 @@ fn chosen(plan: &Plan) -> Value {
         "ram_hit_ratio": choice.ram_hit_ratio,
         "hit_ratio_of_all_requests": choice.hit_ratio * demand.storable_share(),
         "why": choice.why,
+        "hint": choice.hint,
         "prices_a_month": choice.priced.iter().map(|priced| json!({
             "ram_bytes": priced.ram_bytes, "disk_bytes": priced.disk_bytes,
             "machine": priced.machine, "egress": priced.egress, "total": priced.total(),

@@ -32,6 +32,7 @@ pub use text::text;
 use crate::character::{Character, Loaded};
 use crate::curve::TierPoint;
 use crate::experiment::{Error, Progress};
+use crate::figure::Unit;
 
 /// What the operator says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,6 +131,15 @@ impl Plan {
             choice,
         })
     }
+}
+
+/// A size as settings spell it, rounded: `768.0 MiB`.
+fn bytes(bytes: u64) -> String {
+    let shown = Unit::Bytes.shown(bytes as f64);
+    ["KB", "MB", "GB", "TB", "PB"].into_iter().fold(shown, |shown, unit| match shown.strip_suffix(unit) {
+        Some(number) => format!("{number}{}iB", &unit[..1]),
+        None => shown,
+    })
 }
 
 /// Requests below which a plan says nothing.

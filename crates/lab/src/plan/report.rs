@@ -1,7 +1,7 @@
 //! A plan as a page with figures.
 
 use super::text::lasting;
-use super::{Goal, Plan, settings};
+use super::{Goal, Plan, bytes, settings};
 use crate::character::{Character, report_section};
 use crate::curve::Curve;
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Mark, Plot, Series, Shape, Unit};
@@ -28,6 +28,7 @@ pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> R
         facts: vec![
             ("recommended".into(), verdict),
             ("why".into(), choice.why.clone()),
+            ("another policy".into(), if choice.hint.is_empty() { "none hits much more".into() } else { choice.hint.clone() }),
             ("cooperation".into(), plan.cooperation.verdict.clone()),
             ("requests, storable".into(), format!("{}, {}", count(demand.requests), share(demand.storable_share()))),
             ("rate, in the busiest hour".into(), format!("{}, {}", rate(demand.mean_rate), rate(demand.peak_rate))),
@@ -273,10 +274,12 @@ fn cooperation(plan: &Plan) -> Section {
         tables: if cooperation.joined.is_empty() { Vec::new() } else { vec![table] },
         notes: vec![format!(
             "The steady-state model of Voelker 2000, chapter 5, for this log's rate and popularity over {} documents, changes every {:.1} days \
-             (popular) and {:.1} days (others), as {whose}. Others' users are taken to want the same documents, so the gain is a bound from above.",
+             (popular) and {:.1} days (others), as {whose}. The log's requests come back sooner than independent ones: its cache stands for {:.1} of the model's. Others' users are taken to want \
+             the same documents, so the gain is a bound from above.",
             count(cooperation.documents),
             cooperation.change_days.0,
-            cooperation.change_days.1
+            cooperation.change_days.1,
+            cooperation.locality
         )],
         ..Section::default()
     }
@@ -313,10 +316,6 @@ fn configuration(plan: &Plan, log: &str) -> Section {
 
 fn share(share: f64) -> String {
     Unit::Share.shown(share)
-}
-
-fn bytes(bytes: u64) -> String {
-    Unit::Bytes.shown(bytes as f64)
 }
 
 fn count(number: u64) -> String {

@@ -1,6 +1,6 @@
 //! A plan for people who read it in a terminal.
 
-use super::{Goal, Plan, settings};
+use super::{Goal, Plan, bytes, settings};
 use crate::figure::Unit;
 use std::fmt::Write;
 
@@ -29,6 +29,9 @@ pub fn text(plan: &Plan, log: &str) -> String {
         share(choice.hit_ratio * plan.demand.storable_share()),
         choice.why
     );
+    if !choice.hint.is_empty() {
+        let _ = writeln!(text, "  {}.", choice.hint);
+    }
     let _ = writeln!(text, "\nshoal.toml\n");
     settings(plan, log).lines().for_each(|line| {
         let _ = writeln!(text, "  {line}");
@@ -195,8 +198,4 @@ fn within(value: f64, error: f64) -> String {
 
 fn share(share: f64) -> String {
     Unit::Share.shown(share)
-}
-
-fn bytes(bytes: u64) -> String {
-    Unit::Bytes.shown(bytes as f64)
 }
