@@ -79,7 +79,8 @@ impl Bars {
         for (index, bar) in self.bars.iter().enumerate() {
             self.bar(&mut canvas, &frame, bar, top + index as f64 * ROW);
         }
-        canvas.line("axis", (frame.left, top), (frame.left, bottom));
+        let zero = frame.place(0.0);
+        canvas.line("axis", (zero, top), (zero, bottom));
         let middle = ((frame.left + frame.right) / 2.0, bottom + 36.0);
         canvas.text("", Anchor::Middle, middle, &self.axis.label);
         canvas
@@ -92,10 +93,11 @@ impl Bars {
             let (x, to) = (frame.place(from), frame.place(from + value));
             let hint = format!("{}, {}: {}", bar.name, self.parts[index], self.axis.unit.shown(*value));
             let class = format!("{} fill", colour(index));
-            canvas.rectangle(&class, (x, top + 4.0), (to - x, ROW - 8.0), &hint);
+            canvas.rectangle(&class, (x.min(to), top + 4.0), ((to - x).abs(), ROW - 8.0), &hint);
             from += value;
         }
-        let end = bar.claim.map_or(from, |claim| claim.max(from));
+        // what falls below zero is written on the other side of it
+        let end = bar.claim.map_or(from, |claim| claim.max(from)).max(0.0);
         if let Some(claim) = bar.claim {
             let x = frame.place(claim);
             canvas.line("tick", (x, top + 1.0), (x, top + ROW - 1.0));

@@ -34,6 +34,8 @@ impl Unit {
     pub fn tick(self, value: f64) -> String {
         match self {
             Self::Count => count_tick(value),
+            // on a logarithmic axis shares may be very small
+            Self::Share if value != 0.0 && value.abs() < 5e-4 => format!("{}%", trimmed(value * 100.0, 7)),
             Self::Share => format!("{}%", trimmed(value * 100.0, 1)),
             Self::Bytes => bytes(value, 0),
             Self::Seconds => format!("{} s", count_tick(value)),
@@ -46,6 +48,7 @@ impl Unit {
     pub fn shown(self, value: f64) -> String {
         match self {
             Self::Count => grouped(value),
+            Self::Share if value.abs() < 5e-4 => "0.0%".into(),
             Self::Share => format!("{:.1}%", value * 100.0),
             Self::Bytes => bytes(value, 1),
             Self::Seconds if value.abs() < 10.0 => format!("{value:.2} s"),
@@ -113,6 +116,8 @@ mod tests {
             (Unit::Count, 2_000_000.0, "2M", "2,000,000"),
             (Unit::Share, 0.74, "74%", "74.0%"),
             (Unit::Share, 0.1234, "12.3%", "12.3%"),
+            (Unit::Share, -0.0001, "-0.01%", "0.0%"),
+            (Unit::Share, 1e-7, "0.00001%", "0.0%"),
             (Unit::Bytes, 512.0, "512 B", "512 B"),
             (Unit::Bytes, 8192.0, "8 KB", "8 KB"),
             (Unit::Bytes, 21_504.0, "21 KB", "21 KB"),

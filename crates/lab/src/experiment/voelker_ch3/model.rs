@@ -81,7 +81,7 @@ fn figure_3_3() -> Section {
         )
     };
     let claims = vec![
-        Mark::Point { at: (18.0, 0.12), label: "12%, of (0.75, 0.025)".into() },
+        Mark::Point { at: (18.0, 0.12), label: "12%".into() },
         Mark::Point { at: (24.0, 0.37), label: "37%".into() },
     ];
     Section {
@@ -272,7 +272,7 @@ fn methods(seed: u64, effort: &Effort) -> Section {
         question: "Do approximate and exact analysis agree, and do they agree with a cluster?".into(),
         tables: vec![table],
         notes: vec![
-            "Linearizer is within a percent of exact analysis throughout. A cluster in which each page takes the same time to serve waits less than the model says, by up to a \
+            "Linearizer is within half a point of exact analysis throughout. A cluster in which each page takes the same time to serve waits less than the model says, by up to a \
              half at medium load, since exponentially distributed service times queue more; where one server is always busy both agree, for then only its capacity counts."
                 .into(),
         ],

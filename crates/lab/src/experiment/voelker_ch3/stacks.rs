@@ -37,7 +37,9 @@ pub(super) fn positions_section(programs: &[Application], progress: &mut dyn Pro
             Vec::new(),
         )],
         tables: vec![table],
-        notes: vec!["The dissertation finds that the bottom 95% of the positions are each asked for with less than 1% probability.".into()],
+        notes: vec!["The dissertation finds that the bottom 95% of the positions are each asked for with less than 1% probability. A loop over more pages than there \
+             is memory for is the exception: all that it asks for again stands at the bottom."
+            .into()],
         ..Section::default()
     }
 }
