@@ -5,7 +5,7 @@
 //! without end when that is too much, and the throughput is what is finished in the time.
 //!
 //! The paper says no more of its simulation than "an LRU file-cache and a server represented by a single server queuing station". Its
-//! disk columns come out; its throughput is up to 1.3% above L_0/L of its own hit ratios and transfers, for reasons that it does not tell.
+//! disk columns come out to 6%; its throughput to 1.3%.
 //!
 //! O(1) a request for most policies. Same seed, same result.
 
