@@ -7,14 +7,16 @@
 The server runs on core 0 and wrk on core 1. All servers are up throughout; every round visits each of them at
 each size with each kind of request, in an order that turns round by round, and the median of the rounds is
 kept. A point counts only if the origin was asked nothing meanwhile. Needs nginx, wrk, taskset, and a release
-build of shoal (`cargo build --release`).
+build of shoal (`cargo build --release`); Varnish, Squid and Traffic Server take part where they are installed.
 """
 
 import argparse
 import json
 import os
 import platform
+import resource
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -22,6 +24,8 @@ import tempfile
 import time
 
 import measure
+import misses
+import rivals
 import servers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -40,18 +44,24 @@ def main():
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         origin = servers.Origin()
         running = []
+        os.chmod(folder, 0o755)
         try:
             running += servers.start_nginx(folder, origin.url)
             idle = None
             if not options.only_nginx:
                 shoal = servers.start_shoal(folder, origin.url, options.shoal)
                 running.append(shoal)
+                silent = servers.start_shoal(folder, origin.url, options.shoal, "shoal, no access log", logged=False)
+                running.append(silent)
+                if not options.no_rivals:
+                    running += rivals.start(folder, origin.url)
                 time.sleep(2)
                 idle = measure.resident_bytes(shoal.process.pid)
             warm(running, options.sizes)
             points = rounds(running, origin, options)
             text = report(options, running, points)
             if idle is not None:
+                text += misses.report(folder, options)
                 text += memory_report(options, shoal, idle)
         finally:
             for server in running:
@@ -68,8 +78,10 @@ def arguments():
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--tries", type=int, default=3, help="repeat a point that others disturbed so often at most")
     parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
-    parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536])
+    parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
     parser.add_argument("--shoal", default=default_binary(), help="the binary to measure")
+    parser.add_argument("--no-rivals", action="store_true", help="leave out Varnish, Squid and Traffic Server")
+    parser.add_argument("--idle", type=int, default=10000, help="idle connections whose memory is measured")
     parser.add_argument("--only-nginx", action="store_true")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
@@ -153,6 +165,9 @@ def memory_report(options, shoal, idle):
     lines = ["", "| memory | |", "|---|---|"]
     lines.append(f"| resident, idle | {idle / 1e6:.1f} MB |")
     lines.append(f"| resident, after the load | {measure.resident_bytes(shoal.process.pid) / 1e6:.1f} MB |")
+    before, after = idle_connections(shoal, options.idle)
+    growth = (after - before) / 1e6
+    lines.append(f"| {options.idle} idle connections, each served once | {growth:.1f} MB more |")
     status = subprocess.run(
         [options.shoal, "status", "--config", shoal.settings_file, "--json"], capture_output=True, text=True
     )
@@ -162,6 +177,26 @@ def memory_report(options, shoal, idle):
     index = os.path.getsize(os.path.join(shoal.store_folder, "index"))
     lines.append(f"| index file / objects it can hold | {index} B / {most} = {index / most:.1f} B |")
     return "\n".join(lines) + "\n"
+
+
+def idle_connections(server, count):
+    """Resident bytes before and after `count` connections were served one hit each and kept."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 1000), hard))
+    before = measure.resident_bytes(server.process.pid)
+    connections = []
+    for _ in range(count):
+        connection = socket.create_connection(("127.0.0.1", server.port), 10)
+        connection.sendall(b"GET /1024 HTTP/1.1\r\nHost: bench\r\n\r\n")
+        received = 0
+        while received < 1024:
+            received += len(connection.recv(65536))
+        connections.append(connection)
+    time.sleep(1)
+    after = measure.resident_bytes(server.process.pid)
+    for connection in connections:
+        connection.close()
+    return before, after
 
 
 def find_number(tree, name):

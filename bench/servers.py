@@ -9,12 +9,16 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 
 SERVER_CORE = "0"
+
+# The bodies of hits are at most as large as the origin makes them.
+BODY = b"0123456789abcdef" * 65536
 
 
 class Origin(http.server.ThreadingHTTPServer):
@@ -37,7 +41,7 @@ class OriginHandler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.server.asked += 1
-        body = (b"0123456789abcdef" * 65536)[: int(self.path.strip("/"))]
+        body = BODY[: int(self.path.strip("/"))]
         self.send_response(200)
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Content-Length", str(len(body)))
@@ -54,12 +58,12 @@ class OriginHandler(http.server.BaseHTTPRequestHandler):
 class Server:
     """A running server: its name, its address, and its process with all descendants."""
 
-    def __init__(self, name, port, command, folder, environment=None):
+    def __init__(self, name, port, command, folder, environment=None, core=SERVER_CORE):
         self.name = name
         self.port = port
         self.log = os.path.join(folder, "output.log")
         with open(self.log, "w") as log:
-            pinned = ["taskset", "-c", SERVER_CORE] + command
+            pinned = ["taskset", "-c", core] + command
             self.process = subprocess.Popen(
                 pinned, stdout=log, stderr=log, cwd=folder, env={**os.environ, **(environment or {})}
             )
@@ -111,15 +115,16 @@ NGINX_FILE = """
 {user}daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
 events {{ worker_connections 1024; }}
 http {{
-  access_log off; keepalive_requests 1000000000; keepalive_timeout 1h;
+  access_log {log}; keepalive_requests 1000000000; keepalive_timeout 1h;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/temp; fastcgi_temp_path {folder}/fastcgi;
   uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
   {setting}
   proxy_cache_path {folder}/cache levels=1:2 keys_zone=hits:10m inactive=1d max_size=1g;
+  upstream origin {{ server {origin_address}; keepalive 64; }}
   server {{
     listen 127.0.0.1:{port};
     location / {{
-      proxy_pass {origin}; proxy_cache hits; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_pass http://origin; proxy_cache hits; proxy_http_version 1.1; proxy_set_header Connection "";
     }}
   }}
 }}
@@ -137,35 +142,69 @@ upstreams = [{{ url = "{origin}" }}]
 directory = "{folder}/cache"
 [admin]
 listen = "127.0.0.1:{admin_port}"
+[log]
+access = "{log}"
+"""
+
+# What answers misses: 8 KB that may not be stored, from a server that is faster than those in front of it.
+MISS_FILE = """
+{user}daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; sendfile on;
+  open_file_cache max=10 inactive=1h; open_file_cache_valid 1h;
+  server {{ listen 127.0.0.1:{port}; root {folder}; add_header Cache-Control no-store; }}
+}}
 """
 
 
 def start_nginx(folder, origin):
-    """nginx in every setting of the table."""
+    """nginx in every setting of the table, and once with a buffered access log in the setting that needs the fewest calls."""
+    settings = [(name, setting, "off") for name, setting in NGINX_SETTINGS.items()]
+    plain = "nginx, no sendfile, open_file_cache"
+    settings.append((f"{plain}, access log", NGINX_SETTINGS[plain], "{folder}/access.log combined buffer=64k flush=1s"))
+    return [one_nginx(folder, origin, *setting) for setting in settings]
+
+
+def one_nginx(folder, origin, name, setting, log):
+    """One nginx that caches on disk."""
+    own = tempfile.mkdtemp(prefix="nginx-", dir=folder)
+    os.chmod(own, 0o755)
+    values = {
+        "folder": own,
+        "port": free_port(),
+        "origin_address": origin.removeprefix("http://"),
+        "setting": setting.format(open_files=OPEN_FILES),
+        "log": log.format(folder=own),
+    }
+    return nginx(name, own, NGINX_FILE, values)
+
+
+def start_miss_origin(folder):
+    """An nginx beside the load generator whose `/8192` may not be stored."""
+    own = tempfile.mkdtemp(prefix="origin-", dir=folder)
+    with open(os.path.join(own, "8192"), "wb") as file:
+        file.write(BODY[:8192])
+    return nginx("origin", own, MISS_FILE, {"folder": own, "port": free_port()}, core="1")
+
+
+def nginx(name, own, template, values, core=SERVER_CORE):
     program = shutil.which("nginx") or "/usr/sbin/nginx"
     if not os.path.exists(program):
         raise SystemExit("nginx is not installed (Debian: apt-get install nginx-light)")
-    servers = []
-    for number, (name, setting) in enumerate(NGINX_SETTINGS.items()):
-        own = os.path.join(folder, f"nginx-{number}")
-        os.makedirs(own)
-        port = free_port()
-        setting = setting.format(open_files=OPEN_FILES)
-        user = f"user {getpass.getuser()}; " if os.geteuid() == 0 else ""
-        text = NGINX_FILE.format(user=user, folder=own, port=port, origin=origin, setting=setting)
-        file = write(own, "nginx.conf", text)
-        servers.append(Server(name, port, [program, "-p", own, "-c", file], own))
-    return servers
+    user = f"user {getpass.getuser()}; " if os.geteuid() == 0 else ""
+    file = write(own, "nginx.conf", template.format(user=user, **values))
+    return Server(name, values["port"], [program, "-p", own, "-c", file], own, core=core)
 
 
-def start_shoal(folder, origin, program):
-    """Shoal as a reverse proxy with one worker and its defaults otherwise."""
-    own = os.path.join(folder, "shoal")
-    os.makedirs(own)
+def start_shoal(folder, origin, program, name="shoal", logged=True):
+    """Shoal as a reverse proxy with one worker, an access log unless told otherwise, and its defaults."""
+    own = tempfile.mkdtemp(prefix="shoal-", dir=folder)
     port, admin_port = free_port(), free_port()
-    text = SHOAL_FILE.format(folder=own, port=port, admin_port=admin_port, origin=origin)
+    log = os.path.join(own, "access.log") if logged else "none"
+    text = SHOAL_FILE.format(folder=own, port=port, admin_port=admin_port, origin=origin, log=log)
     file = write(own, "shoal.toml", text)
-    server = Server("shoal", port, [program, "run", "--config", file], own)
+    server = Server(name, port, [program, "run", "--config", file], own)
     server.settings_file = file
     server.store_folder = os.path.join(own, "cache")
     return server

@@ -19,6 +19,7 @@ pub mod disk;
 pub mod fields;
 pub mod h2;
 pub mod members;
+pub mod neighbours;
 pub mod origin;
 pub mod seeded;
 pub mod shoal;

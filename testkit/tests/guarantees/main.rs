@@ -21,6 +21,7 @@ mod ranges;
 mod reverse_mode;
 mod short_way;
 mod slow_clients;
+mod smuggling;
 mod stale_answers;
 mod status_fields;
 mod tls_and_http2;

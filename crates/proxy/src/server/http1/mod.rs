@@ -101,6 +101,7 @@ enum NoHead {
 }
 
 impl<T: ClientIo> Connection<T> {
+    /// What only some requests need is boxed: an idle connection then takes the memory of the wait for the next head.
     async fn serve<H: Handler>(mut self, shared: &Shared<H>) {
         loop {
             let (head, received) = match self.next_head(shared).await {
@@ -111,16 +112,16 @@ impl<T: ClientIo> Connection<T> {
                         _ => return,
                     }
                 }
-                Err(NoHead::Over) => return self.socket.close().await,
+                Err(NoHead::Over) => return Box::pin(self.socket.close()).await,
                 Err(NoHead::Refused(refusal)) => {
-                    self.refuse(shared, refusal).await;
-                    return self.socket.linger().await;
+                    Box::pin(self.refuse(shared, refusal)).await;
+                    return Box::pin(self.socket.linger()).await;
                 }
             };
-            match self.exchange(shared, head, received).await {
+            match Box::pin(self.exchange(shared, head, received)).await {
                 Next::Keep => {}
-                Next::Close => return self.socket.close().await,
-                Next::Linger => return self.socket.linger().await,
+                Next::Close => return Box::pin(self.socket.close()).await,
+                Next::Linger => return Box::pin(self.socket.linger()).await,
                 Next::Drop | Next::Tunnel(_) => return,
             }
         }
