@@ -26,7 +26,6 @@ struct Run<'a> {
     caches: Vec<Cache>,
     /// Each proxy's digests; empty when directories tell the truth.
     directories: Vec<Directory>,
-    keys: Vec<Key>,
     random: Random,
     holders: Vec<usize>,
 }
@@ -42,7 +41,6 @@ pub(super) fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
         plan,
         caches: (0..proxies).map(|_| Cache::new(plan.cache_bytes)).collect(),
         directories,
-        keys: (0..stream.objects as u32).map(|object| Key::of(&object.to_le_bytes())).collect(),
         random: Random::of(seed, proxies as u64),
         holders: Vec::new(),
     };
@@ -132,8 +130,8 @@ impl Run<'_> {
     fn name_holders(&mut self, here: usize, visit: &Visit) {
         self.holders.clear();
         if let Cooperation::Summaries(digests) = self.plan.cooperation {
-            let key = self.keys[visit.object as usize];
-            self.holders.extend(self.directories[here].holders(key).map(|node| node.0 as usize));
+            let holders = self.directories[here].holders(key(visit.object));
+            self.holders.extend(holders.map(|node| node.0 as usize));
             self.shuffle();
             self.holders.truncate(digests.tries.max(1));
             return;
@@ -165,10 +163,10 @@ impl Run<'_> {
         // a new version in place of an old one changes nothing that a digest tells
         let replaced = kept && gone.contains(&visit.object);
         for object in gone.into_iter().filter(|object| !replaced || *object != visit.object) {
-            directory.removed(self.keys[object as usize]);
+            directory.removed(key(object));
         }
         if kept && !replaced {
-            directory.stored(self.keys[visit.object as usize]);
+            directory.stored(key(visit.object));
         }
         let Some(update) = directory.update() else { return };
         tally.count(|outcome| {
@@ -180,4 +178,8 @@ impl Run<'_> {
             let _ = self.directories[to].receive(NodeId(here as u64), update.clone());
         }
     }
+}
+
+fn key(object: u32) -> Key {
+    Key::of(&object.to_le_bytes())
 }

@@ -27,6 +27,7 @@ pub use directories::Digests;
 pub use paths::{HomeRule, Loss};
 pub use stream::{Made, Stream, Visit};
 
+use crate::model::wan::Error;
 use crate::model::wan::scheme::Region;
 
 /// What is simulated.
@@ -135,13 +136,21 @@ impl Outcome {
 }
 
 /// Sends a stream through the proxies of a plan. Clients belong to proxies in turn, by number.
-pub fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
-    match plan.cooperation {
+///
+/// # Errors
+/// When the region is none, or has more than [`MOST_PROXIES`] proxies.
+pub fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Result<Outcome, Error> {
+    let region = &plan.region;
+    region.check()?;
+    if region.proxies() > MOST_PROXIES {
+        return Err(Error::Region { levels: region.levels(), fanout: region.fanout });
+    }
+    Ok(match plan.cooperation {
         Cooperation::Directory | Cooperation::DirectoryTiers | Cooperation::Summaries(_) => {
             directories::simulate(stream, plan, seed)
         }
         _ => paths::simulate(stream, plan),
-    }
+    })
 }
 
 /// What is counted of one visit.
@@ -192,5 +201,7 @@ fn common_level(a: usize, b: usize, region: &Region) -> usize {
     levels.into_iter().find(|level| group(a, *level, region) == group(b, *level, region)).unwrap_or(0)
 }
 
+/// More proxies than a simulation of all their caches is for.
+pub const MOST_PROXIES: f64 = 4096.0;
 /// Parts that a run's course is told in.
 pub const COURSE_PARTS: usize = 40;

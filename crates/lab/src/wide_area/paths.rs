@@ -46,16 +46,17 @@ pub(super) fn simulate(stream: &Stream, plan: &Plan) -> Outcome {
     let mut outcome = Outcome::new(plan, caches);
     let caches = (0..caches).map(|_| Cache::new(plan.cache_bytes)).collect();
     let mut run = Run { plan, caches, route, path: Vec::new() };
-    let keys: Vec<Key> = (0..stream.objects as u32).map(|object| Key::of(&object.to_le_bytes())).collect();
     for (number, visit) in stream.visits.iter().enumerate() {
         if let Cooperation::Hashed(_, Some(loss)) = plan.cooperation
             && loss.at == number
         {
             run.route.lose(NodeId(loss.proxy as u64));
-            run.caches[loss.proxy].clear();
+            if let Some(cache) = run.caches.get_mut(loss.proxy) {
+                cache.clear();
+            }
         }
         let mut tally = Tally::of(&mut outcome, plan, number, stream);
-        run.visit(number, stream.visits.len(), visit, keys[visit.object as usize], &mut tally);
+        run.visit(number, stream.visits.len(), visit, Key::of(&visit.object.to_le_bytes()), &mut tally);
     }
     outcome.stored_bytes = run.caches.iter().map(Cache::bytes).sum();
     outcome

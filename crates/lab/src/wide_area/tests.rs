@@ -1,10 +1,14 @@
 //! The simulation beside the model, and beside itself.
 
-use super::*;
+use super::{simulate as checked, *};
 use crate::model::wan::scheme::Scheme;
 use crate::model::wan::{Change, Form, Law, Model, Tail, Web};
 
 const EXACT: Digests = Digests { bits_per_object: 32, hashes: 8, threshold: 0.0, tries: 9 };
+
+fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
+    checked(stream, plan, seed).expect("a region")
+}
 
 fn made() -> Made {
     Made {
@@ -170,4 +174,22 @@ fn traces_become_streams_and_empty_ones_are_nothing() {
     }
     let nothing = simulate(&Stream::default(), &plan(Cooperation::Directory), 1);
     assert_eq!((nothing.hit_rate(), nothing.mean_latency_seconds(), nothing.busiest()), (0.0, 0.0, 0.0));
+}
+
+#[test]
+fn regions_that_are_none_are_refused() {
+    let region =
+        |levels: usize, fanout| Region { population: 1.0, fanout, latency_seconds: vec![0.1; levels] };
+    for wrong in [region(0, 3), region(2, 0), region(17, 1), region(5, 10)] {
+        for cooperation in [Cooperation::Hierarchy, Cooperation::HashTiers, Cooperation::Directory] {
+            let plan = Plan { region: wrong.clone(), ..plan(cooperation) };
+            assert!(matches!(checked(&Stream::default(), &plan, 1), Err(Error::Region { .. })));
+        }
+    }
+    let far = Loss { at: 5, proxy: 1000 };
+    let lost = Plan { warm_up: 0, ..plan(Cooperation::Hashed(HomeRule::Ring, Some(far))) };
+    let stream = Made { requests: 50, ..made() }.stream(1);
+    assert_eq!(simulate(&stream, &lost, 1).requests, 50, "nobody is lost that was never there");
+    let single = Plan { region: region(1, 1), warm_up: 0, ..plan(Cooperation::Directory) };
+    assert_eq!(simulate(&stream, &single, 1).questions, 0, "a single proxy has no peers");
 }

@@ -83,7 +83,7 @@ fn by_population(requests: usize, seed: u64) -> Result<Figure, Error> {
         for population in [1e4, 1e5, 1e6, 1e7] {
             let stream = made(requests, population, rates).stream(seed);
             let single = Region { population, fanout: 1, latency_seconds: vec![0.01] };
-            let found = simulate(&stream, &plan(single, Cooperation::Alone, &stream), seed);
+            let found = simulate(&stream, &plan(single, Cooperation::Alone, &stream), seed)?;
             points.push((population, found.hit_rate()));
         }
     }
@@ -124,7 +124,7 @@ fn by_scheme(requests: usize, seed: u64) -> Result<Table, Error> {
     let mut table = Table::new(&title, &heading);
     for (scheme, cooperation) in SCHEMES {
         let modelled = model.performance(scheme, &Region { population: clients, ..city.clone() })?;
-        let found = simulate(&stream, &plan(city.clone(), cooperation, &stream), seed);
+        let found = simulate(&stream, &plan(city.clone(), cooperation, &stream), seed)?;
         let busiest = modelled.arrivals_per_day.iter().copied().fold(0.0, f64::max);
         let row = [
             scheme.name().to_string(),

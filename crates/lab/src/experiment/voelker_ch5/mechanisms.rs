@@ -15,8 +15,10 @@ pub(super) fn summaries(inputs: &Inputs, trace: &Stream) -> Result<Section, Erro
         let digests = Digests { bits_per_object, hashes: HASHES, threshold, tries: TRIES };
         simulate(trace, &plan_of(inputs, proxies(), Cooperation::Summaries(digests)), inputs.seed)
     };
-    let of_thresholds: Vec<(f64, Outcome)> =
-        THRESHOLDS.map(|threshold| (threshold, run(16, threshold))).into();
+    let of_thresholds: Vec<(f64, Outcome)> = THRESHOLDS
+        .iter()
+        .map(|threshold| Ok((*threshold, run(16, *threshold)?)))
+        .collect::<Result<_, Error>>()?;
     let series = |name: &str, count: fn(&Outcome) -> u64| Series {
         name: name.into(),
         shape: Shape::Dotted,
@@ -36,7 +38,7 @@ pub(super) fn summaries(inputs: &Inputs, trace: &Stream) -> Result<Section, Erro
         marks: Vec::new(),
     };
     let alternative = "With rarer updates false misses grow and updates become few; false hits stay where the digests' size puts them.";
-    let truth = simulate(trace, &plan_of(inputs, proxies(), Cooperation::Directory), inputs.seed);
+    let truth = simulate(trace, &plan_of(inputs, proxies(), Cooperation::Directory), inputs.seed)?;
     let heading = [
         "bits an object",
         "told at",
@@ -53,7 +55,7 @@ pub(super) fn summaries(inputs: &Inputs, trace: &Stream) -> Result<Section, Erro
         table.rows.push(directory_row("16", &format!("{}%", threshold * 100.0), found));
     }
     for bits in [8, 4] {
-        table.rows.push(directory_row(&bits.to_string(), "1%", &run(bits, 0.01)));
+        table.rows.push(directory_row(&bits.to_string(), "1%", &run(bits, 0.01)?));
     }
     Ok(Section {
         anchor: "summaries".into(),
@@ -106,14 +108,14 @@ pub(super) fn levels(requests: usize, seed: u64) -> Result<Section, Error> {
         let latency_seconds = LATENCIES[LATENCIES.len() - levels..].to_vec();
         let region = Region { population: clients, fanout: 3, latency_seconds };
         let modelled = model.performance(Scheme::Hierarchy, &region)?;
-        let found = simulate(&stream, &plan(region.clone(), Cooperation::Hierarchy, &stream), seed);
+        let found = simulate(&stream, &plan(region.clone(), Cooperation::Hierarchy, &stream), seed)?;
         let asked = |per_day: f64| Unit::Share.shown(per_day / (clients * made.requests_per_day));
         let top = found.arrivals.last().map_or(0.0, |arrivals| found.of_requests(*arrivals as f64));
         let single = simulate(
             &stream,
             &plan(Region { latency_seconds: vec![0.01], ..region.clone() }, Cooperation::Alone, &stream),
             seed,
-        );
+        )?;
         let row = [
             levels.to_string(),
             format!("{}", region.proxies()),
@@ -137,18 +139,18 @@ pub(super) fn levels(requests: usize, seed: u64) -> Result<Section, Error> {
     })
 }
 
-/// A proxy lost in the middle of the trace.
-pub(super) fn loss(inputs: &Inputs, trace: &Stream) -> Section {
-    let loss = Loss { at: trace.visits.len() / 2, proxy: 4 };
+/// A proxy lost when the measured part begins.
+pub(super) fn loss(inputs: &Inputs, trace: &Stream) -> Result<Section, Error> {
+    let loss = Loss { at: inputs.workload.warm_up, proxy: 4 };
     let run = |rule, loss| {
         simulate(trace, &plan_of(inputs, proxies(), Cooperation::Hashed(rule, loss)), inputs.seed)
     };
-    let whole = run(HomeRule::Rendezvous, None);
+    let whole = run(HomeRule::Rendezvous, None)?;
     let mut series = Vec::new();
     let heading = ["homes by", "hits after the loss", "fetched again", "most loaded proxy after it"];
-    let mut table = Table::new("One of nine proxies is lost half way", &heading);
+    let mut table = Table::new("One of nine proxies is lost as the measured part begins", &heading);
     for (name, rule) in RULES {
-        let found = run(rule, Some(loss));
+        let found = run(rule, Some(loss))?;
         let point = |(part, (hits, requests)): (usize, &(u64, u64))| {
             let at = trace.visits.len() as f64 * (part as f64 + 0.5) / COURSE_PARTS as f64;
             (at, *hits as f64 / (*requests).max(1) as f64)
@@ -173,20 +175,20 @@ pub(super) fn loss(inputs: &Inputs, trace: &Stream) -> Section {
         marks: Vec::new(),
     };
     let alternative = "By rendezvous and on the ring the loss hardly shows; by modulo hits fall, since nearly every object has a new home.";
-    Section {
+    Ok(Section {
         anchor: "loss".into(),
         title: "A proxy is lost".into(),
         question: "What does the loss of a home cost, and who bears its load?".into(),
         figures: vec![Figure::new(
             "loss",
-            "Hits on the way, one of nine proxies lost in the middle",
+            "Hits on the way, one of nine proxies lost as the measured part begins",
             alternative,
             Drawing::Plot(plot),
         )],
         tables: vec![table],
         notes: vec![LOSS_NOTE.into()],
         ..Section::default()
-    }
+    })
 }
 
 const RULES: [(&str, HomeRule); 4] = [

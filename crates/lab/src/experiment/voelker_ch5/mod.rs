@@ -67,7 +67,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, Error> {
     progress.done(1);
     sections.push(mechanisms::summaries(inputs, &trace)?);
     progress.done(1);
-    sections.extend([mechanisms::levels(sized, inputs.seed)?, mechanisms::loss(inputs, &trace)]);
+    sections.extend([mechanisms::levels(sized, inputs.seed)?, mechanisms::loss(inputs, &trace)?]);
     progress.done(1);
     Ok(Report {
         name: EXPERIMENT.name.into(),

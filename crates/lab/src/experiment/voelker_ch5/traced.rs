@@ -88,7 +88,7 @@ impl Fitted {
 
 /// One cache for ever more of the clients.
 fn by_clients(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Figure, Error> {
-    let measured = growing(fitted, inputs, trace);
+    let measured = growing(fitted, inputs, trace)?;
     let ends = (measured.first().map_or(0.5, |point| point.0).max(0.01), fitted.clients.max(2.0));
     let model =
         super::curve("model", &super::spread(ends.0, ends.1, 30), |clients| fitted.hit_rate(clients))?;
@@ -98,7 +98,7 @@ fn by_clients(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Figure
         y: Axis::share("requests that hit"),
         series: vec![
             model,
-            dotted("shuffled", growing(fitted, inputs, &shuffled(trace, inputs.seed))),
+            dotted("shuffled", growing(fitted, inputs, &shuffled(trace, inputs.seed))?),
             dotted("trace", measured),
         ],
         marks: Vec::new(),
@@ -113,7 +113,7 @@ fn by_clients(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Figure
 }
 
 /// Hit rates of the first client, the first two, four and so on to all, by their activity.
-fn growing(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Vec<(f64, f64)> {
+fn growing(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Vec<(f64, f64)>, Error> {
     let mut points = Vec::new();
     let counts = (0..usize::BITS).map(|power| 1 << power).take_while(|count| *count < trace.clients);
     for count in counts.chain([trace.clients]) {
@@ -121,13 +121,13 @@ fn growing(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Vec<(f64, f64)> 
         let single = Region { population: 1.0, fanout: 1, latency_seconds: vec![0.01] };
         let mut plan = plan_of(inputs, single, Cooperation::Alone);
         plan.warm_up = warm_up(inputs, trace, count);
-        let found = simulate(&part, &plan, inputs.seed);
+        let found = simulate(&part, &plan, inputs.seed)?;
         if found.requests > 0 {
             let activity = part.visits.len() as f64 / trace.visits.len() as f64;
             points.push((activity * fitted.clients, found.hit_rate()));
         }
     }
-    points
+    Ok(points)
 }
 
 /// The same clients at the same times, what they ask for exchanged at random: the model's assumption of independent requests and no other.
@@ -172,7 +172,7 @@ fn by_scheme(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Table, 
     let all = fitted.hit_rate(fitted.clients)?;
     let own = fitted.hit_rate(fitted.clients / region.proxies())?;
     for (name, cooperation) in SCHEMES {
-        let found = simulate(trace, &plan_of(inputs, region.clone(), cooperation), inputs.seed);
+        let found = simulate(trace, &plan_of(inputs, region.clone(), cooperation), inputs.seed)?;
         let modelled = if cooperation == Cooperation::Alone { own } else { all };
         table.rows.push(row(name, modelled, &found));
     }

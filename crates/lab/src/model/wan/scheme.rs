@@ -101,7 +101,11 @@ impl Region {
         f64::from(self.fanout).powi(level as i32 - 1)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    /// Says what is wrong with it.
+    ///
+    /// # Errors
+    /// When it has no levels or too many, no caches below a level or too many, or a latency is none.
+    pub fn check(&self) -> Result<(), Error> {
         let (levels, fanout) = (self.levels(), self.fanout);
         if !(1..=MOST_LEVELS).contains(&levels) || fanout == 0 || self.proxies() > MOST_PROXIES {
             return Err(Error::Region { levels, fanout });
