@@ -81,9 +81,13 @@ impl<R: Read> Lines<R> {
         Ok(Some(given))
     }
 
-    /// Everything that is left, and what the stream broke off with, if it did.
-    pub(crate) fn rest(&mut self) -> (Vec<u8>, Option<io::Error>) {
-        let mut rest = self.buffer[self.unread.clone()].to_vec();
+    /// Everything that is left, and what the stream broke off with, if it did. So many bytes are expected, which may be wrong.
+    pub(crate) fn rest(&mut self, expected: u64) -> (Vec<u8>, Option<io::Error>) {
+        let mut rest = Vec::new();
+        // Growing by doubling would take twice as much; where there is no such room, the stream will not be that long either.
+        let expected = usize::try_from(expected.min(EXPECTED_MAX)).unwrap_or(0);
+        let _ = rest.try_reserve_exact(expected.saturating_add(1));
+        rest.extend_from_slice(&self.buffer[self.unread.clone()]);
         self.unread = 0..0;
         let broken = if self.ended { None } else { self.input.read_to_end(&mut rest).err() };
         self.ended = true;
@@ -155,6 +159,8 @@ impl<R: Read> Lines<R> {
     }
 }
 
+/// No more is reserved for a stream that has not come yet.
+const EXPECTED_MAX: u64 = 8 << 30;
 /// Less would cost a call too often.
 const BUFFER_MIN: usize = 256 << 10;
 /// What a look at the beginning takes at most.
@@ -201,7 +207,7 @@ mod tests {
             assert!(found == text, "{step} bytes at a time");
             let mut lines = Lines::new(Slow(&text, step), 10);
             assert_eq!(lines.next_bytes(3).expect("memory"), Some(0..3));
-            assert!(lines.rest().0 == text[3..]);
+            assert!(lines.rest(0).0 == text[3..]);
         }
     }
 

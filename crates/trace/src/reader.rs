@@ -258,7 +258,8 @@ impl<R: Read> Reader<R> {
 
 impl Columns {
     fn read<R: Read>(lines: &mut Lines<R>) -> Result<Self, Error> {
-        let (bytes, broken) = lines.rest();
+        let expected = Layout::length(lines.peek().map_err(Error::Input)?).unwrap_or(0);
+        let (bytes, broken) = lines.rest(expected);
         match (Layout::of(&bytes), broken) {
             (Ok(layout), _) => Ok(Self { bytes, layout, next: 0 }),
             (Err(_), Some(error)) => Err(Error::Input(error)),

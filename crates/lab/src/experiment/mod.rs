@@ -7,12 +7,10 @@ pub mod machine;
 pub mod maltzahn;
 pub mod policies;
 pub mod specweb99;
-mod stack_distance;
 pub mod voelker_ch3;
 pub mod voelker_ch5;
 mod workload;
 
-pub use stack_distance::StackDistances;
 pub use workload::{Reference, Workload, at_most, share};
 
 use crate::global_memory::Application;

@@ -3,7 +3,7 @@
 //! Mattson, Gecsei, Slutz, Traiger, *Evaluation techniques for storage hierarchies*, IBM Systems Journal 1970. O(log references) a reference.
 
 use super::Application;
-use crate::experiment::StackDistances;
+use crate::curve::Stack;
 use crate::fenwick::Fenwick;
 
 /// How often each position of the LRU stack is asked for, with memory for all pages.
@@ -17,11 +17,11 @@ pub struct Positions {
 
 /// Counts the positions of all references of a program.
 pub fn distances(application: &Application) -> Positions {
-    let mut distances = StackDistances::new(application.references.len(), application.pages);
+    let mut stack = Stack::new();
     let mut positions = Positions { counts: vec![0; application.pages], first: 0 };
     for page in &application.references {
-        match distances.next(*page as usize) {
-            Some(distance) => positions.counts[distance as usize - 1] += 1,
+        match stack.touch(*page, 0) {
+            Some(distance) => positions.counts[distance.objects as usize - 1] += 1,
             None => positions.first += 1,
         }
     }

@@ -49,6 +49,15 @@ impl Layout {
         Ok(layout)
     }
 
+    /// The length of the whole trace as its header has it; `None` when the bytes do not begin with one.
+    pub(crate) fn length(bytes: &[u8]) -> Option<u64> {
+        match Self::of_header(bytes) {
+            Ok(_) => Some(bytes.len() as u64),
+            Err(Damage::Length { expected, .. }) => Some(expected),
+            Err(_) => None,
+        }
+    }
+
     /// Looks at header and length alone, which costs nothing for a file that is mapped.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Figure 2: the locality of server names in the stream of requests.
 
-use crate::experiment::stack_distance::StackDistances;
+use crate::curve::Stack;
 use crate::experiment::workload::{Reference, Workload, share};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
 use crate::report::{Claim, Finding, Section};
@@ -59,12 +59,12 @@ struct Distances {
 
 impl Distances {
     fn of(requests: &[Reference], servers: usize, skip: usize) -> Self {
-        let mut distances = StackDistances::new(requests.len(), servers);
+        let mut stack = Stack::new();
         let mut counts = vec![0; servers + 1];
         for (index, request) in requests.iter().enumerate() {
-            let distance = distances.next(request.server as usize);
+            let distance = stack.touch(request.server, 0);
             if let Some(distance) = distance.filter(|_| index >= skip) {
-                counts[distance as usize] += 1;
+                counts[distance.objects as usize] += 1;
             }
         }
         Self { counts, requests: (requests.len() - skip) as u64 }
