@@ -25,5 +25,6 @@ mod smuggling;
 mod stale_answers;
 mod status_fields;
 mod tls_and_http2;
+mod transports_agree;
 mod upstreams;
 mod vary;

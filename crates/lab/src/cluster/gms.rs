@@ -5,7 +5,7 @@
 //! dropped. A page got from another's memory moves when its holder does not use it itself. Which target it is, [`shoal_cooperation::global_memory`] decides, with
 //! the load balancing rate b as an option: 0 is GMS.
 
-use super::{Cluster, Served, System, greedy};
+use super::{Cluster, Memory, Served, System, greedy};
 use shoal_cooperation::global_memory::{AgeGroup, Frequencies, age_weights, select, target_weights};
 use shoal_trace::Random;
 
@@ -30,12 +30,7 @@ impl Gms {
     fn begin_epoch(&mut self, cluster: &Cluster) {
         let capacities: Vec<u64> = cluster.nodes.iter().map(|memory| memory.capacity() as u64).collect();
         let oldest = (capacities.iter().sum::<u64>() / EPOCHS_A_FILL).max(1);
-        let ages = |memory: &super::Memory| {
-            let free = AgeGroup { age: u64::MAX, pages: (memory.capacity() - memory.len()) as u64 };
-            let page =
-                |(_, last_used): (u32, u32)| AgeGroup { age: u64::from(cluster.now - last_used), pages: 1 };
-            std::iter::once(free).chain(memory.from_oldest().take(oldest as usize).map(page)).collect()
-        };
+        let ages = |memory: &Memory| told_ages(memory, cluster.now, oldest as usize);
         let nodes: Vec<Vec<AgeGroup>> = cluster.nodes.iter().map(ages).collect();
         let ages = age_weights(&nodes, oldest);
         let weights = target_weights(&capacities);
@@ -72,6 +67,19 @@ impl Gms {
     }
 }
 
+/// What a node tells of its oldest pages: neighbours in age as one group, which is all that weights need.
+fn told_ages(memory: &Memory, now: u32, most: usize) -> Vec<AgeGroup> {
+    let free = AgeGroup { age: u64::MAX, pages: (memory.capacity() - memory.len()) as u64 };
+    let mut groups = vec![free];
+    for (at, (_, last_used)) in memory.from_oldest().take(most).enumerate() {
+        match groups.last_mut() {
+            Some(group) if at % PAGES_A_GROUP > 0 => group.pages += 1,
+            _ => groups.push(AgeGroup { age: u64::from(now - last_used), pages: 1 }),
+        }
+    }
+    groups
+}
+
 impl System for Gms {
     fn name(&self) -> &'static str {
         "gms"
@@ -101,5 +109,7 @@ impl System for Gms {
 
 /// The mark of a page that stands in a node for others.
 const GLOBAL: u8 = 1;
+/// Pages that an initiator is told of together.
+const PAGES_A_GROUP: usize = 16;
 /// An epoch puts such a part of all memory.
 const EPOCHS_A_FILL: u64 = 32;

@@ -16,7 +16,7 @@ use shoal_trace::{Record, Trace};
 
 /// What the disk would be and do.
 pub struct Disk {
-    /// Bytes of disk that hold everything that is asked for twice or soon: see [`Disk::of`].
+    /// Bytes of disk that hold everything that is asked for twice or soon: see `Disk::of`.
     pub bytes: u64,
     /// Hits over storable requests that the disk, with RAM before it, would have.
     pub hit_ratio: f64,

@@ -2,9 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`table`] | Table 1.1, all 18 rows, ours beside the paper's |
-//! | [`figures`] | Figures 1.1 to 1.8 |
-//! | [`beyond`] | other policies, several threads, the POSTlog, and the popularity and sizes of any trace |
+//! | `table` | Table 1.1, all 18 rows, ours beside the paper's |
+//! | `figures` | Figures 1.1 to 1.8 |
+//! | `beyond` | other policies, several threads, the POSTlog, and the popularity and sizes of any trace |
 //!
 //! The models are those of [`crate::model::specweb99`]. Everything but the last section is the same for any trace.
 

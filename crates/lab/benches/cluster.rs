@@ -1,0 +1,69 @@
+//! The speed of the systems of cooperative caching, and how they do on one made trace, as a table.
+//!
+//! `cargo bench -p shoal-lab --bench cluster`: sixteen nodes of 2,000 frames, a server of 4,000, four million requests made beforehand, CPU time on one core.
+
+use rustix::time::{ClockId, clock_gettime};
+use shoal_lab::cluster::{
+    Central, Direct, Gms, Greedy, Hashed, NChance, Size, System, WeightedLru, simulate,
+};
+use shoal_lab::simulator::ZipfTrace;
+use std::time::Duration;
+
+fn main() {
+    let size = Size { nodes: vec![2000; 16], server: 4000, objects: OBJECTS };
+    let requests: Vec<(usize, u32)> = requests().collect();
+    let idle: Vec<bool> = (0..16).map(|node| node >= 12).collect();
+    let mut systems: Vec<Box<dyn System>> = vec![
+        Box::new(Direct::new(&size, &idle)),
+        Box::new(Greedy),
+        Box::new(Central::new(&size, 0.8)),
+        Box::new(Hashed::new(&size, 0.8)),
+        Box::new(NChance::new(2, 1)),
+        Box::new(WeightedLru),
+        Box::new(Gms::new(0.0, 1)),
+    ];
+    println!(
+        "| system | mean ms | from disk | server load | million requests a CPU second |\n|---|--:|--:|--:|--:|"
+    );
+    for system in &mut systems {
+        let began = cpu_time();
+        let found = simulate(system.as_mut(), &size, requests.iter().copied(), REQUESTS as u64 / 4);
+        let seconds = (cpu_time() - began).as_secs_f64();
+        println!(
+            "| {} | {:.2} | {:.1}% | {:.2} | {:.1} |",
+            system.name(),
+            found.mean_ms(),
+            found.disk as f64 / found.requests.max(1) as f64 * 100.0,
+            found.load_per_request(),
+            REQUESTS as f64 / seconds / 1e6
+        );
+    }
+}
+
+/// Half of the requests for what all want, half for what the node alone wants, each after Zipf with exponent 0.8.
+fn requests() -> impl Iterator<Item = (usize, u32)> {
+    let mut common = ZipfTrace::new(COMMON, 0.8, 1, 1);
+    let mut own = ZipfTrace::new(OWN, 0.8, 1, 2);
+    let mut nodes = ZipfTrace::new(32, 0.0, 1, 3);
+    let mut draw = move || {
+        let drawn = nodes.next()?.object;
+        let node = (drawn / 2) as u32;
+        let object = match drawn % 2 {
+            0 => common.next()?.object as u32,
+            _ => COMMON + node * OWN + own.next()?.object as u32,
+        };
+        Some((node as usize, object))
+    };
+    std::iter::from_fn(draw).take(REQUESTS)
+}
+
+/// CPU time that the process has taken.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+const REQUESTS: usize = 4_000_000;
+const COMMON: u32 = 50_000;
+const OWN: u32 = 5_000;
+const OBJECTS: usize = (COMMON + 16 * OWN) as usize;
