@@ -9,6 +9,7 @@
 //! | [`hash`] | which node is the home of a key |
 //! | [`directory`] | who seems to hold a key, from digests that nodes send each other |
 //! | [`hierarchy`] | whom a cache asks above it |
+//! | [`prefetch`] | what is fetched before it is asked for, into whose memory, and what gives way |
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ pub mod directory;
 pub mod global_memory;
 pub mod hash;
 pub mod hierarchy;
+pub mod prefetch;
 mod route;
 
 pub use route::{NodeId, Route, Step};

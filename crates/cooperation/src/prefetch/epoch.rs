@@ -1,0 +1,305 @@
+//! Epochs: what nodes know of each other's pages, for some seconds.
+//!
+//! Voelker 2000, section 4.3.3. At the start of an epoch each node tells the coordinator its load and a summary of what its buffers are worth. The coordinator finds the so many
+//! least valuable buffers of all nodes; w_i of them are node i's, and *MaxValue* is the worth of the best among them. Until the epoch ends, nodes give up pages without asking:
+//! what is evicted goes to node i with probability w_i / Σw, and prefetches for others go to nodes with w_i > 0. A node whose processor is busy gives none. It ends when its
+//! time is over, when Σw pages were replaced, or when its knowledge turns out to be wrong.
+//!
+//! It is the epoch of GMS with values for ages ([`age_weights`] does both), and two things added: a
+//! coordinator's choice by load, and the weights as counts that go down as pages are replaced, which acknowledgements tell.
+//!
+//! What the text leaves open: *wrong* is here when more than a quarter of the replaced buffers, and no fewer than [`LEAST_WRONG`], were worth more than MaxValue. Values are of
+//! the start of the epoch: what was three seconds off then is two seconds off a second later, and is compared as of then.
+//!
+//! Planning is O(groups·log groups), everything else O(nodes) or less.
+
+use super::{Error, Value};
+use crate::global_memory::{AgeGroup, age_weights, select};
+
+/// What a node tells at the start of an epoch.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// The share of its processor that its own programs use, from 0 to 1.
+    pub processor: f64,
+    /// Its buffers by worth. Only the least valuable matter: no more of them than an epoch replaces.
+    pub buffers: Vec<Buffers>,
+}
+
+/// Buffers of one node and about one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// What each is worth.
+    pub value: Value,
+    /// How many they are.
+    pub count: u64,
+}
+
+/// One epoch, as every node has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Epoch {
+    weights: Vec<u64>,
+    left: Vec<u64>,
+    max_value: Value,
+    began_seconds: f64,
+    longest_seconds: f64,
+    replaced: u64,
+    wrong: u64,
+    is_balanced: bool,
+}
+
+impl Default for Epoch {
+    /// One in which nobody knows anything and nobody gives anything, and which is over.
+    fn default() -> Self {
+        Self {
+            weights: Vec::new(),
+            left: Vec::new(),
+            max_value: Value::NEVER,
+            began_seconds: 0.0,
+            longest_seconds: 0.0,
+            replaced: 0,
+            wrong: 0,
+            is_balanced: false,
+        }
+    }
+}
+
+/// Why an epoch is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It has lasted as long as an epoch may.
+    Elapsed,
+    /// So many pages were replaced as it was made for.
+    Replaced,
+    /// Pages were worth more than was known.
+    Wrong,
+}
+
+/// The node that coordinates the next epoch: the one with the least load, the first among equals. `None` without nodes.
+pub fn coordinator(loads: &[Load]) -> Option<usize> {
+    (0..loads.len()).min_by(|a, b| loads[*a].processor.total_cmp(&loads[*b].processor))
+}
+
+/// Plans an epoch in which so many pages, the rate of evictions and prefetches times its length, are likely to be replaced.
+///
+/// # Errors
+/// When a load is not from 0 to 1.
+///
+/// ```
+/// use shoal_cooperation::prefetch::{Buffers, Load, Value, plan};
+///
+/// let node = |processor, seconds| Load {
+///     processor,
+///     buffers: vec![Buffers { value: Value::until(seconds), count: 100 }],
+/// };
+/// // the second node's pages are asked for last, the third's processor has no time
+/// let epoch = plan(&[node(0.1, 5.0), node(0.1, 60.0), node(1.0, 90.0)], 150, 0.0, 5.0).unwrap();
+/// assert_eq!(epoch.weights(), [50, 100, 0]);
+/// assert_eq!(epoch.max_value(0.0), Value::until(5.0));
+/// ```
+pub fn plan(loads: &[Load], wanted: u64, now_seconds: f64, longest_seconds: f64) -> Result<Epoch, Error> {
+    if let Some(node) = loads.iter().position(|load| !(0.0..=1.0).contains(&load.processor)) {
+        return Err(Error::Load { node, found: loads[node].processor });
+    }
+    let group = |of: &Buffers| AgeGroup { age: of.value.until_us(), pages: of.count };
+    let groups = |load: &Load| {
+        let offered: &[Buffers] = if load.processor < BUSY { &load.buffers } else { &[] };
+        offered.iter().map(group).collect::<Vec<AgeGroup>>()
+    };
+    let found = age_weights(&loads.iter().map(groups).collect::<Vec<_>>(), wanted);
+    let count = |share: &f64| (share * found.oldest_pages as f64).round() as u64;
+    let weights: Vec<u64> = found.of.iter().map(count).collect();
+    Ok(Epoch {
+        left: weights.clone(),
+        weights,
+        max_value: Value::of_microseconds(if found.oldest_pages == 0 { u64::MAX } else { found.least_age }),
+        began_seconds: now_seconds,
+        longest_seconds,
+        replaced: 0,
+        wrong: 0,
+        is_balanced: false,
+    })
+}
+
+impl Epoch {
+    /// w: how many buffers each node gives up in it.
+    pub fn weights(&self) -> &[u64] {
+        &self.weights
+    }
+
+    /// How many of each node's are left, as acknowledgements tell.
+    pub fn left(&self) -> &[u64] {
+        &self.left
+    }
+
+    /// MaxValue: what the best of the buffers that are given up is worth now, as far as was known when the epoch began. A page that is worth more is
+    /// worth fetching, one that is worth less is not worth sending.
+    pub fn max_value(&self, now_seconds: f64) -> Value {
+        self.max_value.later(now_seconds - self.began_seconds)
+    }
+
+    /// The epoch with loads balanced: weights follow target weights at the rate b, as selection frequencies do
+    /// ([`select`]; Voelker 2000, section 3.6). With b = 0, or weights that cannot be selected by, it is unchanged.
+    ///
+    /// Frames that are given up for the sake of balance may be worth more than MaxValue, which therefore proves nothing wrong any more; whoever replaces them
+    /// still compares both pages.
+    pub fn balanced(mut self, targets: &[f64], b: f64) -> Self {
+        let sum: u64 = self.weights.iter().sum();
+        let own: Vec<f64> = self.weights.iter().map(|weight| *weight as f64).collect();
+        let unbounded = vec![f64::INFINITY; own.len()];
+        let Ok(found) = select(targets, &own, b, &unbounded, &vec![0.0; own.len()]) else { return self };
+        if b > 0.0 && found.unplaced == 0.0 {
+            self.weights = found.of.iter().map(|share| (share * sum as f64).round() as u64).collect();
+            self.left = self.weights.clone();
+            self.is_balanced = true;
+        }
+        self
+    }
+
+    /// Which node takes an evicted page of node `own`, by a number drawn evenly from 0 up to 1: any other, with probability w_i / Σw. `None` when no
+    /// other gives any.
+    pub fn choose(&self, own: usize, draw: f64) -> Option<usize> {
+        let others = || self.weights.iter().enumerate().filter(|(node, weight)| *node != own && **weight > 0);
+        let sum: u64 = others().map(|(_, weight)| weight).sum();
+        let mut below = (draw * sum as f64) as u64;
+        let chosen = others().find(|(_, weight)| {
+            let is_it = below < **weight;
+            below = below.saturating_sub(**weight);
+            is_it
+        });
+        chosen.or_else(|| others().next_back()).map(|(node, _)| node)
+    }
+
+    /// A node gave up a buffer of this worth for another node's page.
+    pub fn replaced(&mut self, node: usize, value: Value, now_seconds: f64) {
+        if let Some(left) = self.left.get_mut(node) {
+            *left = left.saturating_sub(1);
+        }
+        self.replaced += 1;
+        if value > self.max_value(now_seconds) && !self.is_balanced {
+            self.wrong += 1;
+        }
+    }
+
+    /// A node told that it gives up no more in this epoch.
+    pub fn exhausted(&mut self, node: usize) {
+        if let Some(left) = self.left.get_mut(node) {
+            *left = 0;
+        }
+        self.wrong += u64::from(!self.is_balanced);
+    }
+
+    /// How many were replaced.
+    pub fn replaced_pages(&self) -> u64 {
+        self.replaced
+    }
+
+    /// When it began, in seconds.
+    pub fn began_seconds(&self) -> f64 {
+        self.began_seconds
+    }
+
+    /// Whether it is over, and why. An epoch in which nobody gives anything lasts its time.
+    pub fn ending(&self, now_seconds: f64) -> Option<Ending> {
+        let planned: u64 = self.weights.iter().sum();
+        if now_seconds - self.began_seconds >= self.longest_seconds {
+            return Some(Ending::Elapsed);
+        }
+        if planned > 0 && self.replaced >= planned {
+            return Some(Ending::Replaced);
+        }
+        (self.wrong >= LEAST_WRONG && self.wrong * 4 > self.replaced).then_some(Ending::Wrong)
+    }
+}
+
+/// A processor that is this busy gives no buffers.
+pub const BUSY: f64 = 0.95;
+/// Fewer buffers of wrong worth end no epoch.
+pub const LEAST_WRONG: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn load(processor: f64, buffers: &[(f64, u64)]) -> Load {
+        let buffers =
+            buffers.iter().map(|(seconds, count)| Buffers { value: Value::until(*seconds), count: *count });
+        Load { processor, buffers: buffers.collect() }
+    }
+
+    #[test]
+    fn the_least_valuable_buffers_are_given_up() {
+        let loads = [load(0.0, &[(100.0, 3), (1.0, 50)]), load(0.0, &[(10.0, 4), (2.0, 50)])];
+        let epoch = plan(&loads, 7, 0.0, 5.0).expect("loads");
+        assert_eq!(epoch.weights(), [3, 4]);
+        assert_eq!(epoch.max_value(0.0), Value::until(10.0));
+        assert_eq!(
+            epoch.max_value(4.0),
+            Value::until(6.0),
+            "four seconds on, it is asked for that much sooner"
+        );
+        assert_eq!(coordinator(&loads), Some(0));
+    }
+
+    #[test]
+    fn a_busy_node_gives_nothing_and_nobody_gives_nothing() {
+        let loads = [load(1.0, &[(100.0, 9)]), load(0.2, &[])];
+        let epoch = plan(&loads, 10, 3.0, 5.0).expect("loads");
+        assert_eq!((epoch.weights(), epoch.choose(1, 0.5)), ([0, 0].as_slice(), None));
+        assert_eq!(epoch.max_value(3.0), Value::NEVER, "no page is worth fetching");
+        assert_eq!((epoch.ending(4.0), epoch.ending(8.0)), (None, Some(Ending::Elapsed)));
+        assert_eq!(coordinator(&loads), Some(1));
+        assert_eq!(coordinator(&[]), None);
+        for found in [f64::NAN, -0.1, 1.1] {
+            assert!(matches!(plan(&[load(found, &[])], 1, 0.0, 5.0), Err(Error::Load { node: 0, .. })));
+        }
+    }
+
+    #[test]
+    fn it_ends_when_all_are_replaced_or_knowledge_is_wrong() {
+        let epoch = || plan(&[load(0.0, &[]), load(0.0, &[(60.0, 20)])], 20, 0.0, 5.0).expect("loads");
+        let mut right = epoch();
+        (0..20).for_each(|_| right.replaced(1, Value::until(70.0), 1.0));
+        assert_eq!((right.ending(1.0), right.left()), (Some(Ending::Replaced), [0, 0].as_slice()));
+        let mut wrong = epoch();
+        (0..15).for_each(|_| wrong.replaced(1, Value::until(1.0), 1.0));
+        assert_eq!(wrong.ending(1.0), None);
+        wrong.replaced(1, Value::until(1.0), 1.0);
+        assert_eq!(wrong.ending(1.0), Some(Ending::Wrong));
+        let mut later = epoch();
+        (0..16).for_each(|_| later.replaced(1, Value::until(57.5), 3.0));
+        assert_eq!(later.ending(3.0), None, "57.5 s off after 3 s is 60.5 s off at the start");
+    }
+
+    #[test]
+    fn balance_spreads_what_one_node_has() {
+        let epoch =
+            || plan(&[load(0.0, &[(9.0, 90)]), load(0.0, &[(1.0, 90)])], 60, 0.0, 5.0).expect("loads");
+        assert_eq!(epoch().balanced(&[0.5, 0.5], 0.0).weights(), [60, 0]);
+        assert_eq!(epoch().balanced(&[0.5, 0.5], 0.5).weights(), [45, 15]);
+        assert_eq!(epoch().balanced(&[0.5, 0.5], 1.0).weights(), [30, 30]);
+        assert_eq!(epoch().balanced(&[0.5], 1.0).weights(), [60, 0], "targets of other nodes change nothing");
+    }
+
+    proptest! {
+        #[test]
+        fn weights_are_the_wanted_buffers_or_all(
+            nodes in proptest::collection::vec((0.0..1.0f64, proptest::collection::vec((0.0..100.0f64, 0u64..50), 0..6)), 0..8),
+            wanted in 0u64..300,
+            draw in 0.0..1.0f64,
+        ) {
+            let loads: Vec<Load> = nodes.iter().map(|(processor, buffers)| load(*processor, buffers)).collect();
+            let epoch = plan(&loads, wanted, 0.0, 5.0).expect("loads");
+            let offered = |load: &Load| if load.processor < BUSY { load.buffers.iter().map(|of| of.count).sum() } else { 0 };
+            let all: u64 = loads.iter().map(offered).sum();
+            let sum: u64 = epoch.weights().iter().sum();
+            prop_assert!(sum.abs_diff(wanted.min(all)) <= loads.len() as u64, "up to rounding: {sum}");
+            for (load, weight) in loads.iter().zip(epoch.weights()) {
+                prop_assert!(*weight <= offered(load));
+            }
+            if let Some(node) = epoch.choose(0, draw) {
+                prop_assert!(node != 0 && epoch.weights()[node] > 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! GLFD, the global longest forward distance: replacement over three levels with the future known.
+//!
+//! Voelker 2000, section 4.2.3. With local memory, the memory of other nodes and disk, page p comes to node A when A asks for it, and
+//!
+//! - **from global memory**: A gives a page in exchange, one that it holds for others if there is any, otherwise its local page that it asks for last;
+//! - **from disk**: A's page goes to the node that holds, of all pages in the cluster, the one that is asked for last, and takes its place.
+//!
+//! So the cluster holds the pages that are asked for soonest, and each node those that *it* asks for soonest. Best it is not always, but near: for any references
+//! C_GLFD ≤ C_OPT·(1 + 3 F_G / F_D), with costs as [`Counts::cost_seconds`] adds them up. The tests hold it against the least cost of all ways to choose.
+//!
+//! A bound for policies that do not know the future, and the measure of those that approximate it ([`super::epoch`]). Frames that are free are used first, and a page
+//! exists once. O(log pages + nodes) a reference, 40 bytes a reference.
+
+mod future;
+
+#[cfg(test)]
+mod tests;
+
+use super::{Error, Times};
+use future::{Uses, uses};
+use std::collections::BTreeSet;
+
+/// A node asks for a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Who, from 0.
+    pub node: usize,
+    /// For which.
+    pub page: u32,
+}
+
+/// Where the references were served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// From the node's own memory.
+    pub local: u64,
+    /// From the memory of another.
+    pub global: u64,
+    /// From disk.
+    pub disk: u64,
+}
+
+impl Counts {
+    /// C: what all of them cost together, F_L for each and F_G or F_D for those from afar.
+    pub fn cost_seconds(&self, times: &Times) -> f64 {
+        let all = self.local + self.global + self.disk;
+        all as f64 * times.local_seconds()
+            + self.global as f64 * times.global_seconds()
+            + self.disk as f64 * times.disk_seconds()
+    }
+}
+
+/// Replays references over nodes with so many frames each.
+///
+/// # Errors
+/// When a reference is of a node that there is not, or that has no frame.
+///
+/// ```
+/// use shoal_cooperation::prefetch::glfd::{Counts, Reference, replay};
+///
+/// // one node with two frames, and an idle one with one: the third page pushes the first out to it
+/// let asks = [1, 2, 3, 1].map(|page| Reference { node: 0, page });
+/// assert_eq!(replay(&[2, 1], &asks).unwrap(), Counts { local: 1, global: 0, disk: 3 });
+/// ```
+pub fn replay(frames: &[usize], references: &[Reference]) -> Result<Counts, Error> {
+    let has_frames = |reference: &&Reference| frames.get(reference.node).is_none_or(|frames| *frames == 0);
+    if let Some(reference) = references.iter().find(has_frames) {
+        return Err(Error::Node { node: reference.node });
+    }
+    let pages = references.iter().map(|reference| reference.page as usize + 1).max().unwrap_or(0);
+    let mut cluster = Cluster {
+        nodes: frames.iter().map(|frames| Node { frames: *frames, ..Node::default() }).collect(),
+        at: vec![None; pages],
+        counts: Counts::default(),
+    };
+    for (reference, uses) in references.iter().zip(uses(references, frames.len())) {
+        cluster.reference(*reference, uses);
+    }
+    Ok(cluster.counts)
+}
+
+/// Where all pages are.
+struct Cluster {
+    nodes: Vec<Node>,
+    at: Vec<Option<Resident>>,
+    counts: Counts,
+}
+
+/// A page in some memory.
+#[derive(Clone, Copy)]
+struct Resident {
+    node: usize,
+    is_local: bool,
+    uses: Uses,
+}
+
+/// One node's pages.
+#[derive(Default)]
+struct Node {
+    frames: usize,
+    /// Those that it uses itself, by when it asks for them.
+    local: BTreeSet<(u64, u32)>,
+    /// Those that it holds for others, by when anybody asks for them.
+    global: BTreeSet<(u64, u32)>,
+    /// All, by when anybody asks for them.
+    all: BTreeSet<(u64, u32)>,
+}
+
+impl Cluster {
+    fn reference(&mut self, reference: Reference, uses: Uses) {
+        let Reference { node, page } = reference;
+        let from = self.at[page as usize];
+        if from.is_some() {
+            self.remove(page);
+        }
+        match from {
+            Some(resident) if resident.node == node => self.counts.local += 1,
+            Some(resident) => {
+                self.counts.global += 1;
+                if self.is_full(node) {
+                    self.send(node, resident.node);
+                }
+            }
+            None => {
+                self.counts.disk += 1;
+                if self.is_full(node) {
+                    self.make_room(node);
+                }
+            }
+        }
+        self.insert(page, Resident { node, is_local: true, uses });
+    }
+
+    /// A node that takes a page from disk gets a free frame: somewhere in the cluster a page goes.
+    fn make_room(&mut self, node: usize) {
+        if let Some(free) = (0..self.nodes.len()).find(|node| !self.is_full(*node)) {
+            return self.send(node, free);
+        }
+        let last = |holder: &usize| self.nodes[*holder].all.last().map(|(next, _)| *next);
+        let Some(holder) = (0..self.nodes.len()).max_by_key(last) else { return };
+        if let Some((_, victim)) = self.nodes[holder].all.last().copied() {
+            self.remove(victim);
+        }
+        if holder != node {
+            self.send(node, holder);
+        }
+    }
+
+    /// A page of one node goes to another, which has a free frame.
+    fn send(&mut self, from: usize, to: usize) {
+        let node = &self.nodes[from];
+        let Some((_, page)) = node.global.last().or(node.local.last()).copied() else { return };
+        if let Some(resident) = self.remove(page) {
+            self.insert(page, Resident { node: to, is_local: false, ..resident });
+        }
+    }
+
+    fn is_full(&self, node: usize) -> bool {
+        self.nodes[node].all.len() >= self.nodes[node].frames
+    }
+
+    fn insert(&mut self, page: u32, resident: Resident) {
+        let (node, Uses { by_anyone, by_this }) = (&mut self.nodes[resident.node], resident.uses);
+        let (kind, next) =
+            if resident.is_local { (&mut node.local, by_this) } else { (&mut node.global, by_anyone) };
+        kind.insert((next, page));
+        node.all.insert((by_anyone, page));
+        self.at[page as usize] = Some(resident);
+    }
+
+    fn remove(&mut self, page: u32) -> Option<Resident> {
+        let resident = self.at[page as usize].take()?;
+        let (node, Uses { by_anyone, by_this }) = (&mut self.nodes[resident.node], resident.uses);
+        let (kind, next) =
+            if resident.is_local { (&mut node.local, by_this) } else { (&mut node.global, by_anyone) };
+        kind.remove(&(next, page));
+        node.all.remove(&(by_anyone, page));
+        Some(resident)
+    }
+}

@@ -1,0 +1,144 @@
+//! Against the least cost of all ways to replace pages, on clusters small enough to try them all.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// For each page the node that holds it, or that none does.
+type State = Vec<Option<u8>>;
+
+/// The least cost: every choice of what leaves, and where it goes, is followed. A page comes to the node that asks for it; when that has no frame left, one of
+/// its other pages goes, to nowhere, to a free frame, or to where some page is given up for it.
+fn least_cost(frames: &[usize], references: &[Reference], times: &Times) -> f64 {
+    let pages = references.iter().map(|reference| reference.page as usize + 1).max().unwrap_or(0);
+    let mut states: HashMap<State, f64> = HashMap::from([(vec![None; pages], 0.0)]);
+    for reference in references {
+        let mut next: HashMap<State, f64> = HashMap::new();
+        for (state, cost) in states {
+            let from = state[reference.page as usize];
+            let here = Some(reference.node as u8);
+            let extra = match from {
+                from if from == here => 0.0,
+                Some(_) => times.global_seconds(),
+                None => times.disk_seconds(),
+            };
+            let cost = cost + times.local_seconds() + extra;
+            let mut state = state;
+            state[reference.page as usize] = here;
+            for choice in choices(state, reference, frames) {
+                let best = next.entry(choice).or_insert(f64::INFINITY);
+                *best = best.min(cost);
+            }
+        }
+        states = next;
+    }
+    states.into_values().fold(f64::INFINITY, f64::min)
+}
+
+/// The states that a node may leave behind that has just got a page.
+fn choices(state: State, reference: &Reference, frames: &[usize]) -> Vec<State> {
+    let held = |state: &State, node: usize| state.iter().filter(|at| **at == Some(node as u8)).count();
+    if held(&state, reference.node) <= frames[reference.node] {
+        return vec![state];
+    }
+    let mut all = Vec::new();
+    for leaving in (0..state.len()).filter(|page| *page != reference.page as usize) {
+        if state[leaving] != Some(reference.node as u8) {
+            continue;
+        }
+        let mut gone = state.clone();
+        gone[leaving] = None;
+        all.push(gone.clone());
+        for to in (0..frames.len()).filter(|to| *to != reference.node) {
+            let mut sent = gone.clone();
+            sent[leaving] = Some(to as u8);
+            if held(&sent, to) <= frames[to] {
+                all.push(sent);
+                continue;
+            }
+            for given_up in (0..state.len()).filter(|page| *page != leaving && sent[*page] == Some(to as u8))
+            {
+                let mut replaced = sent.clone();
+                replaced[given_up] = None;
+                all.push(replaced);
+            }
+        }
+    }
+    all
+}
+
+fn asks(list: &[(usize, u32)]) -> Vec<Reference> {
+    list.iter().map(|(node, page)| Reference { node: *node, page: *page }).collect()
+}
+
+fn check(frames: &[usize], references: &[Reference], times: &Times) -> Result<(), TestCaseError> {
+    let counts = replay(frames, references).expect("nodes with frames");
+    prop_assert_eq!(counts.local + counts.global + counts.disk, references.len() as u64);
+    let (found, least) = (counts.cost_seconds(times), least_cost(frames, references, times));
+    prop_assert!(found >= least - 1e-9, "nothing costs less than the least: {} < {}", found, least);
+    prop_assert!(
+        found <= least * times.bound() + 1e-9,
+        "{} > {} × {}, {:?}",
+        found,
+        least,
+        times.bound(),
+        counts
+    );
+    Ok(())
+}
+
+fn times() -> impl Strategy<Value = Times> {
+    (0.0..0.5f64, 0.001..0.9f64)
+        .prop_map(|(local, global)| Times::new(local * global, global, 1.0).expect("rising"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// The theorem of section 4.2.3, each node with pages of its own.
+    #[test]
+    fn private_pages_cost_no_more_than_the_bound(
+        frames in proptest::collection::vec(1usize..=2, 1..=3),
+        list in proptest::collection::vec((0usize..3, 0u32..4), 1..=20),
+        times in times(),
+    ) {
+        let nodes = frames.len();
+        let own: Vec<(usize, u32)> = list.iter().map(|(node, page)| (node % nodes, (node % nodes) as u32 * 4 + page)).collect();
+        check(&frames, &asks(&own), &times)?;
+    }
+
+    /// The same with pages that all nodes use.
+    #[test]
+    fn shared_pages_cost_no_more_than_the_bound(
+        frames in proptest::collection::vec(1usize..=2, 1..=3),
+        list in proptest::collection::vec((0usize..3, 0u32..6), 1..=18),
+        times in times(),
+    ) {
+        let nodes = frames.len();
+        let shared: Vec<(usize, u32)> = list.iter().map(|(node, page)| (node % nodes, *page)).collect();
+        check(&frames, &asks(&shared), &times)?;
+    }
+
+    /// With one node it is Belady's rule, which is best.
+    #[test]
+    fn one_node_alone_is_best(frames in 1usize..=3, list in proptest::collection::vec(0u32..5, 1..=14)) {
+        let references = asks(&list.iter().map(|page| (0, *page)).collect::<Vec<_>>());
+        let times = Times::TESTBED;
+        let found = replay(&[frames], &references).expect("frames").cost_seconds(&times);
+        prop_assert!((found - least_cost(&[frames], &references, &times)).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn what_a_node_holds_for_others_leaves_it_first() {
+    // page 0 is put to node 1; when that needs a frame page 0 goes on to node 2, though node 1 asks for page 0 never and for its own page 4 last
+    let list = [(0, 0), (0, 1), (0, 2), (1, 4), (1, 5), (0, 1), (0, 2), (0, 0), (1, 4)];
+    assert_eq!(replay(&[2, 2, 1], &asks(&list)), Ok(Counts { local: 3, global: 1, disk: 5 }));
+}
+
+#[test]
+fn nodes_without_frames_cannot_ask() {
+    assert_eq!(replay(&[0, 3], &asks(&[(0, 1)])), Err(Error::Node { node: 0 }));
+    assert_eq!(replay(&[], &asks(&[(2, 1)])), Err(Error::Node { node: 2 }));
+    assert_eq!(replay(&[], &[]), Ok(Counts::default()));
+}

@@ -1,0 +1,161 @@
+//! Prefetching into global memory: who asks whose disk for which page, and in what order requests are obeyed.
+//!
+//! The Aggressive algorithm (Cao, Felten, Karlin, Li, *A study of integrated prefetching and caching strategies*, SIGMETRICS 1995) over the disks and the memory of many nodes, as
+//! Voelker 2000, sections 4.2.2 and 4.3.3, has it: the page on disk that is asked for soonest is fetched as long as some page in the cluster's memory is asked for later. Nobody
+//! can look at all pages for each request, so both sides of the comparison are of the epoch:
+//!
+//! - A [`Requester`] asks other nodes with w_k > 0 in turn, for pages that are worth more than MaxValue, with at most B requests outstanding.
+//! - The [`Queue`] of the node that is asked begins with the page of highest value and tells the requester when it begins. The acknowledgement ends the request's being
+//!   outstanding, and carries how many of w_k are left.
+//!
+//! B bounds what waits in queues, not what disks do: with B = 8 as in the prototype and four idle nodes each disk has one page to read and two more waiting. O(log requests) each.
+
+use super::{Epoch, Value};
+use std::collections::BTreeMap;
+
+/// One node's side that asks.
+#[derive(Clone, Debug)]
+pub struct Requester {
+    own: usize,
+    most_outstanding: usize,
+    outstanding: usize,
+    turn: usize,
+}
+
+impl Requester {
+    /// Of node `own`, with at most B requests outstanding.
+    pub fn new(own: usize, most_outstanding: usize) -> Self {
+        Self { own, most_outstanding, outstanding: 0, turn: own + 1 }
+    }
+
+    /// Whether one more request may be outstanding.
+    pub fn may_ask(&self) -> bool {
+        self.outstanding < self.most_outstanding
+    }
+
+    /// The node that is asked for a page of this worth; `None` when B are outstanding, when no other node has pages of less worth to give up, or when
+    /// the page is not worth it. The request then is outstanding until it is [acknowledged](Self::acknowledged).
+    pub fn ask(&mut self, value: Value, epoch: &Epoch, now_seconds: f64) -> Option<usize> {
+        if !self.may_ask() || value <= epoch.max_value(now_seconds) {
+            return None;
+        }
+        let left = epoch.left();
+        let nodes = left.len();
+        let next = (0..nodes)
+            .map(|step| (self.turn + step) % nodes)
+            .find(|node| *node != self.own && left[*node] > 0)?;
+        self.turn = next + 1;
+        self.outstanding += 1;
+        Some(next)
+    }
+
+    /// A request has begun, was refused or was withdrawn.
+    pub fn acknowledged(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+}
+
+/// A page that another node's disk is to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<P> {
+    /// Which.
+    pub page: P,
+    /// Who asks.
+    pub from: usize,
+    /// What it is worth.
+    pub value: Value,
+}
+
+/// One node's side that is asked: what waits for its disk.
+#[derive(Clone, Debug)]
+pub struct Queue<P> {
+    /// By the time until the page is asked for, and then by arrival.
+    waiting: BTreeMap<(u64, u64), Request<P>>,
+    arrived: u64,
+    most: usize,
+}
+
+impl<P: Copy + PartialEq> Queue<P> {
+    /// An empty queue for at most so many requests: B for each other node.
+    pub fn new(most: usize) -> Self {
+        Self { waiting: BTreeMap::new(), arrived: 0, most }
+    }
+
+    /// A request comes in. Gives false when there is no room for it.
+    pub fn push(&mut self, request: Request<P>) -> bool {
+        if self.waiting.len() >= self.most {
+            return false;
+        }
+        self.arrived += 1;
+        self.waiting.insert((request.value.until_us(), self.arrived), request);
+        true
+    }
+
+    /// The request that is begun now: the one of highest value, the earlier one among equals.
+    pub fn begin(&mut self) -> Option<Request<P>> {
+        self.waiting.pop_first().map(|(_, request)| request)
+    }
+
+    /// Takes a request back, since the page was needed at once. Gives false when it is not waiting. O(requests).
+    pub fn withdraw(&mut self, page: P) -> bool {
+        let found = self.waiting.iter().find(|(_, request)| request.page == page).map(|(key, _)| *key);
+        found.is_some_and(|key| self.waiting.remove(&key).is_some())
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prefetch::{Buffers, Load, plan};
+
+    fn epoch(weights: &[u64]) -> Epoch {
+        let load = |count: &u64| Load {
+            processor: 0.0,
+            buffers: vec![Buffers { value: Value::until(60.0), count: *count }],
+        };
+        plan(&weights.iter().map(load).collect::<Vec<Load>>(), weights.iter().sum(), 0.0, 5.0).expect("loads")
+    }
+
+    #[test]
+    fn other_nodes_that_give_are_asked_in_turn() {
+        let epoch = epoch(&[9, 9, 0, 9]);
+        let mut requester = Requester::new(0, 8);
+        let soon = Value::until(1.0);
+        let asked: Vec<Option<usize>> = (0..4).map(|_| requester.ask(soon, &epoch, 0.0)).collect();
+        assert_eq!(asked, [Some(1), Some(3), Some(1), Some(3)]);
+        assert_eq!(requester.ask(Value::until(61.0), &epoch, 0.0), None, "not worth what would go for it");
+    }
+
+    #[test]
+    fn no_more_than_b_are_outstanding() {
+        let epoch = epoch(&[0, 9]);
+        let mut requester = Requester::new(0, 2);
+        let ask = |requester: &mut Requester| requester.ask(Value::NOW, &epoch, 0.0);
+        assert_eq!([ask(&mut requester), ask(&mut requester), ask(&mut requester)], [Some(1), Some(1), None]);
+        requester.acknowledged();
+        assert_eq!([ask(&mut requester), ask(&mut requester)], [Some(1), None]);
+        let mut alone = Requester::new(1, 2);
+        assert_eq!(alone.ask(Value::NOW, &epoch, 0.0), None, "nobody else gives");
+    }
+
+    #[test]
+    fn the_soonest_page_is_read_first() {
+        let mut queue = Queue::new(3);
+        let request = |page: u32, seconds| Request { page, from: 0, value: Value::until(seconds) };
+        assert!(queue.push(request(1, 3.0)) && queue.push(request(2, 1.0)) && queue.push(request(3, 1.0)));
+        assert!(!queue.push(request(4, 0.0)), "no room");
+        assert!(queue.withdraw(3) && !queue.withdraw(3));
+        let begun: Vec<u32> = std::iter::from_fn(|| queue.begin()).map(|request| request.page).collect();
+        assert_eq!((begun, queue.is_empty()), (vec![2, 1], true));
+    }
+}
