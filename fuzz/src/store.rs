@@ -81,6 +81,7 @@ impl Disk {
             files_per_folder: 0,
             replacement: "clock",
             segments: SegmentSettings::default(),
+            volume: Default::default(),
             now: Timestamp::from_seconds(1_767_312_000),
         };
         let parts = Parts { files: self.files.clone(), index: Box::new(self.home.clone()), boot, lock: None };

@@ -6,12 +6,16 @@
 //! a [`Ring`] makes a `Replacement` of it.
 //!
 //! Beside them, what memory-mapped stores of small objects ask: a [`Placement`] says where a segment goes, and [`Fbc`] which
-//! slot is given up when the file is full; [`PlacementTable`] knows the future.
+//! slot is given up when the file is full; [`PlacementTable`] knows the future. And what a store asks that writes a log:
+//! [`Probation`] says which objects are worth writing, [`carry`] which are written again when the log comes round to them,
+//! and [`Neighbourhoods`] how much to read around one.
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod belady;
 mod belady_size;
+pub mod carry;
 mod clock;
 mod cyclic;
 mod fbc;
@@ -22,6 +26,7 @@ mod gdsf;
 mod ghost;
 mod lfu_da;
 mod lru;
+mod neighbourhood;
 mod next_uses;
 mod packer;
 mod policies;
@@ -40,6 +45,7 @@ mod w_tiny_lfu;
 #[cfg(test)]
 mod testing;
 
+pub use admission::{Admission, Probation};
 pub use belady::Belady;
 pub use belady_size::BeladySize;
 pub use clock::Clock;
@@ -51,6 +57,7 @@ pub use future::{Foreseen, FuturePlace, PlacementTable};
 pub use gdsf::Gdsf;
 pub use lfu_da::LfuDa;
 pub use lru::Lru;
+pub use neighbourhood::Neighbourhoods;
 pub use next_uses::NextUses;
 pub use packer::{Appender, PAGE_BYTES, Packer, Placement, SegmentClass};
 pub use policies::{POLICIES, Policy};

@@ -47,12 +47,21 @@ pub trait Store: Send + Sync {
         crate::object::body_within(stored_bytes, key_bytes, metadata_bytes)
     }
 
+    /// Will tell `gave_up` of each key whose object is given up to make room. Where that is not told, who keeps a copy
+    /// elsewhere cannot know that it has become the only one.
+    fn tell(&self, gave_up: GaveUp) {
+        drop(gave_up);
+    }
+
     /// What is stored now.
     fn usage(&self) -> Usage;
 
     /// Writes to disk what a power loss should not take, and marks the store as closed in order.
     fn close(&self) -> Result<(), Error>;
 }
+
+/// Who wants to know which objects are given up to make room.
+pub type GaveUp = Arc<dyn Fn(Key) + Send + Sync>;
 
 /// An object that stood up to its checks on opening.
 pub struct Stored {
@@ -135,6 +144,8 @@ pub enum Declined {
     OutOfService,
     /// Another is writing an object of this key.
     Locked,
+    /// Nobody has asked for it before, and what is on disk is worth more. A second attempt before long succeeds.
+    OnProbation,
 }
 
 impl std::fmt::Display for Error {

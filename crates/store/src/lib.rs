@@ -18,5 +18,5 @@ mod object;
 mod options;
 mod sys;
 
-pub use contract::{Declined, Error, Insert, Store, Stored, StoredBody, Usage};
+pub use contract::{Declined, Error, GaveUp, Insert, Store, Stored, StoredBody, Usage};
 pub use options::{OpenOptions, open};

@@ -1,6 +1,6 @@
 //! How a store is opened, and the table's entrance: [`open`].
 
-use crate::arch::SegmentSettings;
+use crate::arch::{SegmentSettings, VolumeSettings};
 use crate::{Error, Store, arch};
 use shoal_core::Timestamp;
 use std::path::PathBuf;
@@ -24,6 +24,8 @@ pub struct OpenOptions {
     pub replacement: String,
     /// The mapped file for small objects, with `squidm`, `squidml` and `squidmla`.
     pub segments: SegmentSettings,
+    /// The volume, with the architecture of that name.
+    pub volume: VolumeSettings,
     /// The cache architecture, by name.
     pub architecture: String,
     /// The time of opening. It only numbers objects, so that of two files with one key the newer wins

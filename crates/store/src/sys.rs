@@ -6,7 +6,8 @@
 
 #![allow(unsafe_code)]
 
-use memmap2::{MmapOptions, MmapRaw};
+use crate::door::Loaded;
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -40,6 +41,33 @@ impl Map {
     /// Returns when the words from `at` on, `count` of them, are on disk.
     pub(crate) fn flush(&self, at: usize, count: usize) -> io::Result<()> {
         self.map.flush_range(at * WORD_BYTES, count * WORD_BYTES)
+    }
+}
+
+/// The beginning of a file as words that belong to this process alone: pages are read in when they are touched, and what is
+/// changed is never written to the file by the system.
+pub(crate) struct Private {
+    map: MmapMut,
+}
+
+impl Private {
+    /// The first `bytes` bytes, a multiple of eight, of a file that is at least so long and stays so: see [`Map::new`].
+    pub(crate) fn new(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
+        let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        if length % WORD_BYTES != 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the mapping is private, so that nobody sees what is written here. Who changes the file behind our back
+        // changes pages that were never touched; words may have any value, and whoever reads them expects that.
+        Ok(Self { map: unsafe { MmapOptions::new().len(length).map_copy(file) }? })
+    }
+}
+
+impl Loaded for Private {
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is page-aligned, a multiple of eight bytes long, readable and writable, and lives as long as
+        // `self`, which the slice borrows. All access in this process goes through this slice, as atomics.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.map.len() / WORD_BYTES) }
     }
 }
 

@@ -100,6 +100,7 @@ fn open(
         // What the architecture has of its own; others are applied by the driver.
         replacement: "clock".into(),
         segments: options.segment_settings(),
+        volume: Default::default(),
         architecture: architecture.into(),
         now: Timestamp::from_system(SystemTime::now()),
     };

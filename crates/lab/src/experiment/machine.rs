@@ -145,6 +145,7 @@ fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -
         replacement: "clock",
         files_per_folder: 0,
         segments: Default::default(),
+        volume: Default::default(),
         now: Timestamp::from_seconds(900_000_000),
     };
     let parts = Parts { files: door.clone(), index: Box::new(MemoryHome::default()), boot: 1, lock: None };

@@ -38,6 +38,7 @@ impl World {
             files_per_folder: 0,
             replacement: "clock",
             segments: Default::default(),
+            volume: Default::default(),
             now: Timestamp::from_seconds(1),
         };
         let parts = Parts {

@@ -4,7 +4,7 @@
 //! file system each call of the door is one system call, so that this counts those too.
 
 use super::latency::{Histogram, Latencies};
-use shoal_store::door::{Access, File, FileSystem, Mapping, Space};
+use shoal_store::door::{Access, File, FileSystem, Loaded, Mapping, Space};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -183,6 +183,15 @@ impl FileSystem for Timed {
         Ok(self.file(path, file))
     }
 
+    fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        let file = self.meter.measure(Call::Open, path, || self.inner.open_direct(path, access))?;
+        Ok(self.file(path, file))
+    }
+
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+        self.meter.measure(Call::Other, path, || self.inner.load(path, bytes))
+    }
+
     fn length(&self, path: &str) -> io::Result<u64> {
         self.meter.measure(Call::Other, path, || self.inner.length(path))
     }
@@ -278,6 +287,14 @@ impl File for TimedFile {
 
     fn set_length(&self, bytes: u64) -> io::Result<()> {
         self.meter.measure(Call::Other, &self.path, || self.inner()?.set_length(bytes))
+    }
+
+    fn allot(&self, bytes: u64) -> io::Result<()> {
+        self.meter.measure(Call::Other, &self.path, || self.inner()?.allot(bytes))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.meter.measure(Call::Other, &self.path, || self.inner()?.sync())
     }
 }
 

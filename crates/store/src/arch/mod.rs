@@ -15,6 +15,7 @@ mod replacement;
 mod segments;
 mod signature;
 mod space;
+mod volume;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub use naming::{ByHost, Clustered, Naming, Squid};
 pub use opening::{Parts, Settings, open, open_store, open_through};
 pub use replacement::REPLACEMENTS;
 pub use segments::{SegmentPolicy, SegmentSettings};
+pub use volume::VolumeSettings;
 
 use crate::index::Numbers;
 use segments::Packing;
@@ -42,6 +44,8 @@ enum Design {
     Indexed(Indexed),
     /// In folders named by URL, with no memory of contents.
     UrlFolders,
+    /// In one flat space, written in large pieces.
+    Volume,
 }
 
 /// What an architecture with an index is made of.
@@ -89,6 +93,11 @@ enum SmallObjects {
 
 /// All architectures.
 pub const ARCHITECTURES: &[Architecture] = &[
+    Architecture {
+        name: "volume",
+        source: "ours; see the module `arch::volume`",
+        design: Design::Volume,
+    },
     Architecture {
         name: "cern",
         source: "Maltzahn, Richardson, Grunwald: Reducing the Disk I/O of Web Proxy Server Caches, 1999, 2.3.1",

@@ -9,7 +9,7 @@ use super::signature::Signature;
 use super::space::blocks_of;
 use super::{
     ARCHITECTURES, Architecture, Design, Indexed, Making, Naming, NamingFor, ReleasedFiles, SQUID,
-    SmallObjects, Squid, cern,
+    SmallObjects, Squid, VolumeSettings, cern, volume,
 };
 use crate::door::{FileSystem, Real};
 use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, Shape, Words};
@@ -41,6 +41,8 @@ pub struct Settings {
     pub replacement: &'static str,
     /// The mapped file for small objects, where the architecture has one.
     pub segments: SegmentSettings,
+    /// The volume, with the architecture of that name.
+    pub volume: VolumeSettings,
     /// The time of opening; it only numbers objects.
     pub now: Timestamp,
 }
@@ -83,6 +85,7 @@ pub fn open_through(
         files_per_folder: options.files_per_folder,
         replacement: replacement::known(&options.replacement)?,
         segments: options.segments,
+        volume: options.volume,
         now: options.now,
     };
     let parts = Parts {
@@ -107,6 +110,7 @@ pub fn open_store(name: &str, settings: &Settings, parts: Parts) -> Result<Arc<d
             Ok(Arc::new(FileStore { core, maintenance }))
         }
         Design::UrlFolders => Ok(Arc::new(cern::open(row.name, settings, parts)?)),
+        Design::Volume => Ok(Arc::new(volume::open(row.name, settings, parts)?)),
     }
 }
 
@@ -400,7 +404,7 @@ fn boot(now: Timestamp) -> u64 {
 }
 
 /// The field's mean size of an object.
-const MEAN_OBJECT_BYTES: u64 = 13_000;
+pub(super) const MEAN_OBJECT_BYTES: u64 = 13_000;
 /// Blocks that a store must have for objects.
 const LEAST_BLOCKS: u64 = 16;
 /// Blocks for the lock and the signature.

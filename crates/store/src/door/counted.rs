@@ -1,6 +1,6 @@
 //! A door that counts: the I/O budget tests compare its numbers with the promise.
 
-use super::{Access, File, FileSystem, Mapping, Space};
+use super::{Access, File, FileSystem, Loaded, Mapping, Space};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -84,6 +84,16 @@ impl FileSystem for Counted {
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
         self.tally.count(Kind::Open);
         self.wrap(self.inner.open(path, access))
+    }
+
+    fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        self.tally.count(Kind::Open);
+        self.wrap(self.inner.open_direct(path, access))
+    }
+
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+        self.tally.count(Kind::Other);
+        self.inner.load(path, bytes)
     }
 
     fn length(&self, path: &str) -> io::Result<u64> {
@@ -180,6 +190,16 @@ impl File for CountedFile {
     fn set_length(&self, bytes: u64) -> io::Result<()> {
         self.tally.count(Kind::Other);
         self.inner.set_length(bytes)
+    }
+
+    fn allot(&self, bytes: u64) -> io::Result<()> {
+        self.tally.count(Kind::Other);
+        self.inner.allot(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.tally.count(Kind::Other);
+        self.inner.sync()
     }
 }
 

@@ -3,7 +3,7 @@
 //! A [`CrashPoint`] counts down over all calls of all doors that share it, and over the stores to the index. At
 //! zero the process is as good as killed: the call at hand may take effect in part, and no later one does.
 
-use super::{Access, File, FileSystem, Mapping, Space};
+use super::{Access, File, FileSystem, Loaded, Mapping, Space};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
@@ -175,6 +175,16 @@ impl FileSystem for Faulty {
         Ok(self.wrap(self.inner.open(path, access)?))
     }
 
+    fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        self.faults.befall()?;
+        Ok(self.wrap(self.inner.open_direct(path, access)?))
+    }
+
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+        self.faults.befall()?;
+        self.inner.load(path, bytes)
+    }
+
     fn length(&self, path: &str) -> io::Result<u64> {
         self.faults.befall()?;
         self.inner.length(path)
@@ -286,6 +296,16 @@ impl File for FaultyFile {
     fn set_length(&self, bytes: u64) -> io::Result<()> {
         self.faults.befall_growth()?;
         self.inner.set_length(bytes)
+    }
+
+    fn allot(&self, bytes: u64) -> io::Result<()> {
+        self.faults.befall_growth()?;
+        self.inner.allot(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.faults.befall()?;
+        self.inner.sync()
     }
 }
 

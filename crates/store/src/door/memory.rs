@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 /// A file system in RAM.
 #[derive(Debug)]
 pub struct Memory {
-    tree: Mutex<Tree>,
+    tree: Arc<Mutex<Tree>>,
     space: Arc<SpaceUsed>,
 }
 
@@ -49,7 +49,7 @@ impl Memory {
     pub fn new(limit_bytes: u64) -> Self {
         let (used, most) = (AtomicU64::new(0), AtomicU64::new(0));
         let space = Arc::new(SpaceUsed { used, most, limit: AtomicU64::new(limit_bytes) });
-        Self { tree: Mutex::new(Tree::default()), space }
+        Self { tree: Arc::default(), space }
     }
 
     /// The most bytes that files have taken at any time.
@@ -91,8 +91,11 @@ impl Memory {
             let left = mingle(tree.synced.get(name), now.as_ref(), &mut choose);
             if let Some(bytes) = left {
                 let inode = Inode::new(&lost.space);
-                inode.change(|content| *content = bytes);
-                lost.tree.lock().files.insert(name.clone(), inode);
+                inode.change(|content| content.clone_from(&bytes));
+                let mut left = lost.tree.lock();
+                left.files.insert(name.clone(), inode);
+                // What a power loss has left is on the disk: the next one does not take it.
+                left.synced.insert(name.clone(), bytes);
             }
         }
         let mut left = lost.tree.lock();
@@ -134,14 +137,25 @@ fn mingle(
     let length = if choose(4) == 0 { old.len() } else { new.len() };
     let mut bytes = vec![0; length];
     for (page, target) in bytes.chunks_mut(PAGE).enumerate() {
-        let source = match choose(4) {
-            0 => old,
-            1 => continue,
-            _ => new,
+        let of = |content: &Vec<u8>| -> Vec<u8> {
+            let available = content.get(page * PAGE..).unwrap_or(&[]);
+            let mut bytes = available[..available.len().min(target.len())].to_vec();
+            bytes.resize(target.len(), 0);
+            bytes
         };
-        let available = source.get(page * PAGE..).unwrap_or(&[]);
-        let copied = available.len().min(target.len());
-        target[..copied].copy_from_slice(&available[..copied]);
+        let (old_page, new_page) = (of(old), of(new));
+        // A page that was synced and not written since is what it was; one that was written is either, or part of each.
+        let left = match choose(4) {
+            _ if old_page == new_page => old_page,
+            0 => old_page,
+            1 => {
+                let sectors = choose((PAGE / SECTOR) as u64) as usize;
+                let cut = (sectors * SECTOR).min(target.len());
+                [&new_page[..cut], &old_page[cut..]].concat()
+            }
+            _ => new_page,
+        };
+        target.copy_from_slice(&left);
     }
     Some(bytes)
 }
@@ -157,11 +171,12 @@ impl FileSystem for Memory {
         }
         let inode = Inode::new(&self.space);
         tree.files.insert(path.to_owned(), Arc::clone(&inode));
-        Ok(Box::new(Handle { inode, access: Access::Write }))
+        let tree = Arc::clone(&self.tree);
+        Ok(Box::new(Handle { inode, access: Access::Write, tree }))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(Handle { inode: self.find(path)?, access }))
+        Ok(Box::new(Handle { inode: self.find(path)?, access, tree: Arc::clone(&self.tree) }))
     }
 
     fn length(&self, path: &str) -> io::Result<u64> {
@@ -236,7 +251,7 @@ impl FileSystem for Memory {
         if inode.bytes.read().len() as u64 != bytes {
             return Err(Errno::INVAL.into());
         }
-        Ok(Box::new(Handle { inode, access: Access::Write }))
+        Ok(Box::new(Handle { inode, access: Access::Write, tree: Arc::clone(&self.tree) }))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -251,6 +266,7 @@ impl FileSystem for Memory {
 struct Handle {
     inode: Arc<Inode>,
     access: Access,
+    tree: Arc<Mutex<Tree>>,
 }
 
 impl File for Handle {
@@ -281,6 +297,16 @@ impl File for Handle {
         }
         let length = usize::try_from(bytes).map_err(|_| Errno::FBIG)?;
         self.inode.resize(&mut self.inode.bytes.write(), length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut tree = self.tree.lock();
+        let name = tree.files.iter().find(|(_, inode)| Arc::ptr_eq(inode, &self.inode));
+        if let Some(name) = name.map(|(name, _)| name.clone()) {
+            let content = self.inode.bytes.read().clone();
+            tree.synced.insert(name, content);
+        }
+        Ok(())
     }
 }
 
@@ -355,3 +381,5 @@ impl SpaceUsed {
 
 /// Block and page size.
 const PAGE: usize = 4096;
+/// What a disk writes whole or not at all.
+const SECTOR: usize = 512;

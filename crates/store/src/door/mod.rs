@@ -19,6 +19,7 @@ pub use memory::Memory;
 pub use real::Real;
 
 use std::io;
+use std::sync::atomic::AtomicU64;
 
 /// A tree of folders and files. Paths are relative, with `/` between names; any thread may call.
 pub trait FileSystem: Send + Sync {
@@ -27,6 +28,18 @@ pub trait FileSystem: Send + Sync {
 
     /// Opens an existing file.
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>>;
+
+    /// The same for whole pages that need not be kept in memory by the system: offsets, lengths and the memory itself are
+    /// multiples of [`PAGE_BYTES`]. Where the file system cannot do that, it is an open file like others.
+    fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        self.open(path, access)
+    }
+
+    /// The first `bytes` bytes of a file, a multiple of eight, as words in memory, which may change without changing the
+    /// file. What a file is too short for is zero.
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+        Ok(Box::new(read_words(&*self.open(path, Access::Read)?, bytes)?))
+    }
 
     /// The length of a file, in bytes.
     fn length(&self, path: &str) -> io::Result<u64>;
@@ -70,6 +83,18 @@ pub trait Mapping: Send + Sync {
     fn is_resident(&self, offset: u64) -> bool;
 }
 
+/// Words in memory, shared by threads.
+pub trait Loaded: Send + Sync {
+    /// All of them.
+    fn words(&self) -> &[AtomicU64];
+}
+
+impl Loaded for Box<[AtomicU64]> {
+    fn words(&self) -> &[AtomicU64] {
+        self
+    }
+}
+
 /// An open file. Positions are absolute, so that one handle serves many threads.
 pub trait File: Send + Sync {
     /// Reads into `buffer` from `offset`; fewer bytes than asked for only now and then, 0 at the end.
@@ -80,6 +105,15 @@ pub trait File: Send + Sync {
 
     /// Ends the file after so many bytes; one that was shorter goes on with zeros.
     fn set_length(&self, bytes: u64) -> io::Result<()>;
+
+    /// Gives the file so many bytes, zero at first, and all the space that they will ever take. `StorageFull` when there is
+    /// too little.
+    fn allot(&self, bytes: u64) -> io::Result<()> {
+        self.set_length(bytes)
+    }
+
+    /// Returns when what was written to this file would survive a power loss.
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// What a file is opened for.
@@ -98,6 +132,15 @@ pub struct Space {
     pub block_bytes: u64,
     /// Bytes free for us now.
     pub free_bytes: u64,
+}
+
+/// The beginning of a file as words.
+fn read_words(file: &dyn File, bytes: u64) -> io::Result<Box<[AtomicU64]>> {
+    let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut content = vec![0; length];
+    read_full(file, &mut content, 0)?;
+    let word = |bytes: &[u8; 8]| AtomicU64::new(u64::from_le_bytes(*bytes));
+    Ok(content.as_chunks::<8>().0.iter().map(word).collect())
 }
 
 /// Reads until `buffer` is full or the file ends, and says how much it was.
@@ -127,3 +170,6 @@ pub fn write_full(file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<()> 
     }
     Ok(())
 }
+
+/// What transfers that bypass the system's memory come in multiples of.
+pub const PAGE_BYTES: usize = 4096;

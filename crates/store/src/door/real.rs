@@ -1,8 +1,9 @@
 //! The file system as it is: system calls relative to one folder.
 
 use super::real_mapping::RealMapping;
-use super::{Access, File, FileSystem, Mapping, Space};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use super::{Access, File, FileSystem, Loaded, Mapping, Space, read_words};
+use crate::sys::Private;
+use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -45,6 +46,22 @@ impl FileSystem for Real {
             Access::Write => OFlags::RDWR,
         };
         Ok(Box::new(RealFile(self.open_at(path, flags)?)))
+    }
+
+    fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
+        let flags = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
+        match self.open_at(path, flags | OFlags::DIRECT) {
+            Err(Errno::INVAL) => self.open(path, access),
+            opened => Ok(Box::new(RealFile(opened?))),
+        }
+    }
+
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+        let file = self.open_at(path, OFlags::RDONLY)?;
+        if rustix::fs::fstat(&file)?.st_size as u64 >= bytes {
+            return Ok(Box::new(Private::new(&file, bytes)?));
+        }
+        Ok(Box::new(read_words(&RealFile(file), bytes)?))
     }
 
     fn length(&self, path: &str) -> io::Result<u64> {
@@ -124,6 +141,18 @@ impl File for RealFile {
 
     fn set_length(&self, bytes: u64) -> io::Result<()> {
         Ok(rustix::fs::ftruncate(&self.0, bytes)?)
+    }
+
+    fn allot(&self, bytes: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
+            // A file system that cannot allot space beforehand.
+            Err(Errno::OPNOTSUPP) => self.set_length(bytes),
+            result => Ok(result?),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fdatasync(&self.0)?)
     }
 }
 

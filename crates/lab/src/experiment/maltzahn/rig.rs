@@ -37,6 +37,7 @@ impl Rig<'_> {
             files_per_folder: 0,
             replacement: "clock",
             segments: self.segments,
+            volume: Default::default(),
             now: Timestamp::from_seconds(900_000_000),
         };
         let parts =

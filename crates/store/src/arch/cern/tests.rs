@@ -27,6 +27,7 @@ impl Disk {
             files_per_folder: 0,
             replacement: "clock",
             segments: Default::default(),
+            volume: Default::default(),
             now: Timestamp::from_seconds(1_000_000),
         };
         Self { files: Arc::new(Memory::new(1 << 40)), settings }

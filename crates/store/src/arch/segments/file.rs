@@ -43,4 +43,9 @@ impl File for SegmentFile {
     fn set_length(&self, _bytes: u64) -> io::Result<()> {
         Err(Errno::INVAL.into())
     }
+
+    /// The mapped file is brought to disk with the file system.
+    fn sync(&self) -> io::Result<()> {
+        Err(Errno::INVAL.into())
+    }
 }

@@ -21,6 +21,7 @@ fn options(directory: &Path, disk_bytes: u64) -> OpenOptions {
         files_per_folder: 0,
         replacement: "clock".into(),
         segments: Default::default(),
+        volume: Default::default(),
         architecture: "squid".into(),
         now: Timestamp::from_seconds(1_000_000),
     }

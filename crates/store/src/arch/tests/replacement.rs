@@ -124,6 +124,7 @@ fn an_unknown_policy_is_refused_with_the_names_that_are_known() {
         object_max_bytes: 1 << 20,
         files_per_folder: 0,
         segments: Default::default(),
+        volume: Default::default(),
         replacement: "optimal".into(),
         architecture: "squid".into(),
         now: Default::default(),

@@ -216,6 +216,7 @@ fn an_unknown_architecture_is_refused_with_the_names_that_are_known() {
         files_per_folder: 0,
         replacement: "clock".into(),
         segments: Default::default(),
+        volume: Default::default(),
         architecture: "varnish".into(),
         now: Default::default(),
     }) {

@@ -35,6 +35,7 @@ impl World {
             files_per_folder: 0,
             replacement: "clock",
             segments: SegmentSettings { bytes: 1 << 20, ..SegmentSettings::default() },
+            volume: Default::default(),
             now: Timestamp::from_seconds(1_000_000),
         };
         let files = Arc::new(Memory::new(1 << 40));

@@ -174,6 +174,11 @@ impl File for Handle {
         self.check_writable()?;
         Ok(self.kernel.lock().set_length(self.file, bytes)?)
     }
+
+    fn sync(&self) -> io::Result<()> {
+        self.kernel.lock().sync();
+        Ok(())
+    }
 }
 
 impl Drop for Handle {

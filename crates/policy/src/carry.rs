@@ -1,0 +1,68 @@
+//! What a cyclic cursor carries over: objects that have proven popular since they were last written.
+//!
+//! The frequency-based cyclic replacement of Maltzahn 1999, 3.6, moves a target pointer over the objects and skips those
+//! whose reference count says that they are worth more than others; counts are bounded (C_max) and age. Over a log that
+//! is written in large buffers, skipping an object means to write it again with the next buffer. That costs bytes where
+//! skipping costs none, so a count has to weigh more the larger the object is: a second miss costs one request whatever
+//! the size.
+//!
+//! Counts are of hits served from the disk only. What RAM serves needs no disk: by trace, counting those hits too
+//! carries 60% more bytes for 0.2 points of hit ratio.
+
+/// The highest count: two bits of an index entry.
+pub const HITS_MAX: u8 = 3;
+
+/// What to do with an object that the cursor has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its space is taken.
+    GiveUp,
+    /// It is written again, with this count.
+    Carry(u8),
+}
+
+/// Judges an object of so many bytes that has been hit so many times, counted up to [`HITS_MAX`], since it was written.
+pub fn judge(hits: u8, bytes: u64) -> Verdict {
+    let wanted = match bytes {
+        0..CARRIED_FOR_ONE => 1,
+        CARRIED_FOR_ONE..CARRIED_FOR_TWO => 2,
+        CARRIED_FOR_TWO..CARRIED_FOR_THREE => 3,
+        _ => return Verdict::GiveUp,
+    };
+    // Aging: halved, as by the paper's A_max, but never a reason of its own to be carried again.
+    if hits >= wanted { Verdict::Carry(hits / 2) } else { Verdict::GiveUp }
+}
+
+/// Below so many bytes one hit is enough.
+const CARRIED_FOR_ONE: u64 = 16 << 10;
+/// Below so many bytes two are.
+const CARRIED_FOR_TWO: u64 = 64 << 10;
+/// Below so many bytes three are; what is larger is fetched again.
+const CARRIED_FOR_THREE: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn popularity_is_weighed_against_size() {
+        assert_eq!(judge(0, 100), Verdict::GiveUp);
+        assert_eq!(judge(1, 100), Verdict::Carry(0));
+        assert_eq!(judge(HITS_MAX, 100), Verdict::Carry(1));
+        assert_eq!(judge(1, 20_000), Verdict::GiveUp);
+        assert_eq!(judge(2, 20_000), Verdict::Carry(1));
+        assert_eq!(judge(HITS_MAX, 100_000), Verdict::Carry(1));
+        assert_eq!(judge(HITS_MAX, 2 << 20), Verdict::GiveUp);
+    }
+
+    #[test]
+    fn nothing_is_carried_for_ever() {
+        let mut hits = HITS_MAX;
+        let mut laps = 0;
+        while let Verdict::Carry(left) = judge(hits, 1) {
+            hits = left;
+            laps += 1;
+        }
+        assert_eq!(laps, 2);
+    }
+}

@@ -1,0 +1,108 @@
+//! Bodies as their readers see them: whole in RAM, in pieces on the disk, or still growing.
+
+use super::Volume;
+use super::format::{Head, PIECE_BYTES, Place};
+use super::pending::{Growing, Whereabouts};
+use super::stripes::Pin;
+use super::table::Entry;
+use crate::{Error, StoredBody};
+use bytes::Bytes;
+use shoal_core::ObjectKey;
+use std::sync::Arc;
+
+/// A body of at most one piece. It has been checked.
+pub(super) struct WholeBody(pub(super) Bytes);
+
+impl StoredBody for WholeBody {
+    fn length(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
+        let to = from.saturating_add(limit).min(self.0.len());
+        Ok(self.0.slice(from..to))
+    }
+}
+
+/// A body in pieces on the disk, whose stripes are pinned while it is read.
+pub(super) struct LargeBody {
+    volume: Arc<Volume>,
+    key: ObjectKey,
+    entry: Entry,
+    head: Head,
+    places: Vec<Place>,
+    _pin: Pin,
+}
+
+impl LargeBody {
+    pub(super) fn new(
+        volume: Arc<Volume>,
+        key: ObjectKey,
+        (entry, head): (Entry, Head),
+        places: Vec<Place>,
+        pin: Pin,
+    ) -> Self {
+        Self { volume, key, entry, head, places, _pin: pin }
+    }
+}
+
+impl StoredBody for LargeBody {
+    fn length(&self) -> u64 {
+        self.head.body_bytes
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        if offset >= self.head.body_bytes {
+            return Ok(Bytes::new());
+        }
+        let (index, skip) = ((offset / PIECE_BYTES as u64) as usize, (offset % PIECE_BYTES as u64) as usize);
+        let left = self.head.body_bytes - index as u64 * PIECE_BYTES as u64;
+        let piece_bytes = left.min(PIECE_BYTES as u64) as usize;
+        let Some(place) = self.places.get(index) else { return Err(Error::Corrupt { part: "table of pieces" }) };
+        match self.volume.read_piece(*place, index as u32, piece_bytes, self.head.id) {
+            Ok(piece) => Ok(cut(piece, skip, limit)),
+            Err(error) => {
+                if let Error::Corrupt { part } = error {
+                    self.volume.drop_corrupt(&self.key, self.entry, part);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A body that is being written, or was until a moment ago.
+pub(super) struct WaitingBody {
+    volume: Arc<Volume>,
+    growing: Arc<Growing>,
+}
+
+impl WaitingBody {
+    pub(super) fn new(volume: Arc<Volume>, growing: Arc<Growing>) -> Self {
+        Self { volume, growing }
+    }
+}
+
+impl StoredBody for WaitingBody {
+    fn length(&self) -> u64 {
+        self.growing.length()
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        match self.growing.find(offset) {
+            Whereabouts::Memory(bytes) => Ok(cut(bytes, 0, limit)),
+            Whereabouts::Disk { place, index, skip, piece_bytes } => {
+                let piece = self.volume.read_piece(place, index, piece_bytes, self.growing.id)?;
+                Ok(cut(piece, skip, limit))
+            }
+            Whereabouts::End => Ok(Bytes::new()),
+            Whereabouts::Lost => Err(Error::Corrupt { part: "body that could not be written" }),
+        }
+    }
+}
+
+fn cut(piece: Bytes, skip: usize, limit: usize) -> Bytes {
+    let to = skip.saturating_add(limit).min(piece.len());
+    piece.slice(skip.min(to)..to)
+}

@@ -1,0 +1,125 @@
+//! Inserts: whether an object is taken, and its way into the queue.
+
+use super::Volume;
+use super::body::WaitingBody;
+use super::format::{BODY_MAX, HEAD_BYTES, KEY_MAX, Kind, METADATA_MAX, PIECE_BYTES, encode_table, table_bytes};
+use super::pending::{Growing, Pending, PendingBody, Queued};
+use crate::{Declined, Error, Insert, StoredBody};
+use bytes::Bytes;
+use shoal_core::ObjectKey;
+use shoal_policy::Admission;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// An object being written.
+struct VolumeInsert {
+    volume: Arc<Volume>,
+    key: ObjectKey,
+    metadata: Bytes,
+    body: Arc<Growing>,
+    length: u64,
+}
+
+impl Volume {
+    pub(super) fn insert(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<Box<dyn Insert>, Error> {
+        self.check_service()?;
+        self.check_lengths(key, metadata, body_bytes.unwrap_or(0))?;
+        if !self.admits(key) {
+            return Err(Error::Declined(Declined::OnProbation));
+        }
+        let body = Growing::new(self.next_id.fetch_add(1, Relaxed));
+        let (volume, key) = (Arc::clone(self), key.clone());
+        Ok(Box::new(VolumeInsert { volume, key, metadata: Bytes::copy_from_slice(metadata), body, length: 0 }))
+    }
+
+    /// While there is unused space everything is taken. What replaces a stored object is asked for by that very fact.
+    fn admits(&self, key: &ObjectKey) -> bool {
+        match self.admission {
+            Admission::Always => true,
+            Admission::Probation => {
+                !self.is_full() || self.may_contain(key.hash()) || {
+                    let remembered = self.table.objects().max(REMEMBERED_MIN) as usize;
+                    self.probation.lock().admits(key.hash(), remembered)
+                }
+            }
+        }
+    }
+
+    fn check_lengths(&self, key: &ObjectKey, metadata: &[u8], body_bytes: u64) -> Result<(), Error> {
+        let record = (HEAD_BYTES + key.full().len() + metadata.len()) as u64;
+        let payload = body_bytes.min(PIECE_BYTES as u64).max(table_bytes(body_bytes));
+        let is_too_large = key.full().len() > KEY_MAX as usize
+            || metadata.len() > METADATA_MAX as usize
+            || body_bytes > self.object_max_bytes.min(BODY_MAX)
+            // With half a stripe, two records always fit.
+            || record + payload > self.geometry.stripe_bytes / 2;
+        if is_too_large { Err(Error::Declined(Declined::TooLarge)) } else { Ok(()) }
+    }
+}
+
+impl Insert for VolumeInsert {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let length = self.length + bytes.len() as u64;
+        self.volume.check_lengths(&self.key, &self.metadata, length)?;
+        self.length = length;
+        let whole = self.body.append(bytes);
+        self.queue_pieces(&self.body, Kind::Piece, whole)
+    }
+
+    fn body(&self) -> Arc<dyn StoredBody> {
+        Arc::new(WaitingBody::new(Arc::clone(&self.volume), Arc::clone(&self.body)))
+    }
+
+    fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
+        let metadata = metadata.map_or_else(|| self.metadata.clone(), Bytes::copy_from_slice);
+        self.volume.check_lengths(&self.key, &metadata, self.length)?;
+        let body = match self.body.whole() {
+            Some(body) => PendingBody::Whole(body.into()),
+            None => self.finish_large()?,
+        };
+        let object = Pending::new(self.key.clone(), self.body.id, 0, metadata, body);
+        self.volume.append(Queued::Object(object))
+    }
+}
+
+impl VolumeInsert {
+    fn queue_pieces(
+        &self,
+        growing: &Arc<Growing>,
+        kind: Kind,
+        pieces: impl IntoIterator<Item = (u32, Bytes)>,
+    ) -> Result<(), Error> {
+        for (index, bytes) in pieces {
+            let (growing, key) = (Arc::clone(growing), self.key.clone());
+            self.volume.append(Queued::Piece { growing, key, kind, index, bytes })?;
+        }
+        Ok(())
+    }
+
+    /// Queues the last piece, and the table's pieces when it has any.
+    fn finish_large(&self) -> Result<PendingBody, Error> {
+        self.queue_pieces(&self.body, Kind::Piece, self.body.finish())?;
+        let direct = super::format::pieces(self.length) * 16;
+        let table = if direct > table_bytes(self.length) { Some(self.write_table()?) } else { None };
+        Ok(PendingBody::Large { body: Arc::clone(&self.body), bytes: self.length, table })
+    }
+
+    /// A table that names pieces can be written when all of these are.
+    fn write_table(&self) -> Result<Arc<Growing>, Error> {
+        self.volume.flush(true)?;
+        let places = self.body.places().ok_or(Error::Declined(Declined::NoSpace))?;
+        let table = Growing::new(!self.body.id);
+        let whole = table.append(&encode_table(&places));
+        self.queue_pieces(&table, Kind::TablePiece, whole)?;
+        self.queue_pieces(&table, Kind::TablePiece, table.finish())?;
+        Ok(table)
+    }
+}
+
+/// Keys remembered at least while few objects are stored.
+const REMEMBERED_MIN: u64 = 1024;

@@ -1,0 +1,288 @@
+//! The volume: one flat space that is written in order of first miss, in large pieces, and read with its neighbourhood.
+//!
+//! Joins what the papers teach with what has been learnt since. Objects are written once, in whole stripes (1 MiB), in the
+//! order in which they were missed (Maltzahn 1999, 2.4.3), small ones packed so that none needs two reads (2.4.4). A
+//! cursor goes round; what has proven popular is carried over when it passes (frequency-based cyclic replacement, 3.6,
+//! generalised to any size in `shoal_policy::carry`), and a stripe that is popular as a whole is skipped. The index is
+//! in memory and on the disk (Kroonmaa 1998), ten bytes an object, never read through, and a hint only: each record has
+//! its full key, its position and its checksums. Objects that nobody asks for twice need not be written at all
+//! (`shoal_policy::Probation`), and a read brings in what lies around, where that has been paying
+//! (`shoal_policy::Neighbourhoods`).
+//!
+//! What each call costs: a miss, no call to the disk (but for one key in 65,000 that looks like another's); a hit on an
+//! object of up to 64 KiB, one read or none; an insert, its share of a stripe's write; a removal, a line in the contents.
+//!
+//! - `format`: what stands on the disk. `table`: the index. `queue`, `pending`: what waits to be written.
+//! - `writer`: the log's end, stripe by stripe. `reclaim`: what happens to a stripe's old contents.
+//! - `read`, `windows`, `body`: from the disk to the caller. `insert`, `update`: the other way.
+//! - `opening`, `recovery`, `checkpoint`: what is written of the index, and how the rest is found again.
+//!
+//! After a crash the index on disk is older than the log. The contents of the stripes written since are read and entered
+//! again, in the background; objects that the index has are served meanwhile.
+
+mod body;
+mod checkpoint;
+mod format;
+mod insert;
+mod opening;
+mod pages;
+mod pending;
+mod queue;
+mod read;
+mod reclaim;
+mod recovery;
+mod stripes;
+mod table;
+#[cfg(test)]
+mod tests;
+mod update;
+mod windows;
+mod writer;
+
+use super::maintenance::{Maintenance, Step, Upkeep};
+use crate::door::File;
+use crate::{Declined, Error, GaveUp, Insert, Store, Stored, Usage};
+use checkpoint::Checkpoint;
+use format::Geometry;
+use parking_lot::Mutex;
+use pending::Queued;
+use queue::Queue;
+use recovery::Recovery;
+use shoal_core::{Key, ObjectKey};
+use shoal_policy::{Admission, Probation};
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use stripes::Stripes;
+use table::Table;
+use tracing::error;
+use windows::Windows;
+use writer::Writer;
+
+pub(super) use opening::open;
+
+/// What an operator decides about a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeSettings {
+    /// Bytes written at once; a multiple of 64 KiB. Fixed when the volume is made.
+    pub stripe_bytes: u64,
+    /// RAM for what stood around objects that were read, in bytes; 0 reads objects alone.
+    pub window_bytes: u64,
+    /// When an object may be written.
+    pub admission: Admission,
+}
+
+impl Default for VolumeSettings {
+    fn default() -> Self {
+        Self { stripe_bytes: 1 << 20, window_bytes: 16 << 20, admission: Admission::default() }
+    }
+}
+
+/// A store of one volume.
+pub(super) struct VolumeStore {
+    /// Its thread ends when this is dropped: before the volume, so that the last reference to that is not the thread's.
+    _maintenance: Option<Maintenance>,
+    volume: Arc<Volume>,
+}
+
+/// What the store, its bodies and its inserts share.
+struct Volume {
+    name: &'static str,
+    data: Box<dyn File>,
+    geometry: Geometry,
+    table: Table,
+    queue: Mutex<Queue>,
+    writer: Mutex<Writer>,
+    windows: Windows,
+    stripes: Arc<Stripes>,
+    admission: Admission,
+    probation: Mutex<Probation>,
+    checkpoint: Mutex<Checkpoint>,
+    /// Held while metadata is replaced on the disk, so that a reader who finds it torn can wait.
+    updating: Mutex<()>,
+    doubts: Mutex<Doubts>,
+    /// The last process did not end in order: entries may be older than what they point to.
+    may_be_stale: bool,
+    recovery: Mutex<Recovery>,
+    /// The log's end has been found; nothing is written before.
+    is_recovered: AtomicBool,
+    next_id: AtomicU64,
+    object_max_bytes: u64,
+    disk_bytes: u64,
+    own_bytes: u64,
+    written_stripes: AtomicU32,
+    health: Health,
+    evictions: AtomicU64,
+    corrupt: AtomicU64,
+    /// Told of keys whose objects were given up.
+    gave_up: OnceLock<GaveUp>,
+    /// Keeps other processes out.
+    _lock: Option<OwnedFd>,
+}
+
+/// What may not be whole, since the last process did not end in order: large objects whose pieces have to be looked at.
+#[derive(Default)]
+struct Doubts {
+    /// Stripes that may have been half written over.
+    stripes: HashSet<u32>,
+    /// Chunks after this one had perhaps not been brought to disk as a whole...
+    from: u64,
+    /// ...up to this one.
+    until: u64,
+    /// Objects that have been looked at, by number.
+    settled: HashSet<u64>,
+}
+
+/// Whether the disk can be relied on.
+#[derive(Default)]
+struct Health {
+    /// Failures of the disk in a row.
+    failures: AtomicU32,
+    out_of_service: AtomicBool,
+}
+
+impl Store for VolumeStore {
+    fn name(&self) -> &'static str {
+        self.volume.name
+    }
+
+    fn may_contain(&self, key: Key) -> bool {
+        self.volume.may_contain(key)
+    }
+
+    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+        self.volume.open(key)
+    }
+
+    fn insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<Box<dyn Insert>, Error> {
+        self.volume.insert(key, metadata, body_bytes)
+    }
+
+    fn update_metadata(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error> {
+        self.volume.update_metadata(key, metadata, replaces)
+    }
+
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
+        Ok(self.volume.remove(key))
+    }
+
+    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+        let head = format::HEAD_BYTES as u64 + u64::from(key_bytes) + u64::from(metadata_bytes);
+        stored_bytes.saturating_sub(head)
+    }
+
+    fn tell(&self, gave_up: GaveUp) {
+        // Whoever asks first is told.
+        let _ = self.volume.gave_up.set(gave_up);
+    }
+
+    fn usage(&self) -> Usage {
+        self.volume.usage()
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.volume.close()
+    }
+}
+
+impl Volume {
+    fn may_contain(&self, key: Key) -> bool {
+        self.table.candidates(key).next().is_some() || self.queue.lock().find(key).is_some()
+    }
+
+    /// Takes an object out: from now on it is not found, and once the next chunk is written it will not be after a crash
+    /// either. A key that looks like this one's is taken out as well, which costs a miss.
+    fn remove(&self, key: &ObjectKey) -> bool {
+        let mut found = false;
+        {
+            let mut queue = self.queue.lock();
+            found |= queue.remove(key.hash()).is_some();
+            for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
+                found |= self.table.remove(key.hash(), entry);
+            }
+            if found {
+                queue.push(Queued::Removed(key.clone()));
+            }
+        }
+        found
+    }
+
+    fn usage(&self) -> Usage {
+        let written = u64::from(self.written_stripes.load(Relaxed)) * self.geometry.stripe_bytes;
+        Usage {
+            objects: self.table.objects() + self.queue.lock().objects() as u64,
+            objects_max: self.table.objects_max(),
+            bytes: self.own_bytes + written,
+            bytes_max: self.disk_bytes,
+            evictions: self.evictions.load(Relaxed) + self.table.crowded_out(),
+            corrupt: self.corrupt.load(Relaxed),
+        }
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.flush(true)?;
+        self.write_checkpoint()
+    }
+
+    fn sync_data(&self) -> Result<(), Error> {
+        self.data.sync().map_err(|source| self.failed("bring the volume to disk", source))
+    }
+
+    /// Notes a failure of the disk, says it once, and takes the disk out of service when it goes on.
+    fn failed(&self, action: &'static str, source: std::io::Error) -> Error {
+        let failures = self.health.failures.fetch_add(1, Relaxed) + 1;
+        if failures == 1 {
+            error!(action, error = %source, "the disk failed; what cannot be read or written is fetched again");
+        }
+        if failures >= FAILURES_MAX && !self.health.out_of_service.swap(true, Relaxed) {
+            error!(action, error = %source, "the disk goes on failing and is taken out of service until the next start");
+        }
+        Error::Disk { action, source }
+    }
+
+    fn succeeded(&self) {
+        if self.health.failures.load(Relaxed) != 0 {
+            self.health.failures.store(0, Relaxed);
+        }
+    }
+
+    /// Every stripe has been written: from now on space is had by giving something up.
+    fn is_full(&self) -> bool {
+        self.written_stripes.load(Relaxed) >= self.geometry.stripes
+    }
+
+    fn check_service(&self) -> Result<(), Error> {
+        match self.health.out_of_service.load(Relaxed) {
+            true => Err(Error::Declined(Declined::OutOfService)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Upkeep for Volume {
+    fn maintain(&self) -> Step {
+        if !self.is_recovered.load(Relaxed) {
+            return Step::Worked(self.recover_step(RECOVERED_AT_ONCE));
+        }
+        // A failure has been counted and said; the next call tries again.
+        let _ = self.flush(true).and_then(|written| if written { self.sync_data() } else { Ok(()) });
+        let _ = self.checkpoint_if_due();
+        Step::Idle
+    }
+}
+
+/// Failures of the disk in a row after which it is left alone.
+const FAILURES_MAX: u32 = 64;
+/// Stripes looked at in one step of the background work.
+const RECOVERED_AT_ONCE: usize = 64;

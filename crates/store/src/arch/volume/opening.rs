@@ -1,0 +1,259 @@
+//! Opening a volume: in constant time, whatever its size.
+
+use super::checkpoint::{Checkpoint, Header};
+use super::format::{DATA_AT, Geometry, SUPERBLOCK_BYTES};
+use super::queue::Queue;
+use super::recovery::Recovery;
+use super::table::{HEADER_WORDS, POSITION_MAX, Table};
+use super::windows::Windows;
+use super::writer::Writer;
+use super::{Doubts, Health, Volume, VolumeStore};
+use crate::Error;
+use crate::arch::maintenance::Maintenance;
+use crate::arch::opening::{MEAN_OBJECT_BYTES, check_maker};
+use crate::arch::signature::Signature;
+use crate::arch::{Parts, Settings};
+use crate::door::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
+use parking_lot::Mutex;
+use shoal_core::Key;
+use shoal_policy::Probation;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use tracing::{info, warn};
+
+/// Opens or makes a store of one volume.
+pub(in crate::arch) fn open(name: &'static str, settings: &Settings, parts: Parts) -> Result<VolumeStore, Error> {
+    let volume = Arc::new(Volume::take_up(name, settings, parts)?);
+    let maintenance = Some(Maintenance::start(&volume));
+    Ok(VolumeStore { _maintenance: maintenance, volume })
+}
+
+impl Volume {
+    /// The volume without its background work; nothing is written before [`recover`](Self::recover) has come to an end.
+    pub(super) fn take_up(name: &'static str, settings: &Settings, parts: Parts) -> Result<Self, Error> {
+        let is_signed = check_maker(name, &parts)?;
+        let files = Arc::clone(&parts.files);
+        let geometry = match existing(&*files, settings)? {
+            Some(geometry) => geometry,
+            None => make(name, &*files, settings, parts.boot, is_signed)?,
+        };
+        let data = files.open_direct(DATA, Access::Write).map_err(|error| unusable("open", DATA, &error))?;
+        let index_bytes = Table::file_bytes(geometry.buckets, geometry.stripes);
+        let (header, is_known) = match index_header(&*files, &geometry, index_bytes)? {
+            Some(header) => (header, true),
+            None => (make_index(&*files, &geometry, index_bytes, false)?, false),
+        };
+        let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
+        let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
+        let recovery = match (is_known, header.is_clean) {
+            (true, true) => Recovery::Clean,
+            (true, false) => Recovery::Following { next: header.stripe as u32, not_newer: 0, has_begun: false },
+            (false, _) => {
+                info!("the volume's index is made anew from its contents while it serves");
+                Recovery::Dating { next: 0, dated: Vec::new() }
+            }
+        };
+        let stripe_bytes = geometry.stripe_bytes;
+        let writer = Writer::new(header.stripe as u32, header.offset, header.sequence, Vec::new(), stripe_bytes);
+        Ok(Self {
+            name,
+            data,
+            geometry,
+            table: Table::new(loaded, geometry.buckets, geometry.stripes, header.objects),
+            queue: Mutex::new(Queue::default()),
+            writer: Mutex::new(writer),
+            windows: Windows::new(settings.volume.window_bytes),
+            stripes: Arc::default(),
+            admission: settings.volume.admission,
+            probation: Mutex::new(Probation::default()),
+            checkpoint: Mutex::new(Checkpoint::new(file, header, index_bytes, stripe_bytes)),
+            updating: Mutex::new(()),
+            doubts: Mutex::new(Doubts { from: header.sequence, ..Doubts::default() }),
+            may_be_stale: !(is_known && header.is_clean),
+            recovery: Mutex::new(recovery),
+            is_recovered: AtomicBool::new(false),
+            next_id: AtomicU64::new(header.next_id.max(settings.now.millis() << 16)),
+            object_max_bytes: settings.object_max_bytes.min(geometry.volume_bytes() / 4),
+            disk_bytes: settings.disk_bytes,
+            own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
+            written_stripes: AtomicU32::new(header.written_stripes as u32),
+            health: Health::default(),
+            evictions: AtomicU64::new(0),
+            corrupt: AtomicU64::new(0),
+            gave_up: OnceLock::new(),
+            _lock: parts.lock,
+        })
+    }
+}
+
+/// The geometry of the volume that is there.
+fn existing(files: &dyn FileSystem, settings: &Settings) -> Result<Option<Geometry>, Error> {
+    let length = match files.length(DATA) {
+        Ok(length) => length,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable("look at", DATA, &error)),
+    };
+    let file = files.open(DATA, Access::Read).map_err(|error| unusable("open", DATA, &error))?;
+    let mut block = vec![0; SUPERBLOCK_BYTES];
+    read_full(&*file, &mut block, 0).map_err(|error| unusable("read", DATA, &error))?;
+    if block.iter().all(|byte| *byte == 0) {
+        // A process was killed while it made it.
+        return Ok(None);
+    }
+    let geometry = Geometry::decode(&block).map_err(|reason| {
+        Error::Unusable(format!("the file {DATA} is {reason}; remove it to begin with an empty volume"))
+    })?;
+    let (bytes, own) = (geometry.volume_bytes(), own_bytes(&geometry));
+    if length < bytes {
+        return Err(Error::Unusable(format!(
+            "the file {DATA} has {length} bytes and says that it has {bytes}: it was cut off; remove it to begin with an \
+             empty volume"
+        )));
+    }
+    if bytes + own > settings.disk_bytes {
+        return Err(Error::Unusable(format!(
+            "the volume there was made for {} bytes of disk, and the limit is {}; raise the limit, or remove {DATA} and \
+             {INDEX} to begin with an empty volume",
+            bytes + own,
+            settings.disk_bytes
+        )));
+    }
+    if bytes + own + 16 * geometry.stripe_bytes < settings.disk_bytes {
+        warn!(bytes, limit = settings.disk_bytes, "the volume was made smaller than its limit and keeps its size");
+    }
+    Ok(Some(geometry))
+}
+
+/// Makes an empty volume. The superblock comes last, so that one without it is known to be unfinished.
+fn make(
+    name: &str,
+    files: &dyn FileSystem,
+    settings: &Settings,
+    boot: u64,
+    is_signed: bool,
+) -> Result<Geometry, Error> {
+    let geometry = plan(settings, boot)?;
+    if !is_signed {
+        let signature = Signature { architecture: name.to_owned(), parameters: [0; 4] };
+        signature.write(files).map_err(|error| unusable("sign", name, &error))?;
+    }
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::StorageFull => Error::Unusable(format!(
+            "there are no {} bytes free for the volume; lower the limit on disk space, or free some",
+            geometry.volume_bytes()
+        )),
+        _ => unusable("make", DATA, &error),
+    };
+    let file = fresh(files, DATA).map_err(failed)?;
+    file.allot(geometry.volume_bytes()).map_err(failed)?;
+    make_index(files, &geometry, Table::file_bytes(geometry.buckets, geometry.stripes), true)?;
+    write_full(&*file, &geometry.encode(), 0).map_err(failed)?;
+    file.sync().map_err(failed)?;
+    Ok(geometry)
+}
+
+/// How a new volume divides its space.
+fn plan(settings: &Settings, boot: u64) -> Result<Geometry, Error> {
+    let objects = match settings.max_objects {
+        0 => settings.disk_bytes / MEAN_OBJECT_BYTES,
+        objects => objects,
+    };
+    let buckets = Table::buckets_for(objects);
+    let mut stripe_bytes = settings.volume.stripe_bytes.clamp(STRIPE_MIN, STRIPE_MAX) / STRIPE_MIN * STRIPE_MIN;
+    // Many stripes rather than large ones, in a small volume.
+    while settings.disk_bytes / stripe_bytes < STRIPES_WANTED && stripe_bytes / 2 >= STRIPE_MIN {
+        stripe_bytes = (stripe_bytes / 2).next_multiple_of(STRIPE_MIN);
+    }
+    let fixed = DATA_AT + PAGE_BYTES as u64 + Table::file_bytes(buckets, 0);
+    let stripes = settings.disk_bytes.saturating_sub(fixed) / (stripe_bytes + 8);
+    let stripes = stripes.min((POSITION_MAX - DATA_AT) / stripe_bytes).min(u64::from(u32::MAX)) as u32;
+    if u64::from(stripes) < STRIPES_LEAST {
+        let least = fixed + STRIPES_LEAST * (stripe_bytes + 8);
+        let given = settings.disk_bytes;
+        return Err(Error::Unusable(format!(
+            "{given} bytes of disk are too few: a volume with an index for {objects} objects needs {least}; raise the \
+             limit or lower the number of objects"
+        )));
+    }
+    let seed = [settings.now.millis().to_le_bytes(), boot.to_le_bytes()].concat();
+    Ok(Geometry { id: Key::of(&seed).low(), stripe_bytes, stripes, buckets })
+}
+
+/// What the index file says, if it is this volume's.
+fn index_header(files: &dyn FileSystem, geometry: &Geometry, bytes: u64) -> Result<Option<Header>, Error> {
+    match files.length(INDEX) {
+        Ok(length) if length == bytes => {}
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable("look at", INDEX, &error)),
+    }
+    let file = files.open(INDEX, Access::Read).map_err(|error| unusable("open", INDEX, &error))?;
+    let mut block = vec![0; HEADER_WORDS * 8];
+    read_full(&*file, &mut block, 0).map_err(|error| unusable("read", INDEX, &error))?;
+    Ok(Header::decode(&block).filter(|header| {
+        header.id == geometry.id
+            && header.buckets == geometry.buckets
+            && header.stripe < u64::from(geometry.stripes)
+            && header.offset <= geometry.stripe_bytes
+            && header.written_stripes <= u64::from(geometry.stripes)
+    }))
+}
+
+/// Makes an empty index, which says that nothing has been written; of an empty volume it is complete.
+fn make_index(
+    files: &dyn FileSystem,
+    geometry: &Geometry,
+    bytes: u64,
+    is_empty: bool,
+) -> Result<Header, Error> {
+    let header = Header {
+        id: geometry.id,
+        buckets: geometry.buckets,
+        sequence: 0,
+        stripe: 0,
+        offset: 0,
+        objects: 0,
+        next_id: 1,
+        written_stripes: 0,
+        is_clean: is_empty,
+    };
+    let made = fresh(files, INDEX).and_then(|file| {
+        file.allot(bytes)?;
+        // It counts only once the volume has a superblock with the same number.
+        write_full(&*file, &header.encode(), 0)?;
+        file.sync()
+    });
+    made.map_err(|error| unusable("make", INDEX, &error))?;
+    Ok(header)
+}
+
+/// A new file in place of whatever has the name.
+fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
+    match files.create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            files.unlink(path)?;
+            files.create(path)
+        }
+        created => created,
+    }
+}
+
+/// Bytes on disk beside the volume itself.
+fn own_bytes(geometry: &Geometry) -> u64 {
+    Table::file_bytes(geometry.buckets, geometry.stripes) + PAGE_BYTES as u64
+}
+
+fn unusable(what: &str, path: &str, error: &io::Error) -> Error {
+    Error::Unusable(format!("could not {what} {path}: {error}"))
+}
+
+/// The volume's file.
+pub(super) const DATA: &str = "volume";
+/// Its index.
+pub(super) const INDEX: &str = "volume.index";
+const STRIPE_MIN: u64 = 256 << 10;
+const STRIPE_MAX: u64 = 64 << 20;
+/// Stripes that a volume should have, at the price of smaller ones.
+const STRIPES_WANTED: u64 = 32;
+const STRIPES_LEAST: u64 = 4;

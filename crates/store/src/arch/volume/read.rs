@@ -1,0 +1,243 @@
+//! From the disk to the caller: finding a record, reading it with its neighbourhood, checking it.
+
+use super::body::{LargeBody, WaitingBody, WholeBody};
+use super::format::{Head, Kind, PIECE_BYTES, Place, decode_table, pieces, table_bytes};
+use super::pages::Pages;
+use super::pending::{Pending, PendingBody};
+use super::stripes::Pin;
+use super::table::{Entry, Table};
+use super::Volume;
+use crate::door::PAGE_BYTES;
+use crate::{Error, Stored, StoredBody};
+use bytes::Bytes;
+use shoal_core::ObjectKey;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tracing::warn;
+
+/// A record that stood up to its checks.
+pub(super) struct Found {
+    pub(super) entry: Entry,
+    pub(super) head: Head,
+    /// The record from its beginning: all of it, or up to its table's end.
+    pub(super) record: Bytes,
+    pub(super) pin: Pin,
+}
+
+/// Why a record is not the object that was looked for.
+enum Misfit {
+    /// An object whose key looks alike.
+    OtherKey,
+    /// Something that was written there since.
+    Stale,
+    Corrupt(&'static str),
+    Disk(Error),
+}
+
+impl Volume {
+    pub(super) fn open(self: &Arc<Self>, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+        // Twice: what is carried over goes from the table to the queue, what is written from the queue to the table.
+        for _ in 0..2 {
+            let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
+            if let Some(object) = waiting.filter(|object| object.key == *key) {
+                return Ok(Some(self.stored_of(object)));
+            }
+            if let Some(found) = self.find(key)? {
+                let stored = self.stored(key, found);
+                if let Ok(Some(_)) | Err(_) = stored {
+                    return stored;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds the object's record, and counts a hit.
+    pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<Found>, Error> {
+        for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
+            self.check_service()?;
+            let Some(stripe) = self.geometry.stripe_of(entry.position()) else {
+                self.table.remove(key.hash(), entry);
+                continue;
+            };
+            let Some(pin) = self.stripes.pin([stripe]) else { continue };
+            match self.read_record(key, entry) {
+                Ok((head, record)) => {
+                    self.table.count_hit(key.hash(), entry);
+                    return Ok(Some(Found { entry, head, record, pin }));
+                }
+                Err(Misfit::OtherKey) => {}
+                Err(Misfit::Stale) => drop(self.table.remove(key.hash(), entry)),
+                Err(Misfit::Corrupt(part)) => self.drop_corrupt(key, entry, part),
+                Err(Misfit::Disk(error)) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_record(&self, key: &ObjectKey, entry: Entry) -> Result<(Head, Bytes), Misfit> {
+        let outcome = self.try_record(key, entry, true);
+        if !matches!(outcome, Err(Misfit::Corrupt(_))) {
+            return outcome;
+        }
+        // A window may be older than the disk, and metadata may have been half replaced when it was read.
+        let _updating = self.updating.lock();
+        let position = entry.position();
+        self.windows.forget(position..position + entry.bytes());
+        self.try_record(key, entry, false)
+    }
+
+    fn try_record(&self, key: &ObjectKey, entry: Entry, windowed: bool) -> Result<(Head, Bytes), Misfit> {
+        let position = entry.position();
+        let record = self.read_span(position, entry.bytes(), windowed).map_err(Misfit::Disk)?;
+        let head = Head::decode(&record, position).map_err(Misfit::Corrupt)?;
+        let stored_key = head.key_and_metadata(&record).map(|(key, _)| key);
+        if head.key != key.hash() || stored_key != Some(key.full()) {
+            let is_alike = Table::are_alike(head.key, key.hash());
+            return Err(if is_alike { Misfit::OtherKey } else { Misfit::Stale });
+        }
+        if !matches!(head.kind, Kind::Whole | Kind::Large) {
+            return Err(Misfit::Corrupt("kind of record"));
+        }
+        match head.payload(&record) {
+            Some(_) => Ok((head, record)),
+            None => Err(Misfit::Corrupt("body")),
+        }
+    }
+
+    /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end.
+    pub(super) fn read_span(&self, position: u64, length: u64, windowed: bool) -> Result<Bytes, Error> {
+        let end = self.geometry.stripe_of(position).map_or(0, |stripe| self.geometry.stripe_at(stripe + 1));
+        let length = length.min(end.saturating_sub(position));
+        if windowed && let Some(found) = self.windows.find(&self.geometry, position, length) {
+            return Ok(found);
+        }
+        let page = PAGE_BYTES as u64;
+        let (from, to) = (position / page * page, (position + length).next_multiple_of(page).min(end));
+        let range = if windowed { self.windows.around(&self.geometry, position, length) } else { from..to };
+        let mut pages = Pages::zeroed((range.end - range.start) as usize);
+        self.read_pages(&mut pages, range.start).map_err(|source| self.failed("read from the volume", source))?;
+        self.succeeded();
+        let bytes = Bytes::from_owner(pages);
+        self.windows.keep(range.start, bytes.clone(), windowed && range != (from..to));
+        let skip = (position - range.start) as usize;
+        Ok(bytes.slice(skip..skip + length as usize))
+    }
+
+    /// A piece of a body or table, checked. `skip` bytes of it are left out.
+    pub(super) fn read_piece(&self, place: Place, index: u32, piece_bytes: usize, id: u64) -> Result<Bytes, Error> {
+        let at = super::format::HEAD_BYTES as u64;
+        let check = |bytes: &Bytes| super::format::payload_check(id, index, bytes) == place.check;
+        let piece = self.read_span(place.position + at, piece_bytes as u64, true)?;
+        if piece.len() == piece_bytes && check(&piece) {
+            return Ok(piece);
+        }
+        self.windows.forget(place.position..place.position + at + piece_bytes as u64);
+        let piece = self.read_span(place.position + at, piece_bytes as u64, false)?;
+        if piece.len() == piece_bytes && check(&piece) { Ok(piece) } else { Err(Error::Corrupt { part: "body" }) }
+    }
+
+    pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: Entry, part: &'static str) {
+        // What has been replaced meanwhile was not corrupt.
+        if self.table.remove(key.hash(), entry) && !self.may_be_stale {
+            self.corrupt.fetch_add(1, Relaxed);
+            warn!(part, position = entry.position(), "a stored object is damaged and has been dropped");
+        }
+    }
+
+    fn stored_of(self: &Arc<Self>, object: Arc<Pending>) -> Stored {
+        let metadata = object.metadata();
+        let body: Arc<dyn StoredBody> = match &object.body {
+            PendingBody::Whole(body) => Arc::new(WholeBody(body.clone())),
+            PendingBody::Large { body, .. } => Arc::new(WaitingBody::new(Arc::clone(self), Arc::clone(body))),
+        };
+        Stored { metadata, body }
+    }
+
+    /// `None` when the object has been given up meanwhile.
+    fn stored(self: &Arc<Self>, key: &ObjectKey, found: Found) -> Result<Option<Stored>, Error> {
+        let Found { entry, head, record, pin } = found;
+        let parts = head.key_and_metadata(&record).zip(head.payload(&record));
+        let Some(((_, metadata), payload)) = parts else { return Ok(None) };
+        let metadata = Bytes::copy_from_slice(metadata);
+        if head.kind == Kind::Whole {
+            // A copy, so that what is kept of it does not keep the whole window.
+            return Ok(Some(Stored { metadata, body: Arc::new(WholeBody(Bytes::copy_from_slice(payload))) }));
+        }
+        let Some((places, pin)) = self.pieces_of(&head, payload, pin)? else {
+            self.table.remove(key.hash(), entry);
+            return Ok(None);
+        };
+        // Pinned first and looked at afterwards: what is still in the table has all its pieces.
+        if self.table.entry_at(key.hash(), entry.position()).is_none() {
+            return Ok(None);
+        }
+        let body = LargeBody::new(Arc::clone(self), key.clone(), (entry, head), places, pin);
+        Ok(Some(Stored { metadata, body: Arc::new(body) }))
+    }
+
+    /// Where a large object's pieces are, with all their stripes pinned.
+    fn pieces_of(&self, head: &Head, table: &[u8], mut pin: Pin) -> Result<Option<(Vec<Place>, Pin)>, Error> {
+        // A stripe that was written over since has other things in it.
+        let is_as_it_was = |stripe: u32| self.table.stripe_sequence(stripe) <= head.sequence;
+        let pin_all = |pin: &mut Pin, places: &[Place]| {
+            let stripes = places.iter().map(|place| self.geometry.stripe_of(place.position));
+            let stripes: Option<Vec<u32>> = stripes.collect();
+            stripes.is_some_and(|stripes| pin.add(stripes.iter().copied()) && stripes.into_iter().all(is_as_it_was))
+        };
+        let direct_bytes = pieces(head.body_bytes) * 16;
+        let mut places = decode_table(table);
+        if !pin_all(&mut pin, &places) {
+            return Ok(None);
+        }
+        if direct_bytes > table_bytes(head.body_bytes) {
+            let mut listed = Vec::with_capacity(direct_bytes as usize);
+            for (index, place) in places.iter().enumerate() {
+                let length = (direct_bytes as usize - listed.len()).min(PIECE_BYTES);
+                match self.read_piece(*place, index as u32, length, !head.id) {
+                    Ok(piece) => listed.extend_from_slice(&piece),
+                    Err(Error::Corrupt { .. }) => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+            }
+            places = decode_table(&listed);
+            if !pin_all(&mut pin, &places) {
+                return Ok(None);
+            }
+        }
+        Ok(self.verified(head, &places)?.then_some((places, pin)))
+    }
+
+    /// Whether the pieces are there that may have been lost or half written over when the last process ended.
+    fn verified(&self, head: &Head, places: &[Place]) -> Result<bool, Error> {
+        let in_doubt: Vec<usize> = {
+            let doubts = self.doubts.lock();
+            if doubts.settled.contains(&head.id) {
+                return Ok(true);
+            }
+            let is_recent = (doubts.from + 1..=doubts.until).contains(&head.sequence);
+            let is_doubtful = |place: &Place| {
+                let stripe = self.geometry.stripe_of(place.position);
+                is_recent || stripe.is_some_and(|stripe| doubts.stripes.contains(&stripe))
+            };
+            (0..places.len()).filter(|index| is_doubtful(&places[*index])).collect()
+        };
+        for index in &in_doubt {
+            let left = head.body_bytes - (index * PIECE_BYTES) as u64;
+            let length = left.min(PIECE_BYTES as u64) as usize;
+            match self.read_piece(places[*index], *index as u32, length, head.id) {
+                Ok(_) => {}
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        let mut doubts = self.doubts.lock();
+        if !in_doubt.is_empty() && doubts.settled.len() < SETTLED_MAX {
+            doubts.settled.insert(head.id);
+        }
+        Ok(true)
+    }
+}
+
+/// Objects remembered as whole; others are looked at again.
+const SETTLED_MAX: usize = 100_000;

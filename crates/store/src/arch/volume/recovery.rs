@@ -1,0 +1,212 @@
+//! Finding the end of the log, and entering again what the index on disk does not have.
+//!
+//! The index says how far it is complete. From there on the stripes are looked at in the order of the cursor: one whose
+//! first chunk is newer than all before has been written since, and its contents are entered; after so many that are
+//! not, as many as the cursor may pass over, the end has been found. Without an index all stripes are entered, in the
+//! order in which they were written. This is done in the background, a few stripes at a time.
+
+use super::Volume;
+use super::format::{Chunk, END_BYTES, End, ITEM_BYTES, Item, Kind, UNIT_BYTES, decode_contents};
+use super::pages::Pages;
+use super::writer::{SKIPPED_MAX, Writer};
+use crate::door::PAGE_BYTES;
+use std::sync::atomic::Ordering::Relaxed;
+use tracing::info;
+
+/// How far it has come.
+pub(super) enum Recovery {
+    /// Nothing has been lost: the log ends where the index says.
+    Clean,
+    /// Goes on from the index's place.
+    Following { next: u32, not_newer: u32, has_begun: bool },
+    /// Learns when each stripe was written.
+    Dating { next: u32, dated: Vec<(u64, u32)> },
+    /// Enters the stripes in that order, the oldest last.
+    Entering { left: Vec<(u64, u32)> },
+}
+
+/// What a stripe holds that is not full, or whose end is damaged.
+pub(super) struct Walked {
+    pub(super) items: Vec<Item>,
+    /// Of the first chunk.
+    first: u64,
+    /// Of the last.
+    last: u64,
+    /// Where the next chunk would begin in the stripe.
+    offset: u64,
+}
+
+impl Volume {
+    /// Looks at some stripes. Says how many.
+    pub(super) fn recover_step(&self, most: usize) -> usize {
+        let mut recovery = self.recovery.lock();
+        for looked_at in 0..most {
+            let is_done = match &mut *recovery {
+                Recovery::Clean => {
+                    self.resume();
+                    true
+                }
+                Recovery::Following { next, not_newer, has_begun } => self.follow(next, not_newer, has_begun),
+                Recovery::Dating { next, dated } if *next < self.geometry.stripes => {
+                    dated.extend(self.first_chunk(*next).map(|chunk| (chunk.sequence, *next)));
+                    *next += 1;
+                    false
+                }
+                Recovery::Dating { dated, .. } => {
+                    dated.sort_unstable_by(|a, b| b.cmp(a));
+                    *recovery = Recovery::Entering { left: std::mem::take(dated) };
+                    false
+                }
+                Recovery::Entering { left } => match left.pop() {
+                    Some((_, stripe)) => {
+                        self.enter_stripe(stripe);
+                        false
+                    }
+                    None => true,
+                },
+            };
+            if is_done {
+                self.finish_recovery(&recovery);
+                return looked_at + 1;
+            }
+        }
+        most
+    }
+
+    fn finish_recovery(&self, recovery: &Recovery) {
+        let mut writer = self.writer.lock();
+        if !matches!(recovery, Recovery::Clean) {
+            // Chunks that a power loss has left behind the end it made must not pass for later ones.
+            writer.sequence += SEQUENCE_STEP;
+            let after = (1..=self.geometry.stripes.min(SKIPPED_MAX)).map(|step| (writer.stripe + step) % self.geometry.stripes);
+            let mut doubts = self.doubts.lock();
+            doubts.stripes = after.collect();
+            doubts.until = writer.sequence;
+            info!(objects = self.table.objects(), "the end of the log has been found");
+        }
+        self.is_recovered.store(true, Relaxed);
+    }
+
+    /// One step along the log. True at its end.
+    fn follow(&self, next: &mut u32, not_newer: &mut u32, has_begun: &mut bool) -> bool {
+        if !*has_begun {
+            self.resume();
+        }
+        let newest = self.writer.lock().sequence;
+        let stripe = *next;
+        // The stripe that the index names may have got chunks since.
+        let is_newer = !*has_begun || self.first_chunk(stripe).is_some_and(|chunk| chunk.sequence > newest);
+        *has_begun = true;
+        if is_newer && self.enter_stripe(stripe) {
+            *not_newer = 0;
+        } else {
+            *not_newer += 1;
+        }
+        *next = (stripe + 1) % self.geometry.stripes;
+        *not_newer >= self.geometry.stripes.min(SKIPPED_MAX)
+    }
+
+    /// Learns what stands in the stripe where the log ends: the chunk that ends it will list that too.
+    fn resume(&self) {
+        let mut writer = self.writer.lock();
+        if writer.offset == 0 || writer.offset >= self.geometry.stripe_bytes {
+            return;
+        }
+        match self.walk(writer.stripe) {
+            Some(walked) if walked.last >= writer.sequence => {
+                // What came later is entered, and listed, when it is followed.
+                let end = (writer.offset / UNIT_BYTES) as u32;
+                writer.items = walked.items.into_iter().filter(|item| item.at < end).collect();
+            }
+            // It cannot be read any more: the next chunk begins another stripe, and this one keeps what it has.
+            _ => writer.offset = self.geometry.stripe_bytes,
+        }
+    }
+
+    /// Enters what stands in a stripe, if it is newer than all before, and moves the log's end behind it.
+    fn enter_stripe(&self, stripe: u32) -> bool {
+        let mut writer = self.writer.lock();
+        let walked = match self.last_chunk(stripe).zip(self.first_chunk(stripe)) {
+            Some(((last, items), first)) if first.sequence <= last.sequence => {
+                let offset = self.geometry.stripe_bytes;
+                Some(Walked { items, first: first.sequence, last: last.sequence, offset })
+            }
+            _ => self.walk(stripe),
+        };
+        let Some(walked) = walked.filter(|walked| walked.last > writer.sequence) else { return false };
+        self.table.set_stripe_sequence(stripe, walked.first);
+        let stripe_at = self.geometry.stripe_at(stripe);
+        for item in &walked.items {
+            match item.kind {
+                Kind::Whole | Kind::Large => {
+                    let position = stripe_at + u64::from(item.at) * UNIT_BYTES;
+                    self.table.put(item.key, position, item.class, 0);
+                }
+                Kind::Removed => {
+                    for entry in self.table.candidates(item.key).collect::<Vec<_>>() {
+                        self.table.remove(item.key, entry);
+                    }
+                }
+                Kind::Piece | Kind::TablePiece => {}
+            }
+            self.next_id.fetch_max(item.id.min(!item.id) + 1, Relaxed);
+        }
+        self.written_stripes.fetch_max(stripe + 1, Relaxed);
+        let stripe_bytes = self.geometry.stripe_bytes;
+        *writer = Writer::new(stripe, walked.offset, walked.last, walked.items, stripe_bytes);
+        true
+    }
+
+    /// The chunk that a stripe begins with.
+    fn first_chunk(&self, stripe: u32) -> Option<Chunk> {
+        let position = self.geometry.stripe_at(stripe);
+        let mut page = Pages::zeroed(PAGE_BYTES);
+        self.read_pages(&mut page, position).ok()?;
+        Chunk::decode(End::Head, page.as_ref(), self.geometry.id).filter(|chunk| chunk.position == position)
+    }
+
+    /// Reads a stripe and goes from chunk to chunk, as long as they follow each other.
+    pub(super) fn walk(&self, stripe: u32) -> Option<Walked> {
+        let stripe_at = self.geometry.stripe_at(stripe);
+        let mut pages = Pages::zeroed(self.geometry.stripe_bytes as usize);
+        self.read_pages(&mut pages, stripe_at).ok()?;
+        let bytes = pages.as_ref();
+        let mut walked: Option<Walked> = None;
+        let mut at = 0;
+        while let Some((chunk, items)) = whole_chunk(bytes, at, stripe_at, self.geometry.id) {
+            let follows = walked.as_ref().is_none_or(|before| chunk.sequence > before.last);
+            if !follows {
+                break;
+            }
+            let first = walked.as_ref().map_or(chunk.sequence, |walked| walked.first);
+            let is_end = at + chunk.bytes as usize >= bytes.len();
+            // A chunk that ends the stripe lists what stands before it too.
+            let mut listed = walked.map_or_else(Vec::new, |walked| walked.items);
+            if is_end {
+                listed.clear();
+            }
+            listed.extend(items);
+            at += chunk.bytes as usize;
+            walked = Some(Walked { items: listed, first, last: chunk.sequence, offset: at as u64 });
+            if is_end {
+                break;
+            }
+        }
+        walked
+    }
+}
+
+/// The chunk that begins at `at` in a stripe's bytes, when both ends and the contents stand up to their checks.
+fn whole_chunk(stripe: &[u8], at: usize, stripe_at: u64, id: u64) -> Option<(Chunk, Vec<Item>)> {
+    let head = Chunk::decode(End::Head, stripe.get(at..)?, id)?;
+    let end = at.checked_add(head.bytes as usize).filter(|end| *end <= stripe.len())?;
+    let contents_end = end.checked_sub(END_BYTES)?;
+    let tail = Chunk::decode(End::Tail, &stripe[contents_end..end], id)?;
+    let contents_at = contents_end.checked_sub(head.entries as usize * ITEM_BYTES).filter(|start| *start > at)?;
+    let is_here = head == tail && head.position == stripe_at + at as u64 && head.bytes as usize % PAGE_BYTES == 0;
+    let items = decode_contents(&stripe[contents_at..contents_end], &head).filter(|_| is_here)?;
+    Some((head, items))
+}
+
+/// More chunks than could have been written and not synced when power was lost.
+const SEQUENCE_STEP: u64 = 1 << 20;

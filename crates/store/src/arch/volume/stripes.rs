@@ -1,0 +1,99 @@
+//! Which stripes are being read, and which one is being taken for new records: never the same.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The pins on a volume's stripes.
+#[derive(Default)]
+pub(super) struct Stripes {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pins: HashMap<u32, u32>,
+    taken: Option<u32>,
+}
+
+/// Keeps stripes from being written over while it lives.
+pub(super) struct Pin {
+    stripes: Arc<Stripes>,
+    /// May name one more than once.
+    pinned: Vec<u32>,
+}
+
+impl Stripes {
+    /// Pins all of these. `None` when one of them is being taken.
+    pub(super) fn pin(self: &Arc<Self>, wanted: impl IntoIterator<Item = u32>) -> Option<Pin> {
+        let mut pin = Pin { stripes: Arc::clone(self), pinned: Vec::new() };
+        pin.add(wanted).then_some(pin)
+    }
+
+    /// Takes a stripe for new records. False when somebody reads it.
+    pub(super) fn take(&self, stripe: u32) -> bool {
+        let mut state = self.state.lock();
+        let is_free = !state.pins.contains_key(&stripe);
+        if is_free {
+            state.taken = Some(stripe);
+        }
+        is_free
+    }
+
+    /// The stripe that was taken has no old records any more.
+    pub(super) fn release(&self) {
+        self.state.lock().taken = None;
+    }
+}
+
+impl Pin {
+    /// Pins more. False when one of them is being taken; those before it are pinned.
+    pub(super) fn add(&mut self, wanted: impl IntoIterator<Item = u32>) -> bool {
+        let mut state = self.stripes.state.lock();
+        for stripe in wanted {
+            if state.taken == Some(stripe) {
+                return false;
+            }
+            if self.pinned.last() != Some(&stripe) {
+                *state.pins.entry(stripe).or_insert(0) += 1;
+                self.pinned.push(stripe);
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let mut state = self.stripes.state.lock();
+        for stripe in &self.pinned {
+            if let Some(count) = state.pins.get_mut(stripe) {
+                *count -= 1;
+                if *count == 0 {
+                    state.pins.remove(stripe);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_not_taken_and_what_is_taken_is_not_read() {
+        let stripes = Arc::new(Stripes::default());
+        let pin = stripes.pin([1, 1, 2, 1]).expect("nothing is taken");
+        let other = stripes.pin([1]).expect("two may read");
+        assert!(!stripes.take(1) && !stripes.take(2));
+        drop(pin);
+        assert!(!stripes.take(1) && stripes.take(2));
+        assert!(stripes.pin([3, 2]).is_none());
+        drop(other);
+        stripes.release();
+        assert!(stripes.take(3), "a pin that failed leaves nothing");
+        stripes.release();
+        assert!(stripes.pin([2]).is_some());
+    }
+}

@@ -1,0 +1,267 @@
+//! The index in memory: eight bytes a place, ten an object.
+//!
+//! Buckets of eight words are one cache line each. A key has two buckets, the second computed from the first and the tag
+//! (partial-key cuckoo hashing, Fan et al., CoNEXT 2014), so that an entry can be moved to its other bucket without
+//! knowing its key, and nine of ten places can be filled. An entry is a hint: position and size class of a record, twenty bits of
+//! the key, two of hits. What it says is checked against the record, which has the full key and its own position; so a wrong
+//! entry is a miss. A lookup takes no lock and reads two cache lines; it may miss an entry for an instant while that is moved.
+//!
+//! The words are loaded from the index file as pages are touched, and belong to the process: the system never writes them.
+//! The store writes them in large pieces now and then (see `checkpoint`), since an index addressed by hash dirties
+//! a page with each insert, and one random write an insert would be more than all others together.
+
+use super::format::{UNIT_BYTES, class_bytes};
+use crate::door::Loaded;
+use parking_lot::Mutex;
+use shoal_core::Key;
+use shoal_policy::carry::HITS_MAX;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// The index.
+pub(super) struct Table {
+    loaded: Box<dyn Loaded>,
+    buckets: u64,
+    stripes: u32,
+    /// Held by whoever adds, moves or removes entries.
+    changing: Mutex<()>,
+    /// Blocks of words that have changed since they were last written.
+    dirty: Box<[AtomicBool]>,
+    objects: AtomicU64,
+    /// Entries given up because both buckets were full.
+    crowded_out: AtomicU64,
+}
+
+/// An entry: 36 bits of position in units, 6 of size class, 20 of tag, 2 of hits. Zero is none, since no record begins at 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry(u64);
+
+impl Entry {
+    pub(super) fn new(key: Key, position: u64, class: u8, hits: u8) -> Self {
+        debug_assert!(position.is_multiple_of(UNIT_BYTES) && position < POSITION_MAX);
+        let units = position / UNIT_BYTES;
+        Self(units << 28 | u64::from(class & 63) << 22 | tag_of(key) << 2 | u64::from(hits.min(HITS_MAX)))
+    }
+
+    /// Where its record begins.
+    pub(super) fn position(self) -> u64 {
+        (self.0 >> 28) * UNIT_BYTES
+    }
+
+    /// As many bytes as its record has, or a few more.
+    pub(super) fn bytes(self) -> u64 {
+        class_bytes((self.0 >> 22 & 63) as u8)
+    }
+
+    /// Hits counted since it was written, up to [`HITS_MAX`].
+    pub(super) fn hits(self) -> u8 {
+        (self.0 & 3) as u8
+    }
+
+    fn tag(self) -> u64 {
+        self.0 >> 2 & TAG_MASK
+    }
+
+    /// The same but for hits.
+    fn is_same(self, other: Self) -> bool {
+        self.0 >> 2 == other.0 >> 2
+    }
+}
+
+impl Table {
+    /// Takes up the words of an index file.
+    pub(super) fn new(loaded: Box<dyn Loaded>, buckets: u64, stripes: u32, objects: u64) -> Self {
+        let words = buckets as usize * WAYS + stripes as usize;
+        let dirty = (0..words.div_ceil(BLOCK_WORDS)).map(|_| AtomicBool::new(false)).collect();
+        Self {
+            loaded,
+            buckets,
+            stripes,
+            changing: Mutex::new(()),
+            dirty,
+            objects: AtomicU64::new(objects),
+            crowded_out: AtomicU64::new(0),
+        }
+    }
+
+    /// Buckets for so many objects, at ten bytes each.
+    pub(super) fn buckets_for(objects: u64) -> u64 {
+        (objects * 10).div_ceil(8 * WAYS as u64).max(BUCKETS_MIN)
+    }
+
+    /// Bytes of an index file with so many buckets and a word for each stripe.
+    pub(super) fn file_bytes(buckets: u64, stripes: u32) -> u64 {
+        (HEADER_WORDS as u64 + buckets * WAYS as u64 + u64::from(stripes)) * 8
+    }
+
+    /// Objects that find a place without crowding others out.
+    pub(super) fn objects_max(&self) -> u64 {
+        self.buckets * WAYS as u64 * 8 / 10
+    }
+
+    /// Entries now.
+    pub(super) fn objects(&self) -> u64 {
+        self.objects.load(Relaxed)
+    }
+
+    /// Entries given up for want of a place.
+    pub(super) fn crowded_out(&self) -> u64 {
+        self.crowded_out.load(Relaxed)
+    }
+
+    /// What may be the object's record: nearly always one entry or none.
+    pub(super) fn candidates(&self, key: Key) -> impl Iterator<Item = Entry> {
+        let (first, second) = self.buckets_of(key);
+        let tag = tag_of(key);
+        let places = (0..WAYS).flat_map(move |way| [first * WAYS + way, second * WAYS + way]);
+        places.map(|at| Entry(self.word(at).load(Relaxed))).filter(move |entry| entry.0 != 0 && entry.tag() == tag)
+    }
+
+    /// Counts a hit. Nothing is lost when the entry has changed meanwhile, or when the count is.
+    pub(super) fn count_hit(&self, key: Key, entry: Entry) {
+        if entry.hits() < HITS_MAX
+            && let Some(at) = self.find(key, entry)
+        {
+            let word = self.word(at);
+            let now = word.load(Relaxed);
+            if Entry(now).is_same(entry) && now & 3 < u64::from(HITS_MAX) {
+                // Another hit at the same time may win; both mean the same.
+                let _ = word.compare_exchange(now, now + 1, Relaxed, Relaxed);
+            }
+        }
+    }
+
+    /// Enters an object in place of what the key had. True when the key had something.
+    pub(super) fn put(&self, key: Key, position: u64, class: u8, hits: u8) -> bool {
+        let entry = Entry::new(key, position, class, hits);
+        let _changing = self.changing.lock();
+        if let Some(at) = self.place_where(key, |found| found.0 != 0 && found.tag() == entry.tag()) {
+            self.set(at, entry.0);
+            return true;
+        }
+        let at = match self.place_where(key, |found| found.0 == 0) {
+            Some(at) => at,
+            None => self.make_place(key),
+        };
+        self.set(at, entry.0);
+        self.objects.fetch_add(1, Relaxed);
+        false
+    }
+
+    /// Takes out exactly this entry. False when it is not there any more.
+    pub(super) fn remove(&self, key: Key, entry: Entry) -> bool {
+        let _changing = self.changing.lock();
+        let Some(at) = self.find(key, entry) else { return false };
+        self.set(at, 0);
+        self.objects.fetch_sub(1, Relaxed);
+        true
+    }
+
+    /// Gives an entry another count of hits.
+    pub(super) fn set_hits(&self, key: Key, entry: Entry, hits: u8) {
+        let _changing = self.changing.lock();
+        if let Some(at) = self.find(key, entry) {
+            self.word(at).store(entry.0 & !3 | u64::from(hits.min(HITS_MAX)), Relaxed);
+        }
+    }
+
+    /// Whether two keys look alike in an entry.
+    pub(super) fn are_alike(one: Key, other: Key) -> bool {
+        tag_of(one) == tag_of(other)
+    }
+
+    /// The entry for exactly this record.
+    pub(super) fn entry_at(&self, key: Key, position: u64) -> Option<Entry> {
+        self.candidates(key).find(|entry| entry.position() == position)
+    }
+
+    /// Of the first chunk in the stripe, as far as is known: what was written there before has been written over.
+    pub(super) fn stripe_sequence(&self, stripe: u32) -> u64 {
+        self.word(self.buckets as usize * WAYS + stripe as usize).load(Relaxed)
+    }
+
+    /// A stripe begins with a chunk of this number.
+    pub(super) fn set_stripe_sequence(&self, stripe: u32, sequence: u64) {
+        self.set(self.buckets as usize * WAYS + stripe as usize, sequence);
+    }
+
+    /// Takes the next block of words that has changed, from `from` on, as bytes to write at an offset of the index file.
+    pub(super) fn take_dirty(&self, from: usize) -> Option<(usize, u64, Vec<u8>)> {
+        let block = (from..self.dirty.len()).find(|block| self.dirty[*block].swap(false, Relaxed))?;
+        let words = block * BLOCK_WORDS..((block + 1) * BLOCK_WORDS).min(self.words());
+        let at = (HEADER_WORDS + words.start) as u64 * 8;
+        let bytes = words.flat_map(|word| self.word(word).load(Relaxed).to_le_bytes()).collect();
+        Some((block, at, bytes))
+    }
+
+    /// A block could not be written: it still has to be.
+    pub(super) fn mark_dirty(&self, block: usize) {
+        self.dirty[block].store(true, Relaxed);
+    }
+
+    /// A place in one of the key's full buckets: by moving an entry to its other bucket, or else by giving one up.
+    fn make_place(&self, key: Key) -> usize {
+        let (first, second) = self.buckets_of(key);
+        let places = || (0..WAYS).flat_map(move |way| [first * WAYS + way, second * WAYS + way]);
+        for at in places() {
+            let entry = Entry(self.word(at).load(Relaxed));
+            let other = self.other_bucket((at / WAYS) as u64, entry.tag()) as usize;
+            if let Some(free) = (other * WAYS..(other + 1) * WAYS).find(|at| self.word(*at).load(Relaxed) == 0) {
+                // Written before it is taken away, so that a lookup finds it twice rather than never.
+                self.set(free, entry.0);
+                return at;
+            }
+        }
+        self.crowded_out.fetch_add(1, Relaxed);
+        self.objects.fetch_sub(1, Relaxed);
+        let hits = |at: &usize| Entry(self.word(*at).load(Relaxed)).hits();
+        places().min_by_key(hits).unwrap_or(first * WAYS)
+    }
+
+    fn find(&self, key: Key, entry: Entry) -> Option<usize> {
+        self.place_where(key, |found| found.0 != 0 && found.is_same(entry))
+    }
+
+    fn place_where(&self, key: Key, wanted: impl Fn(Entry) -> bool) -> Option<usize> {
+        let (first, second) = self.buckets_of(key);
+        let mut places = (0..WAYS).flat_map(|way| [first * WAYS + way, second * WAYS + way]);
+        places.find(|at| wanted(Entry(self.word(*at).load(Relaxed))))
+    }
+
+    fn set(&self, at: usize, word: u64) {
+        self.word(at).store(word, Relaxed);
+        self.dirty[at / BLOCK_WORDS].store(true, Relaxed);
+    }
+
+    fn words(&self) -> usize {
+        self.buckets as usize * WAYS + self.stripes as usize
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        &self.loaded.words()[HEADER_WORDS + at]
+    }
+
+    fn buckets_of(&self, key: Key) -> (usize, usize) {
+        let first = ((u128::from(key.high()) * u128::from(self.buckets)) >> 64) as u64;
+        (first as usize, self.other_bucket(first, tag_of(key)) as usize)
+    }
+
+    /// Its own inverse for a given tag.
+    fn other_bucket(&self, bucket: u64, tag: u64) -> u64 {
+        let mixed = tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        (self.buckets + mixed % self.buckets - bucket) % self.buckets
+    }
+}
+
+fn tag_of(key: Key) -> u64 {
+    key.low() & TAG_MASK
+}
+
+/// Words before the table in its file: one page.
+pub(super) const HEADER_WORDS: usize = 512;
+/// Positions are below this: 4 TiB.
+pub(super) const POSITION_MAX: u64 = UNIT_BYTES << 36;
+const WAYS: usize = 8;
+const TAG_MASK: u64 = (1 << 20) - 1;
+/// Words written at once: 64 KiB.
+const BLOCK_WORDS: usize = 8192;
+const BUCKETS_MIN: u64 = 64;

@@ -1,0 +1,179 @@
+//! A process killed, or power lost, at any call to the disk.
+
+use super::*;
+use crate::door::{CrashPoint, Faults, Faulty};
+use std::collections::{HashMap, HashSet};
+
+/// What a session did before it was stopped.
+#[derive(Default)]
+struct History {
+    /// Versions ever begun, by object.
+    begun: HashMap<u32, HashSet<u32>>,
+    /// Removed for certain, and not inserted since.
+    removed: HashSet<u32>,
+    /// On disk for certain, and neither removed nor replaced since.
+    durable: HashMap<u32, u32>,
+}
+
+/// Works until the disk stops, or to the end.
+fn work(store: &VolumeStore, seed: u64, version_from: u32, history: &mut History) {
+    let mut random = Random(seed);
+    let mut fresh: HashMap<u32, u32> = HashMap::new();
+    let mut gone: HashSet<u32> = HashSet::new();
+    for step in 0..200 {
+        let number = random.below(60) as u32;
+        let version = version_from + step;
+        match random.below(12) {
+            0 => {
+                history.durable.remove(&number);
+                fresh.remove(&number);
+                if store.remove(&key(number)).is_ok() {
+                    gone.insert(number);
+                }
+            }
+            1 => {
+                let written = store.volume.flush(true).and_then(|_| store.volume.sync_data());
+                if written.is_ok() {
+                    history.durable.extend(fresh.drain());
+                    history.removed.extend(gone.drain());
+                }
+            }
+            2 if random.below(4) == 0 => drop(store.volume.write_checkpoint()),
+            3 | 4 => drop(version_of(store, number)),
+            5 => drop(store.update_metadata(&key(number), b"never", &|_| false)),
+            _ => {
+                history.begun.entry(number).or_default().insert(version);
+                history.removed.remove(&number);
+                gone.remove(&number);
+                history.durable.remove(&number);
+                fresh.remove(&number);
+                if put(store, number, version, random.length() / 3).is_ok() {
+                    fresh.insert(number, version);
+                }
+            }
+        }
+    }
+}
+
+/// Nothing wrong is served, nothing durable is missing, and the store goes on.
+fn check(world: &World, history: &History, what: &str) {
+    let store = world.open();
+    for number in 0..60 {
+        let version = version_of(&store, number);
+        if let Some(version) = version {
+            assert!(history.begun.get(&number).is_some_and(|begun| begun.contains(&version)), "{what}: {number}");
+            assert!(!history.removed.contains(&number), "{what}: {number} had been removed");
+        }
+        if let Some(durable) = history.durable.get(&number) {
+            assert_eq!(version, Some(*durable), "{what}: object {number} is missing or older");
+        }
+    }
+    for number in 200..260 {
+        put(&store, number, 1, 3000).unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let store = world.open();
+    for number in 200..260 {
+        assert_eq!(version_of(&store, number), Some(1), "{what}: a later object");
+    }
+}
+
+/// Bigger than what is written, so that nothing is given up.
+fn roomy() -> World {
+    World::new(24 << 20)
+}
+
+fn stopped_at(world: &World, seed: u64, calls: u64, history: &mut History) -> bool {
+    let crash = CrashPoint::after(calls);
+    let faults = Faults::new(seed).crash_at(Arc::clone(&crash));
+    let door = Arc::new(Faulty::new(world.files.clone(), faults));
+    if let Ok(store) = world.try_open_unrecovered(door) {
+        while !store.volume.is_recovered.load(Relaxed) && !crash.has_come() {
+            store.volume.recover_step(16);
+        }
+        work(&store, seed, 1000 * calls as u32, history);
+    }
+    crash.has_come()
+}
+
+#[test]
+fn killed_at_every_call_nothing_is_lost_that_was_written() {
+    let mut calls = 0;
+    loop {
+        let world = roomy();
+        let mut history = History::default();
+        let has_come = stopped_at(&world, 1, calls, &mut history);
+        check(&world, &history, &format!("killed at call {calls}"));
+        if !has_come {
+            break;
+        }
+        calls += 1;
+    }
+    assert!(calls > 20, "the work makes {calls} calls");
+}
+
+#[test]
+fn power_lost_at_any_call_nothing_is_lost_that_was_synced() {
+    for seed in 0..budget(150) {
+        let world = roomy();
+        let mut history = History::default();
+        stopped_at(&world, seed, Random(seed).below(60), &mut history);
+        check(&world.after_power_loss(seed), &history, &format!("power lost, seed {seed}"));
+    }
+}
+
+#[test]
+fn crash_after_crash() {
+    for seed in 0..budget(20) {
+        let mut world = roomy();
+        let mut history = History::default();
+        for round in 0..4 {
+            let calls = Random(seed * 7 + round).below(50);
+            stopped_at(&world, seed + 100 * round, calls, &mut history);
+            if round % 2 == 1 {
+                world = world.after_power_loss(seed + round);
+            }
+        }
+        check(&world, &history, &format!("seed {seed}"));
+    }
+}
+
+/// With the cursor going round, objects may be gone; wrong they may not be.
+#[test]
+fn crashes_in_a_full_volume_serve_nothing_wrong() {
+    for seed in 0..budget(60) {
+        let world = World::new(3 << 20);
+        let mut history = History::default();
+        for round in 0..5 {
+            stopped_at(&world, seed + 1000 * round, 20 + Random(seed + round).below(60), &mut history);
+            history.durable.clear();
+        }
+        let world = if seed % 2 == 0 { world } else { world.after_power_loss(seed) };
+        check(&world, &history, &format!("full, seed {seed}"));
+    }
+}
+
+#[test]
+fn without_its_index_the_volume_is_read_through() {
+    let world = roomy();
+    let mut history = History::default();
+    let store = world.open();
+    work(&store, 5, 1, &mut history);
+    store.write_all();
+    drop(store);
+    for damage in 0..3 {
+        world.files.tamper(INDEX, |bytes| match damage {
+            0 => bytes.truncate(100),
+            1 => bytes[16] ^= 1,
+            _ => bytes.clear(),
+        });
+        check(&world, &history, "the index was lost");
+    }
+}
+
+/// Seeds, times the factor that a long run asks for.
+fn budget(seeds: u64) -> u64 {
+    let times = std::env::var("SHOAL_CRASH_TIMES").ok().and_then(|times| times.parse::<u64>().ok());
+    seeds * times.unwrap_or(1)
+}

@@ -1,0 +1,95 @@
+//! Bits flipped anywhere, disks that fail: a miss, never a wrong byte, and the store goes on.
+
+use super::*;
+use crate::door::{Faults, Faulty};
+
+#[test]
+fn flipped_bits_are_misses() {
+    for seed in 0..60 {
+        let world = World::new(4 << 20);
+        let store = world.open();
+        for number in 0..150 {
+            put(&store, number, 1, (number as usize * 97) % 9000).unwrap();
+        }
+        put(&store, 150, 1, 200_000).unwrap();
+        if seed % 2 == 0 { store.close().unwrap() } else { store.write_all() }
+        drop(store);
+        let mut random = Random(seed);
+        for path in [DATA, INDEX] {
+            // The superblock is checked when the volume is opened, and refused.
+            let from = if path == DATA { 4096 } else { 0 };
+            world.files.tamper(path, |bytes| {
+                for _ in 0..200 {
+                    let at = from + random.below((bytes.len() - from) as u64) as usize;
+                    bytes[at] ^= 1 << random.below(8);
+                }
+            });
+        }
+        let store = world.open();
+        let found = (0..150).filter(|number| version_of(&store, *number).is_some()).count();
+        assert!(found > 50, "seed {seed}: {found} of 150 are left");
+        if let Ok(Some(large)) = store.open(&key(150)) {
+            let body = body_of(150, 1, 200_000);
+            for piece in 0..4_usize {
+                if let Ok(read) = large.body.read(piece as u64 * 65_536, 65_536) {
+                    assert!(body[piece * 65_536..].starts_with(&read), "seed {seed}");
+                }
+            }
+        }
+        for number in 500..600 {
+            put(&store, number, 1, 5000).unwrap();
+        }
+        store.write_all();
+        assert!((500..600).all(|number| version_of(&store, number) == Some(1)), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_damaged_superblock_is_refused_with_the_way_out() {
+    let world = World::new(4 << 20);
+    drop(world.open());
+    world.files.tamper(DATA, |bytes| bytes[20] ^= 4);
+    let outcome = world.try_open(world.files.clone()).err().expect("it is damaged");
+    assert!(outcome.to_string().contains("remove it"), "{outcome}");
+}
+
+#[test]
+fn a_disk_that_fails_now_and_then_costs_misses() {
+    for seed in 0..30 {
+        let world = World::new(4 << 20);
+        drop(world.open());
+        let faults = Faults::new(seed).errors(20).torn(20);
+        let Ok(store) = world.try_open_unrecovered(Arc::new(Faulty::new(world.files.clone(), faults))) else { continue };
+        store.volume.recover_step(100);
+        let mut random = Random(seed);
+        for step in 0..800 {
+            let number = random.below(100) as u32;
+            if random.below(2) == 0 {
+                drop(put(&store, number, step, random.length() / 4));
+            } else if let Ok(Some(stored)) = store.open(&key(number)) {
+                let length = stored.body.length();
+                if let Ok(read) = stored.body.read(0, length as usize) {
+                    let text = String::from_utf8(stored.metadata.to_vec()).unwrap();
+                    let version = text.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap();
+                    assert!(body_of(number, version, length as usize).starts_with(&read), "seed {seed}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_goes_on_failing_is_left_alone() {
+    let world = World::new(4 << 20);
+    drop(world.open());
+    let store = world.try_open(world.files.clone()).unwrap();
+    store.close().unwrap();
+    drop(store);
+    let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+    store.volume.recover_step(1);
+    for _ in 0..super::super::FAILURES_MAX {
+        store.volume.failed("read from the volume", std::io::ErrorKind::TimedOut.into());
+    }
+    let outcome = put(&store, 1, 1, 100);
+    assert!(matches!(outcome, Err(Error::Declined(crate::Declined::OutOfService))));
+}

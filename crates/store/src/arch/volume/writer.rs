@@ -1,0 +1,245 @@
+//! The end of the log: batches become chunks, chunks fill stripes, and the cursor moves on.
+
+use super::format::{
+    Chunk, END_BYTES, End, Geometry, ITEM_BYTES, Item, UNIT_BYTES, class_of, encode_contents,
+};
+use super::pages::Pages;
+use super::pending::{At, Pending, Queued};
+use super::queue::{Batch, cost};
+use super::Volume;
+use crate::door::{PAGE_BYTES, write_full};
+use crate::{Declined, Error};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Where the log ends.
+pub(super) struct Writer {
+    pub(super) stripe: u32,
+    /// From the stripe's beginning: where the next chunk begins, a whole page. A full stripe's is its length.
+    pub(super) offset: u64,
+    /// Of the last chunk.
+    pub(super) sequence: u64,
+    /// What stands in the stripe.
+    pub(super) items: Vec<Item>,
+    /// Reused for each chunk.
+    buffer: Pages,
+}
+
+/// What became of a queued record.
+struct Placed {
+    record: Queued,
+    position: u64,
+}
+
+impl Writer {
+    pub(super) fn new(stripe: u32, offset: u64, sequence: u64, items: Vec<Item>, stripe_bytes: u64) -> Self {
+        Self { stripe, offset, sequence, items, buffer: Pages::zeroed(stripe_bytes as usize) }
+    }
+
+    /// Bytes for records and their lines in the rest of the stripe, when the chunk ends it.
+    fn room(&self, stripe_bytes: u64) -> u64 {
+        let ends = 2 * END_BYTES as u64 + (self.items.len() * ITEM_BYTES) as u64 + UNIT_BYTES;
+        (stripe_bytes - self.offset).saturating_sub(ends)
+    }
+}
+
+impl Volume {
+    /// Queues a record, and writes when a stripe can be filled. Who finds a long queue waits for the disk; one that does not
+    /// get shorter takes nothing more.
+    pub(super) fn append(&self, record: Queued) -> Result<(), Error> {
+        self.check_service()?;
+        let stripe_bytes = self.geometry.stripe_bytes;
+        let waiting = {
+            let mut queue = self.queue.lock();
+            if queue.bytes() >= 2 * QUEUED_STRIPES * stripe_bytes {
+                return Err(Error::Declined(Declined::NoSpace));
+            }
+            queue.push(record);
+            queue.bytes()
+        };
+        if waiting >= QUEUED_STRIPES * stripe_bytes {
+            return self.flush(false).map(drop);
+        }
+        if waiting >= stripe_bytes
+            && self.is_recovered.load(Relaxed)
+            && let Some(mut writer) = self.writer.try_lock()
+        {
+            // Otherwise who is writing already sees to it.
+            self.write_out(&mut writer, false)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what fills stripes, or all that waits. Whether anything was written.
+    pub(super) fn flush(&self, all: bool) -> Result<bool, Error> {
+        if !self.is_recovered.load(Relaxed) {
+            return Ok(false);
+        }
+        let mut writer = self.writer.lock();
+        self.write_out(&mut writer, all)
+    }
+
+    fn write_out(&self, writer: &mut Writer, all: bool) -> Result<bool, Error> {
+        let stripe_bytes = self.geometry.stripe_bytes;
+        let mut has_written = false;
+        loop {
+            if writer.offset >= stripe_bytes {
+                if self.queue.lock().is_idle(stripe_bytes, all) {
+                    return Ok(has_written);
+                }
+                self.move_on(writer)?;
+            }
+            let room = writer.room(stripe_bytes);
+            let Some(batch) = self.queue.lock().take(room, all) else { return Ok(has_written) };
+            self.write_chunk(writer, batch)?;
+            has_written = true;
+        }
+    }
+
+    /// Goes to the next stripe that can be written over.
+    fn move_on(&self, writer: &mut Writer) -> Result<(), Error> {
+        let mut stripe = writer.stripe;
+        for _ in 0..self.geometry.stripes.min(SKIPPED_MAX) {
+            stripe = (stripe + 1) % self.geometry.stripes;
+            if self.stripes.take(stripe) {
+                let is_ours = self.reclaim(stripe);
+                self.stripes.release();
+                if is_ours {
+                    self.doubts.lock().stripes.remove(&stripe);
+                    self.table.set_stripe_sequence(stripe, writer.sequence + 1);
+                    (writer.stripe, writer.offset) = (stripe, 0);
+                    writer.items.clear();
+                    return Ok(());
+                }
+            }
+        }
+        Err(Error::Declined(Declined::NoSpace))
+    }
+
+    fn write_chunk(&self, writer: &mut Writer, batch: Batch) -> Result<(), Error> {
+        self.leave_clean()?;
+        let stripe_at = self.geometry.stripe_at(writer.stripe);
+        let chunk_at = writer.offset;
+        let listed = writer.items.len();
+        let (placed, lost) = lay_out(writer, stripe_at, batch.records);
+        lost.into_iter().for_each(|record| self.give_up_on(record));
+        let chunk = finish(writer, &self.geometry, (chunk_at, listed), batch.is_full);
+        let length = chunk.bytes as usize;
+        let position = stripe_at + chunk_at;
+        let bytes = &writer.buffer.as_ref()[..length];
+        let outcome = write_full(&*self.data, bytes, position);
+        self.windows.forget(position..position + length as u64);
+        writer.offset = chunk_at + length as u64;
+        match outcome {
+            Ok(()) => {
+                self.succeeded();
+                writer.sequence = chunk.sequence;
+                self.written_stripes.fetch_max(writer.stripe + 1, Relaxed);
+                placed.into_iter().for_each(|placed| self.publish(placed, writer.stripe));
+                Ok(())
+            }
+            Err(source) => {
+                // What is lost is fetched again; the rest of the stripe is left alone.
+                writer.offset = self.geometry.stripe_bytes;
+                placed.into_iter().for_each(|placed| self.give_up_on(placed.record));
+                Err(self.failed("write to the volume", source))
+            }
+        }
+    }
+
+    /// What has been written can be found.
+    fn publish(&self, placed: Placed, stripe: u32) {
+        match placed.record {
+            Queued::Object(object) => {
+                let mut queue = self.queue.lock();
+                // Under the queue's lock, so that a removal finds it in one place or the other.
+                if !object.is_dead() {
+                    self.enter(&object, placed.position);
+                }
+                queue.settle(&object);
+            }
+            Queued::Piece { growing, index, .. } => growing.written(index, stripe, &self.stripes),
+            Queued::Removed(_) => {}
+        }
+    }
+
+    fn enter(&self, object: &Arc<Pending>, position: u64) {
+        self.table.put(object.key.hash(), position, class_of(object.record_bytes()), object.hits);
+    }
+
+    fn give_up_on(&self, record: Queued) {
+        match record {
+            Queued::Object(object) => drop(self.queue.lock().settle(&object)),
+            Queued::Piece { growing, .. } => growing.lose(),
+            Queued::Removed(_) => {}
+        }
+    }
+}
+
+/// Puts records one after the other into the buffer, behind the chunk's head; and says which are not worth it any more.
+fn lay_out(writer: &mut Writer, stripe_at: u64, records: Vec<Queued>) -> (Vec<Placed>, Vec<Queued>) {
+    let chunk_at = writer.offset;
+    let mut at = (chunk_at + END_BYTES as u64).next_multiple_of(UNIT_BYTES);
+    let (mut placed, mut lost) = (Vec::with_capacity(records.len()), Vec::new());
+    writer.buffer.as_mut()[..(at - chunk_at) as usize].fill(0);
+    for record in records {
+        let length = record.record_bytes();
+        let from = (at - chunk_at) as usize;
+        let end = (cost(&record) - ITEM_BYTES as u64) as usize + from;
+        let out = &mut writer.buffer.as_mut()[from..end];
+        let (used, slack) = out.split_at_mut(length as usize);
+        let position = stripe_at + at;
+        if record.encode(At { position, sequence: writer.sequence + 1 }, used).is_none() {
+            lost.push(record);
+            continue;
+        }
+        slack.fill(0);
+        writer.items.push(record.item((at / UNIT_BYTES) as u32));
+        at += (end - from) as u64;
+        placed.push(Placed { record, position });
+    }
+    writer.offset = at;
+    (placed, lost)
+}
+
+/// Adds contents and both ends to the chunk in the buffer. A chunk that fills the stripe lists all of it, at its very end.
+fn finish(
+    writer: &mut Writer,
+    geometry: &Geometry,
+    (chunk_at, listed): (u64, usize),
+    is_full: bool,
+) -> Chunk {
+    let stripe_bytes = geometry.stripe_bytes;
+    let stripe_at = geometry.stripe_at(writer.stripe);
+    let records_end = (writer.offset - chunk_at) as usize;
+    let ends = |items: usize| items * ITEM_BYTES + END_BYTES;
+    let short = (records_end + ends(writer.items.len() - listed)).next_multiple_of(PAGE_BYTES);
+    // Another chunk must be able to end the stripe.
+    let after = stripe_bytes.saturating_sub(chunk_at + short as u64);
+    let least = (2 * END_BYTES + (writer.items.len() + 1) * ITEM_BYTES + PAGE_BYTES) as u64;
+    let ends_stripe = is_full || after < least;
+    let (items, length) = match ends_stripe {
+        true => (&writer.items[..], (stripe_bytes - chunk_at) as usize),
+        false => (&writer.items[listed..], short),
+    };
+    let contents_at = length - ends(items.len());
+    let buffer = writer.buffer.as_mut();
+    buffer[records_end..contents_at].fill(0);
+    encode_contents(items, &mut buffer[contents_at..]);
+    let chunk = Chunk {
+        sequence: writer.sequence + 1,
+        position: stripe_at + chunk_at,
+        bytes: length as u32,
+        entries: items.len() as u32,
+        check: xxh3_64(&buffer[contents_at..length - END_BYTES]),
+    };
+    buffer[..END_BYTES].copy_from_slice(&chunk.encode(End::Head, geometry.id));
+    buffer[length - END_BYTES..length].copy_from_slice(&chunk.encode(End::Tail, geometry.id));
+    chunk
+}
+
+/// Stripes of records that may wait before whoever appends has to.
+const QUEUED_STRIPES: u64 = 4;
+/// Stripes in a row that may be passed over, since they are read or worth keeping.
+pub(super) const SKIPPED_MAX: u32 = 64;
