@@ -113,6 +113,7 @@ mod tests {
                 space: Space { objects: 1234, bytes: 5_000_000, bytes_max: 10_000_000_000 },
                 objects_max: 769_230,
                 evictions: 0,
+                spared_reads: 0,
                 corrupt: 0,
             }),
             upstreams: vec![UpstreamStatus { url: "http://a".into(), healthy: false }],

@@ -97,6 +97,7 @@ metrics! {
     other = "counter" "shoal_responses_total" "result=\"none\"" "Responses by what the cache did.";
     disk_busy = "counter" "shoal_disk_refused_total" "" "Disk jobs refused because the queue was full; a read then counts as a miss.";
     disk_declined = "counter" "shoal_disk_declined_total" "" "Objects that the disk store declined to take.";
+    disk_on_probation = "counter" "shoal_disk_on_probation_total" "" "Objects that the disk store will take when they are asked for again.";
     disk_corrupt = "counter" "shoal_disk_corrupt_total" "" "Objects that failed a check and were dropped.";
     disk_errors = "counter" "shoal_disk_errors_total" "" "Disk operations that failed.";
     panics = "counter" "shoal_panics_total" "" "Threads and tasks that panicked: faults of Shoal itself.";

@@ -12,9 +12,9 @@ use crate::server::{self, Running};
 use crate::upstream::{SetupError, Upstreams};
 use parking_lot::Mutex;
 use shoal_core::{Key, Timestamp};
-use shoal_policy::Policy;
+use shoal_policy::{Admission, Policy};
 use shoal_settings::{AdminAddress, Settings};
-use shoal_store::arch::{SegmentPolicy, SegmentSettings};
+use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings};
 use shoal_store::memory::{self, Ledger, MemoryTier};
 use shoal_store::{OpenOptions, Store};
 use std::fmt;
@@ -208,7 +208,9 @@ impl Node {
 /// RAM tier, disk store and the table of purges.
 fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Shelf>, Epochs)> {
     let store = &settings.store;
-    let ledger = Ledger::new(settings.cache.ram.0);
+    // What stands around objects that were read is in RAM too.
+    let windows = windows_bytes(settings);
+    let ledger = Ledger::new(settings.cache.ram.0 - windows);
     let (account, seed) = (Arc::clone(&ledger), RandomState::new().hash_one(MEMORY_SHARDS));
     let memory = match Policy::named(&settings.cache.ram_policy) {
         Some(policy) => MemoryTier::with_policy(account, MEMORY_SHARDS, seed, policy.construct),
@@ -216,7 +218,7 @@ fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Sh
         None => MemoryTier::new(account, MEMORY_SHARDS, seed),
     };
     let pool = Arc::new(IoPool::new(store.io_threads, store.io_queue)?);
-    let disk = open_disk(settings);
+    let disk = open_disk(settings, windows);
     let epochs = match &disk {
         Some(_) => Epochs::open(&store.directory.join(PURGES), Timestamp::from_system(SystemTime::now()))
             .unwrap_or_else(|error| {
@@ -231,7 +233,16 @@ fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Sh
     Ok((Arc::new(shelf), epochs))
 }
 
-fn open_disk(settings: &Settings) -> Option<Arc<dyn Store>> {
+/// Bytes of RAM for the neighbourhoods of objects that were read from a volume.
+fn windows_bytes(settings: &Settings) -> u64 {
+    let store = &settings.store;
+    if store.architecture != VOLUME || store.directory.as_os_str().is_empty() {
+        return 0;
+    }
+    settings.cache.ram.0 * store.neighbourhood_percent / 100
+}
+
+fn open_disk(settings: &Settings, window_bytes: u64) -> Option<Arc<dyn Store>> {
     let store = &settings.store;
     if store.directory.as_os_str().is_empty() {
         return None;
@@ -244,6 +255,14 @@ fn open_disk(settings: &Settings) -> Option<Arc<dyn Store>> {
         files_per_folder: store.files_per_folder,
         replacement: store.replacement.clone(),
         segments: SegmentSettings { bytes: store.segments.0, policy: segment_policy(store) },
+        volume: VolumeSettings {
+            stripe_bytes: store.stripe.0,
+            window_bytes,
+            admission: match store.admission {
+                shoal_settings::Admission::Probation => Admission::Probation,
+                shoal_settings::Admission::Always => Admission::Always,
+            },
+        },
         architecture: store.architecture.clone(),
         now: Timestamp::from_system(SystemTime::now()),
     };
@@ -324,6 +343,9 @@ const MEMORY_SHARDS: usize = 64;
 
 /// The table of purges, beside the store's own files.
 const PURGES: &str = "purges";
+
+/// The architecture that reads neighbourhoods.
+const VOLUME: &str = "volume";
 
 #[cfg(test)]
 mod tests {

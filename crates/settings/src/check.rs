@@ -177,8 +177,9 @@ impl Rules<'_> {
         let store = &settings.store;
         self.one_of("store.architecture", "architecture", &store.architecture, ARCHITECTURES);
         self.one_of("store.replacement", "replacement policy", &store.replacement, REPLACEMENTS);
-        if store.architecture == "cern" && store.replacement != REPLACEMENTS[0] {
-            let message = format!("cern knows no replacement by {}; leave it at clock", store.replacement);
+        if ["volume", "cern"].contains(&store.architecture.as_str()) && store.replacement != REPLACEMENTS[0] {
+            let (name, wanted) = (&store.architecture, &store.replacement);
+            let message = format!("{name} knows no replacement by {wanted}; leave it at clock");
             self.fault("store.replacement", message);
         }
         if store.object_max > store.disk && !self.mistakes.touches("store.disk") {
@@ -218,8 +219,17 @@ fn check_path(path: &str) -> Result<(), String> {
 }
 
 /// The cache architectures that the store knows, by name.
-pub const ARCHITECTURES: &[&str] =
-    &["cern", "squid", "squid_monotonic", "squid_lowest", "squidl", "squidm", "squidml", "squidmla"];
+pub const ARCHITECTURES: &[&str] = &[
+    "volume",
+    "cern",
+    "squid",
+    "squid_monotonic",
+    "squid_lowest",
+    "squidl",
+    "squidm",
+    "squidml",
+    "squidmla",
+];
 
 /// The replacement policies of the store and of the RAM tier, by name.
 pub const REPLACEMENTS: &[&str] =

@@ -209,16 +209,27 @@ section! {
         /// Disk space used at most, file system blocks of object files and the index included: a hard limit.
         #[limits(ByteCount(1_000_000)..=ByteCount::mib(1 << 34))]
         pub disk: ByteCount = ByteCount(10_000_000_000),
-        /// The cache architecture: how objects are named and placed on disk. `squid`: files spread evenly over folders.
+        /// The cache architecture: how objects are named and placed on disk. `volume`: one file of fixed size, written in large
+        /// pieces in the order of misses, the least disk I/O of all. `squid`: files spread evenly over folders.
         /// `squid_monotonic`: folders filled one after the other. `squid_lowest`: the same, always the lowest free place,
         /// and files overwritten instead of removed. `squidl`: a folder for the objects of a host. `squidm`, `squidml`: as
         /// `squid` and `squidl`, objects of at most 8 KB in a memory-mapped file. `squidmla`: the same, and none of them
         /// crosses a page. `cern`: a folder for each URL, lock files, and no index, so that every miss asks the disk. A store
         /// keeps the architecture that made it.
-        pub architecture: String = "squid".into(),
+        pub architecture: String = "volume".into(),
+        /// With `volume`: when an object may be written. `probation`: while there is unused space at once, later when it is
+        /// asked for a second time before long; until then it is in RAM only. `always`: at once.
+        pub admission: Admission = Admission::Probation,
+        /// With `volume`: bytes written at once. Fixed when the store is created.
+        #[limits(ByteCount(262_144)..=ByteCount::mib(64))]
+        pub stripe: ByteCount = ByteCount::mib(1),
+        /// With `volume`: the share of `cache.ram`, in percent, for what stands around objects that were read from disk. 0 reads
+        /// objects alone.
+        #[limits(0..=90)]
+        pub neighbourhood_percent: u64 = 15,
         /// What goes when room is needed. `clock` and `fifo` keep what they know in the index, and know it again after a restart.
-        /// `lru`, `slru`, `lfu_da`, `gdsf`, `s3_fifo`, `sieve` and `w_tinylfu` keep it in RAM and begin anew. Not with `cern`,
-        /// which has a way of its own: leave it at `clock` there.
+        /// `lru`, `slru`, `lfu_da`, `gdsf`, `s3_fifo`, `sieve` and `w_tinylfu` keep it in RAM and begin anew. Not with `volume` and
+        /// `cern`, which have ways of their own: leave it at `clock` there.
         pub replacement: String = "clock".into(),
         /// Length of the memory-mapped file for small objects, with `squidm`, `squidml` and `squidmla`; part of `disk`. 0 makes
         /// it a quarter of that. Fixed when the store is created.
@@ -244,6 +255,16 @@ section! {
         /// Disk operations that may wait; when the queue is full a read counts as a miss and an insert is declined.
         #[limits(1..=1_000_000)]
         pub io_queue: usize = 1024,
+    }
+}
+
+choice! {
+    /// When an object may be written to a volume.
+    pub enum Admission {
+        /// When it is asked for a second time, once there is no unused space.
+        Probation = "probation",
+        /// When it first comes.
+        Always = "always",
     }
 }
 

@@ -109,6 +109,8 @@ pub struct Usage {
     pub evictions: u64,
     /// Objects that failed a check and were dropped, since start.
     pub corrupt: u64,
+    /// Reads from the disk that what was read before has spared, since start.
+    pub spared_reads: u64,
 }
 
 /// Why the store and its disk could not do it.

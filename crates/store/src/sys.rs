@@ -67,7 +67,9 @@ impl Loaded for Private {
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is page-aligned, a multiple of eight bytes long, readable and writable, and lives as long as
         // `self`, which the slice borrows. All access in this process goes through this slice, as atomics.
-        unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.map.len() / WORD_BYTES) }
+        unsafe {
+            std::slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.map.len() / WORD_BYTES)
+        }
     }
 }
 

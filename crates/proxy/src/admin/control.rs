@@ -120,6 +120,8 @@ pub struct StoreStatus {
     pub objects_max: u64,
     /// Objects given up to make room, since start.
     pub evictions: u64,
+    /// Reads from disk that what was read before has spared, since start.
+    pub spared_reads: u64,
     /// Objects that failed a check and were dropped, since start.
     pub corrupt: u64,
 }
@@ -133,6 +135,7 @@ impl StoreStatus {
             space: Space { objects: usage.objects, bytes: usage.bytes, bytes_max: usage.bytes_max },
             objects_max: usage.objects_max,
             evictions: usage.evictions,
+            spared_reads: usage.spared_reads,
             corrupt: usage.corrupt,
         }
     }

@@ -48,6 +48,13 @@ fn gauges(status: &Status) -> Vec<(&'static str, &'static str, &'static str, &'s
             ("gauge", "shoal_store_bytes", "", "Disk space used.", store.space.bytes),
             ("gauge", "shoal_store_bytes_max", "", "The configured disk limit.", store.space.bytes_max),
             ("counter", "shoal_store_evictions_total", "", "Objects given up to make room.", store.evictions),
+            (
+                "counter",
+                "shoal_store_spared_reads_total",
+                "",
+                "Reads from disk that what was read before has spared.",
+                store.spared_reads,
+            ),
         ]);
     }
     rows

@@ -14,6 +14,7 @@ use shoal_core::{Key, ObjectKey};
 use shoal_store::memory::{Content, Ledger, MemoryTier};
 use shoal_store::{Declined, Error, Insert, Store, StoredBody};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// RAM and disk together.
@@ -43,6 +44,8 @@ pub struct Resident {
     pub record: Record,
     /// Its body.
     pub body: Bytes,
+    /// The disk has it, or takes none of it.
+    is_settled: AtomicBool,
 }
 
 impl Content for Resident {
@@ -53,6 +56,10 @@ impl Content for Resident {
 }
 
 impl Resident {
+    fn new(key: &ObjectKey, record: Record, body: Bytes) -> Self {
+        Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true) }
+    }
+
     /// What it is charged.
     fn weight(&self) -> u64 {
         (self.body.len() + self.record.weight() + self.key.full().len()) as u64
@@ -110,6 +117,14 @@ impl Shelf {
     ) -> Self {
         let (memory, ledger) = memory;
         let blocks = Blocks::new(&ledger);
+        if let Some(disk) = &disk {
+            let memory = Arc::downgrade(&memory);
+            disk.tell(Arc::new(move |key| {
+                if let Some(resident) = memory.upgrade().and_then(|memory| memory.peek(key)) {
+                    resident.is_settled.store(false, Relaxed);
+                }
+            }));
+        }
         Self { memory, ledger, blocks, disk, pool, metrics, limits }
     }
 
@@ -152,12 +167,36 @@ impl Shelf {
 
     /// The object when it is in RAM.
     pub fn resident(&self, key: &ObjectKey) -> Option<Arc<Resident>> {
-        self.memory.get(key.hash()).filter(|resident| resident.key == *key)
+        let found = self.memory.get(key.hash()).filter(|resident| resident.key == *key)?;
+        self.promote(&found);
+        Some(found)
     }
 
     /// The same for who has the full key and its hash apart.
     pub fn resident_of(&self, hash: Key, full: &[u8]) -> Option<Arc<Resident>> {
-        self.memory.get(hash).filter(|resident| resident.key.full() == full)
+        let found = self.memory.get(hash).filter(|resident| resident.key.full() == full)?;
+        self.promote(&found);
+        Some(found)
+    }
+
+    /// Offers an object in RAM to the disk when it is asked for and the disk does not have it: it was on probation, or has
+    /// been given up. Nobody waits for that, and what fails is tried again with the next hit.
+    fn promote(&self, resident: &Arc<Resident>) {
+        if resident.is_settled.load(Relaxed) || resident.is_settled.swap(true, Relaxed) {
+            return;
+        }
+        let Some(store) = self.disk.clone() else { return };
+        let (memory, resident) = (Arc::clone(&self.memory), Arc::clone(resident));
+        let unsettled = Arc::clone(&resident);
+        let work = move || {
+            if let Err(error) = write_resident(&*store, &memory, &resident) {
+                tracing::debug!(%error, "an object in RAM could not be written to disk");
+                resident.is_settled.store(false, Relaxed);
+            }
+        };
+        if self.pool.submit(work).is_err() {
+            unsettled.is_settled.store(false, Relaxed);
+        }
     }
 
     /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is read.
@@ -192,7 +231,7 @@ impl Shelf {
         if body.len() as u64 > self.limits.memory_object_max {
             return false;
         }
-        let resident = Resident { key: key.clone(), record: record.clone(), body };
+        let resident = Resident::new(key, record.clone(), body);
         let weight = resident.weight();
         let kept = self.memory.insert(key.hash(), Arc::new(resident), weight);
         if !validity.holds() {
@@ -212,7 +251,13 @@ impl Shelf {
             insert.append(&body)?;
             commit_valid(&*store, insert, &object, &validity)
         };
-        if self.settle(self.pool.run(write).await).is_none() {
+        let outcome = self.pool.run(write).await;
+        if matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation))))
+            && let Some(resident) = self.memory.peek(key.hash())
+        {
+            resident.is_settled.store(false, Relaxed);
+        }
+        if self.settle(outcome).is_none() {
             self.remove_from_disk(key).await;
         }
     }
@@ -263,7 +308,8 @@ impl Shelf {
     ) -> bool {
         let Held::Memory(bytes) = body else { return false };
         let record = Record::Response(Arc::clone(new));
-        let resident = Resident { key: key.clone(), record, body: bytes.clone() };
+        let resident = Resident::new(key, record, bytes.clone());
+        resident.is_settled.store(self.disk.is_none() || self.on_disk(key), Relaxed);
         let weight = resident.weight();
         let is_old = |resident: &Resident| resident.key == *key && resident.record.is_response(old);
         let kept = self.memory.replace_if(key.hash(), Arc::new(resident), weight, is_old);
@@ -324,11 +370,29 @@ impl Shelf {
             Error::Declined(Declined::TooLarge | Declined::NoSpace | Declined::Locked) => {
                 self.metrics.disk_declined.count();
             }
+            Error::Declined(Declined::OnProbation) => self.metrics.disk_on_probation.count(),
             Error::Corrupt { .. } => self.metrics.disk_corrupt.count(),
             _ => self.metrics.disk_errors.count(),
         }
         tracing::debug!(%error, "the disk store answered with an error");
     }
+}
+
+/// Writes an object that is in RAM to the disk, and takes it back when RAM does not have it any more by then: it may have been
+/// purged.
+fn write_resident(
+    store: &dyn Store,
+    memory: &MemoryTier<Resident>,
+    resident: &Arc<Resident>,
+) -> Result<(), Error> {
+    let key = &resident.key;
+    let mut insert = store.insert(key, &resident.record.encode(), Some(resident.body.len() as u64))?;
+    insert.append(&resident.body)?;
+    insert.commit(None)?;
+    if !memory.peek(key.hash()).is_some_and(|now| Arc::ptr_eq(&now, resident)) {
+        store.remove(key)?;
+    }
+    Ok(())
 }
 
 /// Opens an object, and reads it whole when it is small.

@@ -124,7 +124,7 @@ red = 1
             "shoal.toml:21:17: cache.heuristic_max: expected a duration with its unit, such as \"30s\" or \"5 min\", found an integer",
             "shoal.toml:22:8: cache.name: \"two words\" is not a token that begins with a letter",
             "shoal.toml:23:12: cache.collapse: expected true or false, found a text (without quotes)",
-            "shoal.toml:26:16: store.architecture: unknown architecture \"squit\"; known: cern, squid, squid_monotonic, squid_lowest, squidl, squidm, squidml, squidmla (did you mean `squid`?)",
+            "shoal.toml:26:16: store.architecture: unknown architecture \"squit\"; known: volume, cern, squid, squid_monotonic, squid_lowest, squidl, squidm, squidml, squidmla (did you mean `squid`?)",
             "shoal.toml:27:14: store.object_max: 20 GB is more than store.disk, 10 GB",
             "shoal.toml:28:14: store.io_threads: -1 is below 0",
             "shoal.toml:31:23: forward.connect_ports[1]: 99999 is above 65535",

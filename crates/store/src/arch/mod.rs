@@ -15,9 +15,9 @@ mod replacement;
 mod segments;
 mod signature;
 mod space;
-mod volume;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 pub use naming::{ByHost, Clustered, Naming, Squid};
 pub use opening::{Parts, Settings, open, open_store, open_through};
@@ -93,11 +93,7 @@ enum SmallObjects {
 
 /// All architectures.
 pub const ARCHITECTURES: &[Architecture] = &[
-    Architecture {
-        name: "volume",
-        source: "ours; see the module `arch::volume`",
-        design: Design::Volume,
-    },
+    Architecture { name: "volume", source: "ours; see the module `arch::volume`", design: Design::Volume },
     Architecture {
         name: "cern",
         source: "Maltzahn, Richardson, Grunwald: Reducing the Disk I/O of Web Proxy Server Caches, 1999, 2.3.1",

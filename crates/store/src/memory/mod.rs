@@ -81,6 +81,11 @@ impl<V: Content> MemoryTier<V> {
         self.shard(key).lock().hit(key)
     }
 
+    /// The object, without counting a hit.
+    pub fn peek(&self, key: Key) -> Option<Arc<V>> {
+        self.shard(key).lock().peek(key)
+    }
+
     /// Keeps `value`, replacing what the key had. False, and nothing kept, when the budget cannot take
     /// `weight_bytes` and [`ENTRY_OVERHEAD_BYTES`]; what the key had is gone then too.
     pub fn insert(&self, key: Key, value: Arc<V>, weight_bytes: u64) -> bool {

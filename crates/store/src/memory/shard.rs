@@ -94,6 +94,10 @@ impl<V: Content> Shard<V> {
         Some(Arc::clone(&object.value))
     }
 
+    pub(super) fn peek(&self, key: Key) -> Option<Arc<V>> {
+        self.objects.get(&key).map(|object| Arc::clone(&object.value))
+    }
+
     pub(super) fn insert(&mut self, key: Key, value: Arc<V>, bytes: u64) {
         self.remove(key);
         let handle = self.policy.insert(key, bytes);

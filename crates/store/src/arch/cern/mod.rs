@@ -188,6 +188,7 @@ impl Store for Cern {
             bytes_max: limits.bytes,
             evictions: self.tree.evictions.load(Relaxed),
             corrupt: self.tree.corrupt.load(Relaxed),
+            spared_reads: 0,
         }
     }
 

@@ -179,6 +179,7 @@ impl Store for FileStore {
             bytes_max: self.core.limits.disk_bytes,
             evictions: self.core.tally.evictions.load(Relaxed),
             corrupt: self.core.tally.corrupt.load(Relaxed),
+            spared_reads: 0,
         }
     }
 

@@ -59,7 +59,9 @@ impl StoredBody for LargeBody {
         let (index, skip) = ((offset / PIECE_BYTES as u64) as usize, (offset % PIECE_BYTES as u64) as usize);
         let left = self.head.body_bytes - index as u64 * PIECE_BYTES as u64;
         let piece_bytes = left.min(PIECE_BYTES as u64) as usize;
-        let Some(place) = self.places.get(index) else { return Err(Error::Corrupt { part: "table of pieces" }) };
+        let Some(place) = self.places.get(index) else {
+            return Err(Error::Corrupt { part: "table of pieces" });
+        };
         match self.volume.read_piece(*place, index as u32, piece_bytes, self.head.id) {
             Ok(piece) => Ok(cut(piece, skip, limit)),
             Err(error) => {

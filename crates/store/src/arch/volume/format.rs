@@ -408,7 +408,8 @@ pub(super) const KEY_MAX: u32 = 64 << 10;
 /// Most metadata.
 pub(super) const METADATA_MAX: u32 = 256 << 10;
 /// The largest body that a table of pieces of tables can list.
-pub(super) const BODY_MAX: u64 = ((PIECE_BYTES / PLACE_BYTES) * (PIECE_BYTES / PLACE_BYTES) * PIECE_BYTES) as u64;
+pub(super) const BODY_MAX: u64 =
+    ((PIECE_BYTES / PLACE_BYTES) * (PIECE_BYTES / PLACE_BYTES) * PIECE_BYTES) as u64;
 const PLACE_BYTES: usize = 16;
 const ROOM_STEP: usize = 16;
 const LARGE_ROOM_STEP: usize = 1024;

@@ -2,7 +2,9 @@
 
 use super::Volume;
 use super::body::WaitingBody;
-use super::format::{BODY_MAX, HEAD_BYTES, KEY_MAX, Kind, METADATA_MAX, PIECE_BYTES, encode_table, table_bytes};
+use super::format::{
+    BODY_MAX, HEAD_BYTES, KEY_MAX, Kind, METADATA_MAX, PIECE_BYTES, encode_table, table_bytes,
+};
 use super::pending::{Growing, Pending, PendingBody, Queued};
 use crate::{Declined, Error, Insert, StoredBody};
 use bytes::Bytes;
@@ -34,7 +36,13 @@ impl Volume {
         }
         let body = Growing::new(self.next_id.fetch_add(1, Relaxed));
         let (volume, key) = (Arc::clone(self), key.clone());
-        Ok(Box::new(VolumeInsert { volume, key, metadata: Bytes::copy_from_slice(metadata), body, length: 0 }))
+        Ok(Box::new(VolumeInsert {
+            volume,
+            key,
+            metadata: Bytes::copy_from_slice(metadata),
+            body,
+            length: 0,
+        }))
     }
 
     /// While there is unused space everything is taken. What replaces a stored object is asked for by that very fact.

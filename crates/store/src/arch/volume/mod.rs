@@ -52,8 +52,8 @@ use shoal_core::{Key, ObjectKey};
 use shoal_policy::{Admission, Probation};
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use stripes::Stripes;
 use table::Table;
 use tracing::error;
@@ -227,6 +227,7 @@ impl Volume {
             bytes_max: self.disk_bytes,
             evictions: self.evictions.load(Relaxed) + self.table.crowded_out(),
             corrupt: self.corrupt.load(Relaxed),
+            spared_reads: self.windows.counts().spared,
         }
     }
 

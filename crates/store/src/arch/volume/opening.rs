@@ -18,12 +18,16 @@ use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_policy::Probation;
 use std::io;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use tracing::{info, warn};
 
 /// Opens or makes a store of one volume.
-pub(in crate::arch) fn open(name: &'static str, settings: &Settings, parts: Parts) -> Result<VolumeStore, Error> {
+pub(in crate::arch) fn open(
+    name: &'static str,
+    settings: &Settings,
+    parts: Parts,
+) -> Result<VolumeStore, Error> {
     let volume = Arc::new(Volume::take_up(name, settings, parts)?);
     let maintenance = Some(Maintenance::start(&volume));
     Ok(VolumeStore { _maintenance: maintenance, volume })
@@ -48,14 +52,17 @@ impl Volume {
         let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
         let recovery = match (is_known, header.is_clean) {
             (true, true) => Recovery::Clean,
-            (true, false) => Recovery::Following { next: header.stripe as u32, not_newer: 0, has_begun: false },
+            (true, false) => {
+                Recovery::Following { next: header.stripe as u32, not_newer: 0, has_begun: false }
+            }
             (false, _) => {
                 info!("the volume's index is made anew from its contents while it serves");
                 Recovery::Dating { next: 0, dated: Vec::new() }
             }
         };
         let stripe_bytes = geometry.stripe_bytes;
-        let writer = Writer::new(header.stripe as u32, header.offset, header.sequence, Vec::new(), stripe_bytes);
+        let writer =
+            Writer::new(header.stripe as u32, header.offset, header.sequence, Vec::new(), stripe_bytes);
         Ok(Self {
             name,
             data,
@@ -120,7 +127,11 @@ fn existing(files: &dyn FileSystem, settings: &Settings) -> Result<Option<Geomet
         )));
     }
     if bytes + own + 16 * geometry.stripe_bytes < settings.disk_bytes {
-        warn!(bytes, limit = settings.disk_bytes, "the volume was made smaller than its limit and keeps its size");
+        warn!(
+            bytes,
+            limit = settings.disk_bytes,
+            "the volume was made smaller than its limit and keeps its size"
+        );
     }
     Ok(Some(geometry))
 }
@@ -160,7 +171,8 @@ fn plan(settings: &Settings, boot: u64) -> Result<Geometry, Error> {
         objects => objects,
     };
     let buckets = Table::buckets_for(objects);
-    let mut stripe_bytes = settings.volume.stripe_bytes.clamp(STRIPE_MIN, STRIPE_MAX) / STRIPE_MIN * STRIPE_MIN;
+    let mut stripe_bytes =
+        settings.volume.stripe_bytes.clamp(STRIPE_MIN, STRIPE_MAX) / STRIPE_MIN * STRIPE_MIN;
     // Many stripes rather than large ones, in a small volume.
     while settings.disk_bytes / stripe_bytes < STRIPES_WANTED && stripe_bytes / 2 >= STRIPE_MIN {
         stripe_bytes = (stripe_bytes / 2).next_multiple_of(STRIPE_MIN);

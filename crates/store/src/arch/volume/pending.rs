@@ -37,7 +37,12 @@ enum Piece {
 pub(super) enum Whereabouts {
     Memory(Bytes),
     /// In the piece of this index; the read begins so far into it.
-    Disk { place: Place, index: u32, skip: usize, piece_bytes: usize },
+    Disk {
+        place: Place,
+        index: u32,
+        skip: usize,
+        piece_bytes: usize,
+    },
     /// Behind the end.
     End,
     Lost,
@@ -45,7 +50,8 @@ pub(super) enum Whereabouts {
 
 impl Growing {
     pub(super) fn new(id: u64) -> Arc<Self> {
-        let state = GrowingState { pieces: Vec::new(), rest: Vec::new(), pin: None, short: None, failed: false };
+        let state =
+            GrowingState { pieces: Vec::new(), rest: Vec::new(), pin: None, short: None, failed: false };
         Arc::new(Self { id, state: Mutex::new(state) })
     }
 
@@ -193,7 +199,11 @@ pub(super) struct Pending {
 pub(super) enum PendingBody {
     Whole(Bytes),
     /// Its pieces were queued before it. A table that is too long for one record has pieces of its own.
-    Large { body: Arc<Growing>, bytes: u64, table: Option<Arc<Growing>> },
+    Large {
+        body: Arc<Growing>,
+        bytes: u64,
+        table: Option<Arc<Growing>>,
+    },
 }
 
 struct PendingState {

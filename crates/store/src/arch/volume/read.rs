@@ -1,12 +1,12 @@
 //! From the disk to the caller: finding a record, reading it with its neighbourhood, checking it.
 
+use super::Volume;
 use super::body::{LargeBody, WaitingBody, WholeBody};
 use super::format::{Head, Kind, PIECE_BYTES, Place, decode_table, pieces, table_bytes};
 use super::pages::Pages;
 use super::pending::{Pending, PendingBody};
 use super::stripes::Pin;
 use super::table::{Entry, Table};
-use super::Volume;
 use crate::door::PAGE_BYTES;
 use crate::{Error, Stored, StoredBody};
 use bytes::Bytes;
@@ -116,7 +116,8 @@ impl Volume {
         let (from, to) = (position / page * page, (position + length).next_multiple_of(page).min(end));
         let range = if windowed { self.windows.around(&self.geometry, position, length) } else { from..to };
         let mut pages = Pages::zeroed((range.end - range.start) as usize);
-        self.read_pages(&mut pages, range.start).map_err(|source| self.failed("read from the volume", source))?;
+        self.read_pages(&mut pages, range.start)
+            .map_err(|source| self.failed("read from the volume", source))?;
         self.succeeded();
         let bytes = Bytes::from_owner(pages);
         self.windows.keep(range.start, bytes.clone(), windowed && range != (from..to));
@@ -125,7 +126,13 @@ impl Volume {
     }
 
     /// A piece of a body or table, checked. `skip` bytes of it are left out.
-    pub(super) fn read_piece(&self, place: Place, index: u32, piece_bytes: usize, id: u64) -> Result<Bytes, Error> {
+    pub(super) fn read_piece(
+        &self,
+        place: Place,
+        index: u32,
+        piece_bytes: usize,
+        id: u64,
+    ) -> Result<Bytes, Error> {
         let at = super::format::HEAD_BYTES as u64;
         let check = |bytes: &Bytes| super::format::payload_check(id, index, bytes) == place.check;
         let piece = self.read_span(place.position + at, piece_bytes as u64, true)?;
@@ -134,7 +141,11 @@ impl Volume {
         }
         self.windows.forget(place.position..place.position + at + piece_bytes as u64);
         let piece = self.read_span(place.position + at, piece_bytes as u64, false)?;
-        if piece.len() == piece_bytes && check(&piece) { Ok(piece) } else { Err(Error::Corrupt { part: "body" }) }
+        if piece.len() == piece_bytes && check(&piece) {
+            Ok(piece)
+        } else {
+            Err(Error::Corrupt { part: "body" })
+        }
     }
 
     pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: Entry, part: &'static str) {
@@ -183,7 +194,9 @@ impl Volume {
         let pin_all = |pin: &mut Pin, places: &[Place]| {
             let stripes = places.iter().map(|place| self.geometry.stripe_of(place.position));
             let stripes: Option<Vec<u32>> = stripes.collect();
-            stripes.is_some_and(|stripes| pin.add(stripes.iter().copied()) && stripes.into_iter().all(is_as_it_was))
+            stripes.is_some_and(|stripes| {
+                pin.add(stripes.iter().copied()) && stripes.into_iter().all(is_as_it_was)
+            })
         };
         let direct_bytes = pieces(head.body_bytes) * 16;
         let mut places = decode_table(table);

@@ -1,10 +1,10 @@
 //! What happens to a stripe's old contents when the cursor comes round: what is popular is carried over, the rest given up.
 
+use super::Volume;
 use super::format::{Chunk, END_BYTES, End, Head, ITEM_BYTES, Item, Kind, class_bytes, decode_contents};
 use super::pages::Pages;
 use super::pending::{Pending, PendingBody, Queued};
 use super::table::Entry;
-use super::Volume;
 use crate::door::{PAGE_BYTES, read_full};
 use bytes::Bytes;
 use shoal_core::{Key, ObjectKey};
@@ -91,8 +91,7 @@ impl Volume {
         for item in pieces.filter(|item| seen.insert(item.id)) {
             for entry in self.table.candidates(item.key).collect::<Vec<_>>() {
                 // A table's pieces have the complement of their object's number.
-                let is_it =
-                    self.read_head(entry).is_some_and(|head| [item.id, !item.id].contains(&head.id));
+                let is_it = self.read_head(entry).is_some_and(|head| [item.id, !item.id].contains(&head.id));
                 if is_it && self.table.remove(item.key, entry) {
                     self.gave_up(item.key);
                 }

@@ -78,7 +78,8 @@ impl Volume {
         if !matches!(recovery, Recovery::Clean) {
             // Chunks that a power loss has left behind the end it made must not pass for later ones.
             writer.sequence += SEQUENCE_STEP;
-            let after = (1..=self.geometry.stripes.min(SKIPPED_MAX)).map(|step| (writer.stripe + step) % self.geometry.stripes);
+            let after = (1..=self.geometry.stripes.min(SKIPPED_MAX))
+                .map(|step| (writer.stripe + step) % self.geometry.stripes);
             let mut doubts = self.doubts.lock();
             doubts.stripes = after.collect();
             doubts.until = writer.sequence;
@@ -202,8 +203,10 @@ fn whole_chunk(stripe: &[u8], at: usize, stripe_at: u64, id: u64) -> Option<(Chu
     let end = at.checked_add(head.bytes as usize).filter(|end| *end <= stripe.len())?;
     let contents_end = end.checked_sub(END_BYTES)?;
     let tail = Chunk::decode(End::Tail, &stripe[contents_end..end], id)?;
-    let contents_at = contents_end.checked_sub(head.entries as usize * ITEM_BYTES).filter(|start| *start > at)?;
-    let is_here = head == tail && head.position == stripe_at + at as u64 && head.bytes as usize % PAGE_BYTES == 0;
+    let contents_at =
+        contents_end.checked_sub(head.entries as usize * ITEM_BYTES).filter(|start| *start > at)?;
+    let is_here =
+        head == tail && head.position == stripe_at + at as u64 && head.bytes as usize % PAGE_BYTES == 0;
     let items = decode_contents(&stripe[contents_at..contents_end], &head).filter(|_| is_here)?;
     Some((head, items))
 }

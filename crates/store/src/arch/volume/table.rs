@@ -113,7 +113,9 @@ impl Table {
         let (first, second) = self.buckets_of(key);
         let tag = tag_of(key);
         let places = (0..WAYS).flat_map(move |way| [first * WAYS + way, second * WAYS + way]);
-        places.map(|at| Entry(self.word(at).load(Relaxed))).filter(move |entry| entry.0 != 0 && entry.tag() == tag)
+        places
+            .map(|at| Entry(self.word(at).load(Relaxed)))
+            .filter(move |entry| entry.0 != 0 && entry.tag() == tag)
     }
 
     /// Counts a hit. Nothing is lost when the entry has changed meanwhile, or when the count is.
@@ -205,7 +207,9 @@ impl Table {
         for at in places() {
             let entry = Entry(self.word(at).load(Relaxed));
             let other = self.other_bucket((at / WAYS) as u64, entry.tag()) as usize;
-            if let Some(free) = (other * WAYS..(other + 1) * WAYS).find(|at| self.word(*at).load(Relaxed) == 0) {
+            if let Some(free) =
+                (other * WAYS..(other + 1) * WAYS).find(|at| self.word(*at).load(Relaxed) == 0)
+            {
                 // Written before it is taken away, so that a lookup finds it twice rather than never.
                 self.set(free, entry.0);
                 return at;

@@ -5,8 +5,8 @@ use super::format::{HEAD_BYTES, Head, Kind, METADATA_MAX};
 use super::pages::Pages;
 use super::pending::{Change, Pending, PendingBody, Queued};
 use super::read::Found;
-use crate::door::{PAGE_BYTES, write_full};
 use crate::Error;
+use crate::door::{PAGE_BYTES, write_full};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
@@ -63,7 +63,9 @@ impl Volume {
 
     /// Queues the object with its new metadata. A large one keeps what it has: it is validated again.
     fn write_anew(self: &Arc<Self>, key: &ObjectKey, found: &Found, metadata: &[u8]) -> Result<bool, Error> {
-        if found.head.kind != Kind::Whole || metadata.len() + HEAD_BYTES > self.geometry.stripe_bytes as usize / 4 {
+        if found.head.kind != Kind::Whole
+            || metadata.len() + HEAD_BYTES > self.geometry.stripe_bytes as usize / 4
+        {
             return Ok(false);
         }
         let Some(body) = found.head.payload(&found.record) else { return Ok(false) };

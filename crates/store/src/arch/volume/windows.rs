@@ -56,7 +56,8 @@ impl Windows {
         let mut state = self.state.lock();
         let (at, window) = state.windows.range(..=start).next_back()?;
         let from = (start - at) as usize;
-        let found = (from + length as usize <= window.len()).then(|| window.slice(from..from + length as usize))?;
+        let found =
+            (from + length as usize <= window.len()).then(|| window.slice(from..from + length as usize))?;
         state.neighbourhoods.spared(region_of(geometry, start));
         state.counts.spared += 1;
         Some(found)

@@ -1,12 +1,12 @@
 //! The end of the log: batches become chunks, chunks fill stripes, and the cursor moves on.
 
+use super::Volume;
 use super::format::{
     Chunk, END_BYTES, End, Geometry, ITEM_BYTES, Item, UNIT_BYTES, class_of, encode_contents,
 };
 use super::pages::Pages;
 use super::pending::{At, Pending, Queued};
 use super::queue::{Batch, cost};
-use super::Volume;
 use crate::door::{PAGE_BYTES, write_full};
 use crate::{Declined, Error};
 use std::sync::Arc;

@@ -61,7 +61,10 @@ fn check(world: &World, history: &History, what: &str) {
     for number in 0..60 {
         let version = version_of(&store, number);
         if let Some(version) = version {
-            assert!(history.begun.get(&number).is_some_and(|begun| begun.contains(&version)), "{what}: {number}");
+            assert!(
+                history.begun.get(&number).is_some_and(|begun| begun.contains(&version)),
+                "{what}: {number}"
+            );
             assert!(!history.removed.contains(&number), "{what}: {number} had been removed");
         }
         if let Some(durable) = history.durable.get(&number) {

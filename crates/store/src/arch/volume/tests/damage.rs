@@ -12,7 +12,11 @@ fn flipped_bits_are_misses() {
             put(&store, number, 1, (number as usize * 97) % 9000).unwrap();
         }
         put(&store, 150, 1, 200_000).unwrap();
-        if seed % 2 == 0 { store.close().unwrap() } else { store.write_all() }
+        if seed % 2 == 0 {
+            store.close().unwrap()
+        } else {
+            store.write_all()
+        }
         drop(store);
         let mut random = Random(seed);
         for path in [DATA, INDEX] {
@@ -59,7 +63,9 @@ fn a_disk_that_fails_now_and_then_costs_misses() {
         let world = World::new(4 << 20);
         drop(world.open());
         let faults = Faults::new(seed).errors(20).torn(20);
-        let Ok(store) = world.try_open_unrecovered(Arc::new(Faulty::new(world.files.clone(), faults))) else { continue };
+        let Ok(store) = world.try_open_unrecovered(Arc::new(Faulty::new(world.files.clone(), faults))) else {
+            continue;
+        };
         store.volume.recover_step(100);
         let mut random = Random(seed);
         for step in 0..800 {

@@ -25,7 +25,8 @@ struct World {
 
 impl World {
     fn new(disk_bytes: u64) -> Self {
-        let volume = VolumeSettings { stripe_bytes: 256 << 10, admission: Admission::Always, window_bytes: 1 << 20 };
+        let volume =
+            VolumeSettings { stripe_bytes: 256 << 10, admission: Admission::Always, window_bytes: 1 << 20 };
         let settings = Settings {
             disk_bytes,
             max_objects: 2000,
