@@ -210,7 +210,8 @@ fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Sh
     let store = &settings.store;
     // What stands around objects that were read is in RAM too.
     let windows = windows_bytes(settings);
-    let ledger = Ledger::new(settings.cache.ram.0 - windows);
+    let ledger = Ledger::new(settings.cache.ram.0);
+    let reserved = ledger.try_reserve(windows);
     let (account, seed) = (Arc::clone(&ledger), RandomState::new().hash_one(MEMORY_SHARDS));
     let memory = match Policy::named(&settings.cache.ram_policy) {
         Some(policy) => MemoryTier::with_policy(account, MEMORY_SHARDS, seed, policy.construct),
@@ -229,7 +230,7 @@ fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Sh
     };
     let limits =
         Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: store.object_max.0 };
-    let shelf = Shelf::new((memory, ledger), disk, pool, Arc::clone(metrics), limits);
+    let shelf = Shelf::new((memory, ledger, reserved), disk, pool, Arc::clone(metrics), limits);
     Ok((Arc::new(shelf), epochs))
 }
 

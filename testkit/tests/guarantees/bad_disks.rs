@@ -25,7 +25,8 @@ fn library() -> Origin {
 
 /// Fetches every object and stops once all are on disk.
 fn filled(origin: &Origin) -> Shoal {
-    let mut shoal = Setup::to(origin).start();
+    // Files that can be harmed one by one; what becomes of a harmed volume is tried in its own crate.
+    let mut shoal = Setup::to(origin).set("store.architecture", "squid").start();
     for number in 0..OBJECTS {
         shoal.get(&path(number)).expect_body(content(&path(number)));
     }
@@ -181,6 +182,7 @@ fn a_full_disk_is_no_reason_to_stop() {
     let origin = Origin::start();
     origin.on_request("/big/*", |request| Answer::fresh(body(request.path(), 300_000), 600));
     let setup = Setup::to(&origin).set("store.disk", "512 MiB").set("cache.ram", "4 MiB");
+    let setup = setup.set("store.architecture", "squid");
     let store = setup.folder().join("store");
     let disk = match SmallDisk::mount(&store, 12 << 20) {
         Ok(disk) => disk,

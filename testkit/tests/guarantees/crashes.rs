@@ -146,6 +146,7 @@ fn killing_during_the_start_harms_nothing() {
     wait::until("every object is on disk", || {
         shoal.status()["store"]["space"]["objects"].as_u64() == Some(paths.len() as u64)
     });
+    shoal.restart();
     for delay in [0, 1, 3, 8, 20] {
         shoal.kill_during_start(Duration::from_millis(delay));
     }

@@ -55,10 +55,13 @@ fn bodies(origin: &Origin, size: usize) {
 #[test]
 fn the_disk_limit_holds_in_a_burst() {
     const LIMIT: u64 = 8 << 20;
-    for size in [1_000, 50_000, 700_000] {
+    for (architecture, size) in
+        ["squid", "volume"].into_iter().flat_map(|name| [1_000, 50_000, 700_000].map(|size| (name, size)))
+    {
         let origin = Origin::start();
         bodies(&origin, size);
-        let shoal = Setup::to(&origin).set("store.disk", "8 MiB").set("cache.ram", "4 MiB").start();
+        let setup = Setup::to(&origin).set("store.disk", "8 MiB").set("cache.ram", "4 MiB");
+        let shoal = setup.set("store.architecture", architecture).set("store.admission", "always").start();
         let store = shoal.store();
         let each = (24_000_000 / 8 / size).min(300);
         let (largest, ()) = highest(move || occupied(&store), || burst(&shoal, 8, each, size));

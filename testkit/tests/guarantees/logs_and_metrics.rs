@@ -150,7 +150,7 @@ fn status_says_what_it_is_and_holds() {
     assert!(status["ram"]["objects"].as_u64() >= Some(1), "{status}");
     let responses = &status["responses"];
     assert_eq!((responses["all"].as_u64(), responses["hits"].as_u64()), (Some(3), Some(1)), "{responses}");
-    assert_eq!(status["store"]["architecture"], "squid");
+    assert_eq!(status["store"]["architecture"], "volume");
     assert_eq!(status["addresses"].as_array().map(Vec::len), Some(2));
 }
 

@@ -11,7 +11,7 @@ use crate::io_pool::{Busy, IoPool};
 use crate::metrics::Metrics;
 use bytes::Bytes;
 use shoal_core::{Key, ObjectKey};
-use shoal_store::memory::{Content, Ledger, MemoryTier};
+use shoal_store::memory::{Content, Ledger, MemoryTier, Reservation};
 use shoal_store::{Declined, Error, Insert, Store, StoredBody};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,6 +26,8 @@ pub struct Shelf {
     pool: Arc<IoPool>,
     metrics: Arc<Metrics>,
     limits: Limits,
+    /// What the disk store holds of RAM.
+    _windows: Option<Reservation>,
 }
 
 /// What is kept where.
@@ -107,15 +109,15 @@ impl Held {
 }
 
 impl Shelf {
-    /// A shelf over these parts.
+    /// A shelf over these parts; the reservation is what the disk store holds of RAM, if anything.
     pub fn new(
-        memory: (Arc<MemoryTier<Resident>>, Arc<Ledger>),
+        memory: (Arc<MemoryTier<Resident>>, Arc<Ledger>, Option<Reservation>),
         disk: Option<Arc<dyn Store>>,
         pool: Arc<IoPool>,
         metrics: Arc<Metrics>,
         limits: Limits,
     ) -> Self {
-        let (memory, ledger) = memory;
+        let (memory, ledger, windows) = memory;
         let blocks = Blocks::new(&ledger);
         if let Some(disk) = &disk {
             let memory = Arc::downgrade(&memory);
@@ -125,7 +127,7 @@ impl Shelf {
                 }
             }));
         }
-        Self { memory, ledger, blocks, disk, pool, metrics, limits }
+        Self { memory, ledger, blocks, disk, pool, metrics, limits, _windows: windows }
     }
 
     /// The pool for disk jobs.

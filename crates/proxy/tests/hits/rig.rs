@@ -45,7 +45,7 @@ impl Rig {
         let limits = Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
         let exchange = Exchange::new(Parts {
             live: Live::new(&settings, &[], SEED).expect("valid settings"),
-            shelf: Arc::new(Shelf::new((memory, ledger), None, pool, Arc::clone(&metrics), limits)),
+            shelf: Arc::new(Shelf::new((memory, ledger, None), None, pool, Arc::clone(&metrics), limits)),
             epochs: Epochs::volatile(),
             upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).expect("upstreams")),
             metrics: Arc::clone(&metrics),

@@ -144,7 +144,8 @@ fn make(
     boot: u64,
     is_signed: bool,
 ) -> Result<Geometry, Error> {
-    let geometry = plan(settings, boot)?;
+    let free = files.space().map_err(|error| unusable("ask for space for", DATA, &error))?.free_bytes;
+    let geometry = plan(settings, within(settings.disk_bytes, free), boot)?;
     if !is_signed {
         let signature = Signature { architecture: name.to_owned(), parameters: [0; 4] };
         signature.write(files).map_err(|error| unusable("sign", name, &error))?;
@@ -164,27 +165,35 @@ fn make(
     Ok(geometry)
 }
 
-/// How a new volume divides its space.
-fn plan(settings: &Settings, boot: u64) -> Result<Geometry, Error> {
+/// A volume takes its space when it is made: of a disk that has less than the limit it takes what leaves others some room.
+fn within(limit: u64, free: u64) -> u64 {
+    let most = free - free / 10;
+    if limit > most {
+        warn!(limit, free, "the disk has less space than the limit; the volume is made smaller");
+    }
+    limit.min(most)
+}
+
+/// How a new volume divides so many bytes.
+fn plan(settings: &Settings, disk_bytes: u64, boot: u64) -> Result<Geometry, Error> {
     let objects = match settings.max_objects {
-        0 => settings.disk_bytes / MEAN_OBJECT_BYTES,
+        0 => disk_bytes / MEAN_OBJECT_BYTES,
         objects => objects,
     };
     let buckets = Table::buckets_for(objects);
     let mut stripe_bytes =
         settings.volume.stripe_bytes.clamp(STRIPE_MIN, STRIPE_MAX) / STRIPE_MIN * STRIPE_MIN;
     // Many stripes rather than large ones, in a small volume.
-    while settings.disk_bytes / stripe_bytes < STRIPES_WANTED && stripe_bytes / 2 >= STRIPE_MIN {
+    while disk_bytes / stripe_bytes < STRIPES_WANTED && stripe_bytes / 2 >= STRIPE_MIN {
         stripe_bytes = (stripe_bytes / 2).next_multiple_of(STRIPE_MIN);
     }
     let fixed = DATA_AT + PAGE_BYTES as u64 + Table::file_bytes(buckets, 0);
-    let stripes = settings.disk_bytes.saturating_sub(fixed) / (stripe_bytes + 8);
+    let stripes = disk_bytes.saturating_sub(fixed) / (stripe_bytes + 8);
     let stripes = stripes.min((POSITION_MAX - DATA_AT) / stripe_bytes).min(u64::from(u32::MAX)) as u32;
     if u64::from(stripes) < STRIPES_LEAST {
         let least = fixed + STRIPES_LEAST * (stripe_bytes + 8);
-        let given = settings.disk_bytes;
         return Err(Error::Unusable(format!(
-            "{given} bytes of disk are too few: a volume with an index for {objects} objects needs {least}; raise the \
+            "{disk_bytes} bytes of disk are too few: a volume with an index for {objects} objects needs {least}; raise the \
              limit or lower the number of objects"
         )));
     }
