@@ -64,6 +64,6 @@ fn a_store_behaves_on_every_architecture_and_the_same_each_time() {
         let once = report();
         assert_eq!(once, report());
         let each = once.file_system().count as f64 / 600.0;
-        assert!((1.0..30.0).contains(&each), "{}: {each} transfers an object", architecture.name);
+        assert!((0.2..30.0).contains(&each), "{}: {each} transfers an object", architecture.name);
     }
 }

@@ -205,8 +205,9 @@ fn whole_chunk(stripe: &[u8], at: usize, stripe_at: u64, id: u64) -> Option<(Chu
     let tail = Chunk::decode(End::Tail, &stripe[contents_end..end], id)?;
     let contents_at =
         contents_end.checked_sub(head.entries as usize * ITEM_BYTES).filter(|start| *start > at)?;
-    let is_here =
-        head == tail && head.position == stripe_at + at as u64 && head.bytes as usize % PAGE_BYTES == 0;
+    let is_here = head == tail
+        && head.position == stripe_at + at as u64
+        && (head.bytes as usize).is_multiple_of(PAGE_BYTES);
     let items = decode_contents(&stripe[contents_at..contents_end], &head).filter(|_| is_here)?;
     Some((head, items))
 }
