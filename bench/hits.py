@@ -60,6 +60,7 @@ def main():
             warm(running, options.sizes)
             points = rounds(running, origin, options)
             text = report(options, running, points)
+            print(text, flush=True)
             if idle is not None:
                 text += misses.report(folder, options)
                 text += memory_report(options, shoal, idle)
@@ -174,7 +175,7 @@ def memory_report(options, shoal, idle):
     if status.returncode != 0:
         raise SystemExit(f"shoal status failed: {status.stderr}")
     most = find_number(json.loads(status.stdout), "objects_max")
-    index = os.path.getsize(os.path.join(shoal.store_folder, "index"))
+    index = os.path.getsize(os.path.join(shoal.store_folder, "volume.index"))
     lines.append(f"| index file / objects it can hold | {index} B / {most} = {index / most:.1f} B |")
     return "\n".join(lines) + "\n"
 

@@ -84,7 +84,13 @@ impl Disk {
             volume: Default::default(),
             now: Timestamp::from_seconds(1_767_312_000),
         };
-        let parts = Parts { files: self.files.clone(), index: Box::new(self.home.clone()), boot, lock: None };
+        let parts = Parts {
+            files: self.files.clone(),
+            index: Box::new(self.home.clone()),
+            boot,
+            lock: None,
+            background: true,
+        };
         open_store(self.architecture, &settings, parts)
     }
 

@@ -17,5 +17,6 @@ pub mod node;
 pub mod per_core;
 pub mod route;
 pub mod server;
+mod stored_head;
 pub mod tunnel;
 pub mod upstream;

@@ -4,6 +4,8 @@
 //! never sees a chunk or a frame. A reply says where its body is, so that the transport can send it in the
 //! cheapest way it has.
 
+pub use crate::stored_head::StoredHead;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -79,18 +81,6 @@ pub enum ReplyHead {
         /// The Proxy-Status value of this node.
         proxy_status: HeaderValue,
     },
-}
-
-/// A stored response's head in both forms that the transports send.
-pub struct StoredHead {
-    /// The status.
-    pub status: StatusCode,
-    /// The fields, without Age, Cache-Status, Proxy-Status, Content-Length, and without hop-by-hop fields.
-    pub fields: HeaderMap,
-    /// The same as HTTP/1 lines (`Name: value CRLF`…), without the status line and the empty line.
-    pub lines: Bytes,
-    /// Whether Date is among the fields.
-    pub dated: bool,
 }
 
 /// Where a reply's body is.

@@ -148,7 +148,13 @@ fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -
         volume: Default::default(),
         now: Timestamp::from_seconds(900_000_000),
     };
-    let parts = Parts { files: door.clone(), index: Box::new(MemoryHome::default()), boot: 1, lock: None };
+    let parts = Parts {
+        files: door.clone(),
+        index: Box::new(MemoryHome::default()),
+        boot: 1,
+        lock: None,
+        background: false,
+    };
     let store = open_store(architecture, &settings, parts).map_err(|error| failed(error.to_string()))?;
     let plan = Plan {
         warm_up,

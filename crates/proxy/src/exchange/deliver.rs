@@ -90,7 +90,7 @@ impl Exchange {
         let conditional = ask.fields.contains_key(header::IF_NONE_MATCH)
             || ask.fields.contains_key(header::IF_MODIFIED_SINCE);
         if conditional
-            && validation::evaluate(&ask.fields, stored.status, &stored.fields, policy, now)
+            && validation::evaluate(&ask.fields, stored.status(), &stored.fields(), policy, now)
                 == Condition::NotModified
         {
             return Some(self.not_modified(ask, &delivery.head, verdict));
@@ -104,7 +104,7 @@ impl Exchange {
             if let Some(length) = length {
                 fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             }
-            return Some(self.built(ask, stored.status, fields, ReplyBody::Empty, verdict));
+            return Some(self.built(ask, stored.status(), fields, ReplyBody::Empty, verdict));
         }
         let body = self.whole(delivery.body)?;
         let cache_status = verdict.cache_status(&ask.live);
@@ -117,7 +117,7 @@ impl Exchange {
         Some(Reply {
             head,
             body,
-            record: verdict.record(ask, cache_status, stored.status, stored.fields.get(header::CONTENT_TYPE)),
+            record: verdict.record(ask, cache_status, stored.status(), stored.content_type_value()),
         })
     }
 
@@ -130,11 +130,11 @@ impl Exchange {
     /// What the request's Range means for a representation with this head and length; `None` for the whole.
     pub(super) fn resolve_ranges(&self, ask: &Ask, head: &Head, length: u64) -> Option<Resolved> {
         let stored = &head.stored;
-        if ask.method != Method::GET || stored.status != StatusCode::OK {
+        if ask.method != Method::GET || stored.status() != StatusCode::OK {
             return None;
         }
         let ranges = RangeSet::of(&ask.fields)?;
-        if !if_range_holds(&ask.fields, &stored.fields, self.now()) {
+        if !if_range_holds(&ask.fields, &stored.fields(), self.now()) {
             return None;
         }
         Some(ranges.resolve(length)).filter(|resolved| *resolved != Resolved::Whole)
@@ -229,14 +229,14 @@ impl Exchange {
 
     /// The fields of RFC 9110, 15.4.5 that a 304 must carry, and no representation metadata beyond.
     fn not_modified(&self, ask: &Ask, head: &Head, verdict: Verdict) -> Reply {
-        let mut fields = validation::not_modified_fields(&head.stored.fields);
+        let mut fields = validation::not_modified_fields(&head.stored.fields());
         self.add_own_fields(ask, &mut fields, head, &verdict);
         self.built(ask, StatusCode::NOT_MODIFIED, fields, ReplyBody::Empty, verdict)
     }
 
     /// A stored response's fields with Age and Cache-Status.
     fn fields_of(&self, ask: &Ask, head: &Head, verdict: &Verdict) -> HeaderMap {
-        let mut fields = head.stored.fields.clone();
+        let mut fields = head.stored.fields();
         self.add_own_fields(ask, &mut fields, head, verdict);
         fields
     }
@@ -255,8 +255,12 @@ impl Exchange {
         body: ReplyBody,
         verdict: Verdict,
     ) -> Reply {
-        let record =
-            verdict.record(ask, verdict.cache_status(&ask.live), status, fields.get(header::CONTENT_TYPE));
+        let record = verdict.record(
+            ask,
+            verdict.cache_status(&ask.live),
+            status,
+            fields.get(header::CONTENT_TYPE).cloned(),
+        );
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
 }

@@ -183,7 +183,7 @@ impl Exchange {
             return self.receive(fetch, owner, response).await;
         };
         if response.status == StatusCode::NOT_MODIFIED {
-            if validation::selects(&response.fields, &stored.head.stored.fields) {
+            if validation::selects(&response.fields, &stored.head.stored.fields()) {
                 let head = Arc::new(self.freshen(&fetch.ask, &stored.head, Received::of(&response)));
                 let old = Arc::clone(&stored.head);
                 return self.refreshed(fetch, owner, (key, old), StoredResponse { head, ..stored }).await;

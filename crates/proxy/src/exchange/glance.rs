@@ -8,7 +8,7 @@ use super::{Exchange, live::Live, record::Record as Stored, shelf::Resident};
 use crate::access_log::Entry;
 use crate::clock;
 use crate::message::{Client, Glance, Hit, Outcome, Record, Sent};
-use http::{HeaderValue, Method, header};
+use http::{HeaderValue, Method};
 use shoal_core::{Key, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::reuse::{self, Reuse};
@@ -83,7 +83,7 @@ impl Exchange {
         };
         let resident = self.shelf.resident_of(Key::of(url), url).filter(|_| admitted)?;
         let Stored::Response(head) = &resident.record else { return None };
-        let usable = !is_bodiless(head.stored.status)
+        let usable = !is_bodiless(head.stored.status())
             && !self.epochs.purged(&head.slots, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
         usable.then_some(resident)
@@ -118,12 +118,12 @@ fn with_entry(get: &PlainGet<'_>, client: &Client, url: &[u8], hit: &Hit<'_>, ta
             method: "GET",
             url,
             version: "1.1",
-            status: hit.stored.status.as_u16(),
+            status: hit.stored.status().as_u16(),
             body_bytes: hit.body.len() as u64,
             outcome: Outcome::MemoryHit,
             referer: get.referer.unwrap_or_default(),
             user_agent: get.user_agent.unwrap_or_default(),
-            content_type: hit.stored.fields.get(header::CONTENT_TYPE).map_or(b"", HeaderValue::as_bytes),
+            content_type: hit.stored.content_type(),
             cache_status,
             ..Entry::default()
         });
@@ -141,11 +141,11 @@ fn record(get: &PlainGet<'_>, client: &Client, url: &[u8], now: Timestamp, hit: 
         method: Some(Method::GET),
         url: String::from_utf8_lossy(url).into(),
         version: "1.1",
-        status: hit.stored.status.as_u16(),
+        status: hit.stored.status().as_u16(),
         outcome: Outcome::MemoryHit,
         referer: value(get.referer),
         user_agent: value(get.user_agent),
-        content_type: hit.stored.fields.get(header::CONTENT_TYPE).cloned(),
+        content_type: hit.stored.content_type_value(),
         cache_status: cache_status.into(),
         ..Record::default()
     })

@@ -102,7 +102,7 @@ impl Exchange {
             }
             // a whole response that is stored serves better than any part
             Some(Found { record: Record::Response(head), .. })
-                if head.stored.status == StatusCode::OK && head.policy.is_fresh(response.response_time) =>
+                if head.stored.status() == StatusCode::OK && head.policy.is_fresh(response.response_time) =>
             {
                 return Err("whole-stored");
             }
@@ -192,7 +192,7 @@ impl Exchange {
         parts.push(part.range);
         let whole = Head::new(
             StatusCode::OK,
-            without_content_range(&head.stored.fields),
+            without_content_range(head.stored.fields()),
             head.policy,
             (head.requested, head.slots.clone()),
         );
@@ -231,11 +231,10 @@ fn with_list(note: &VaryNote, names: &[HeaderName]) -> VaryNote {
 /// Parts combine when they are of one representation: same strong validator, same length (RFC 9110, 15.3.7.3).
 fn same_whole(note: &PartsNote, response: Received<'_>, complete_length: u64) -> bool {
     note.complete_length == complete_length
-        && range::same_representation(&note.head.stored.fields, response.fields)
+        && range::same_representation(&note.head.stored.fields(), response.fields)
 }
 
-fn without_content_range(fields: &HeaderMap) -> HeaderMap {
-    let mut fields = fields.clone();
+fn without_content_range(mut fields: HeaderMap) -> HeaderMap {
     fields.remove(header::CONTENT_RANGE);
     fields
 }

@@ -43,7 +43,7 @@ impl Exchange {
         let coverage = self.coverage(ask, (&key, &note), self.wanted(ask, &note)).await;
         match coverage.gaps.as_slice() {
             [] => self.done(self.deliver_pieces(ask, &note, coverage.pieces, None)),
-            [gap] if let Some(validator) = strong_validator(&note.head.stored.fields) => {
+            [gap] if let Some(validator) = strong_validator(&note.head.stored.fields()) => {
                 let gap = *gap;
                 self.complete(ask, (key, &note), coverage.pieces, (gap, validator)).await
             }
@@ -152,14 +152,14 @@ impl Exchange {
         arrived: &Arc<Arrived>,
     ) -> Option<Reply> {
         let verdict = self.arrived_verdict(why, arrived, Outcome::Miss);
-        if arrived.head.stored.status != StatusCode::PARTIAL_CONTENT {
+        if arrived.head.stored.status() != StatusCode::PARTIAL_CONTENT {
             let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, None);
             return self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict);
         }
-        let fields = &arrived.head.stored.fields;
-        let sent = ContentRange::of(fields).and_then(|sent| sent.range())?;
+        let fields = arrived.head.stored.fields();
+        let sent = ContentRange::of(&fields).and_then(|sent| sent.range())?;
         let fits = sent.start == gap.start && sent.end == gap.end;
-        if !fits || !same_representation(&note.head.stored.fields, fields) {
+        if !fits || !same_representation(&note.head.stored.fields(), &fields) {
             return None;
         }
         let body = PieceBody::Growing { body: Arc::clone(&arrived.body), base: gap.start };
@@ -179,7 +179,7 @@ impl Exchange {
         let delivery =
             Delivery { head: Arc::clone(&note.head), body: Source::Pieces(pieces, note.complete_length) };
         debug_assert!(
-            !note.head.stored.fields.contains_key(header::CONTENT_RANGE),
+            !note.head.stored.fields().contains_key(header::CONTENT_RANGE),
             "the head is the whole's"
         );
         self.deliver(ask, delivery, verdict.unwrap_or_else(|| Verdict::hit(Outcome::Hit, ttl)))

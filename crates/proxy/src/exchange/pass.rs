@@ -55,12 +55,12 @@ impl Exchange {
         };
         if let Some(stored) = &why.stored {
             let (held, length) = (&stored.head.stored, stored.body.length());
-            let head = match validation::head_update(&held.fields, length, response.status, &response.fields)
-            {
-                HeadUpdate::Freshen => Some(self.freshen(ask, &stored.head, Received::of(&response))),
-                HeadUpdate::Invalidate => Some(stored.head.invalidated()),
-                HeadUpdate::Leave => None,
-            };
+            let head =
+                match validation::head_update(&held.fields(), length, response.status, &response.fields) {
+                    HeadUpdate::Freshen => Some(self.freshen(ask, &stored.head, Received::of(&response))),
+                    HeadUpdate::Invalidate => Some(stored.head.invalidated()),
+                    HeadUpdate::Leave => None,
+                };
             if let Some(head) = head.map(Arc::new) {
                 self.shelf.refresh(&why.key, (&stored.head, &head), &stored.body, &validity).await;
             }
@@ -80,8 +80,12 @@ impl Exchange {
             head.insert(header::DATE, date::format(response.response_time));
         }
         verdict.add_to(&mut head, live);
-        let record =
-            verdict.record(ask, verdict.cache_status(live), response.status, head.get(header::CONTENT_TYPE));
+        let record = verdict.record(
+            ask,
+            verdict.cache_status(live),
+            response.status,
+            head.get(header::CONTENT_TYPE).cloned(),
+        );
         if let Some(far_end) = response.upgraded {
             if let Some(protocol) = response.fields.get(header::UPGRADE) {
                 head.insert(header::UPGRADE, protocol.clone());
@@ -144,7 +148,7 @@ impl Exchange {
         let mut fields = self.forwardable(&fetch.ask);
         fields.remove(header::RANGE);
         match &fetch.stored {
-            Some((_, stored)) => drop(validation::add_conditions(&stored.head.stored.fields, &mut fields)),
+            Some((_, stored)) => drop(validation::add_conditions(&stored.head.stored.fields(), &mut fields)),
             None if fetch.conditional => {}
             None => validation::remove_conditions(&mut fields),
         }
@@ -214,12 +218,12 @@ impl Exchange {
     /// The stored head, freshened by a 304 or a HEAD.
     pub(super) fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> Head {
         let live = &ask.live;
-        let mut fields = stored.stored.fields.clone();
+        let mut fields = stored.stored.fields();
         validation::freshen(&mut fields, response.fields);
         let exchanged = Exchanged {
             method: &Method::GET,
             request: &ask.fields,
-            status: stored.stored.status,
+            status: stored.stored.status(),
             response: &fields,
             request_time: response.request_time,
             response_time: response.response_time,
@@ -231,7 +235,7 @@ impl Exchange {
         };
         let slots = self.slots(ask, &fields);
         let fields = storage::stored_fields(&fields, live.rules(ask));
-        Head::new(stored.stored.status, fields, policy, (response.request_time, slots))
+        Head::new(stored.stored.status(), fields, policy, (response.request_time, slots))
     }
 
     /// An answer of our own to a request that went as far as an [`Ask`].
@@ -251,8 +255,12 @@ impl Exchange {
     ) -> Reply {
         let live = &ask.live;
         verdict.add_to(&mut fields, live);
-        let record =
-            verdict.record(ask, verdict.cache_status(live), status, fields.get(header::CONTENT_TYPE));
+        let record = verdict.record(
+            ask,
+            verdict.cache_status(live),
+            status,
+            fields.get(header::CONTENT_TYPE).cloned(),
+        );
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
 

@@ -6,8 +6,7 @@
 
 use super::epochs::Slot;
 use crate::message::StoredHead;
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use shoal_core::Timestamp;
 use shoal_semantics::storage::Policy;
 use std::sync::Arc;
@@ -74,9 +73,7 @@ impl Head {
         origin: (Timestamp, Box<[Slot]>),
     ) -> Self {
         let (requested, slots) = origin;
-        let (fields, lines) = compact(&fields);
-        let dated = fields.contains_key(http::header::DATE);
-        Self { stored: Arc::new(StoredHead { status, fields, lines, dated }), policy, requested, slots }
+        Self { stored: Arc::new(StoredHead::new(status, &fields)), policy, requested, slots }
     }
 
     /// The same head, to be validated before its next use.
@@ -92,13 +89,12 @@ impl Head {
 
     /// What tells this response from others of its key, and from itself before and after a validation.
     pub fn identity(&self) -> (Timestamp, Timestamp, StatusCode) {
-        (self.requested, self.policy.response_time(), self.stored.status)
+        (self.requested, self.policy.response_time(), self.stored.status())
     }
 
     /// Bytes of RAM that it takes.
     pub fn weight(&self) -> usize {
-        let fields = &self.stored.fields;
-        self.stored.lines.len() * 2 + fields.len() * 96 + self.slots.len() * 2 + size_of::<Self>() + 256
+        self.stored.weight() + self.slots.len() * 2 + size_of::<Self>() + ALLOCATIONS * ALLOCATION_BYTES
     }
 }
 
@@ -163,39 +159,16 @@ impl Record {
     }
 }
 
-/// Fields as HTTP/1 lines, and the same fields with values that are slices of those lines: nothing keeps the
-/// connection's buffer that they came in.
-fn compact(fields: &HeaderMap) -> (HeaderMap, Bytes) {
-    let length = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-    let mut lines = Vec::with_capacity(length);
-    let mut ends = Vec::with_capacity(fields.len());
-    for (name, value) in fields {
-        lines.extend_from_slice(name.as_str().as_bytes());
-        lines.extend_from_slice(b": ");
-        lines.extend_from_slice(value.as_bytes());
-        ends.push(lines.len());
-        lines.extend_from_slice(b"\r\n");
-    }
-    let lines = Bytes::from(lines);
-    let mut compact = HeaderMap::with_capacity(fields.len());
-    for ((name, value), end) in fields.iter().zip(ends) {
-        let slice = lines.slice(end - value.len()..end);
-        let value = HeaderValue::from_maybe_shared(slice).expect("the bytes were a field value before");
-        compact.append(name, value);
-    }
-    (compact, lines)
-}
-
 fn encode_head(head: &Head, out: &mut Vec<u8>) {
     out.extend(head.policy.to_bytes());
     out.extend(head.requested.millis().to_le_bytes());
-    out.extend(head.stored.status.as_u16().to_le_bytes());
+    out.extend(head.stored.status().as_u16().to_le_bytes());
     out.extend((head.slots.len() as u16).to_le_bytes());
     head.slots.iter().for_each(|slot| out.extend(slot.0.to_le_bytes()));
-    out.extend((head.stored.fields.len() as u32).to_le_bytes());
-    for (name, value) in &head.stored.fields {
-        put(name.as_str().as_bytes(), out);
-        put(value.as_bytes(), out);
+    out.extend((head.stored.field_lines().count() as u32).to_le_bytes());
+    for (name, value) in head.stored.field_lines() {
+        put(name, out);
+        put(value, out);
     }
 }
 
@@ -204,12 +177,10 @@ fn decode_head(reader: &mut Reader<'_>) -> Option<Head> {
     let requested = Timestamp::from_millis(reader.u64()?);
     let status = StatusCode::from_u16(reader.u16()?).ok()?;
     let slots = (0..reader.u16()?).map(|_| reader.u16().map(Slot)).collect::<Option<_>>()?;
-    let mut fields = HeaderMap::new();
-    for _ in 0..reader.u32()? {
-        let name = HeaderName::from_bytes(reader.take()?).ok()?;
-        fields.try_append(name, HeaderValue::from_bytes(reader.take()?).ok()?).ok()?;
-    }
-    Some(Head::new(status, fields, policy, (requested, slots)))
+    let count = reader.u32()?;
+    let fields = (0..count).map(|_| Some((reader.take()?, reader.take()?)));
+    let stored = Arc::new(StoredHead::read(status, fields)?);
+    Some(Head { stored, policy, requested, slots })
 }
 
 fn decode_vary(reader: &mut Reader<'_>) -> Option<VaryNote> {
@@ -270,6 +241,11 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A head is held by three allocations: itself, the stored head, its lines; and the slots are one more.
+const ALLOCATIONS: usize = 4;
+/// What an allocation takes beside what was asked for, and its reference counts.
+const ALLOCATION_BYTES: usize = 24;
+
 const RESPONSE: u8 = 1;
 const VARY: u8 = 2;
 const PARTS: u8 = 3;
@@ -277,6 +253,7 @@ const PARTS: u8 = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
     use proptest::prelude::*;
     use shoal_semantics::Rules;
     use shoal_semantics::storage::{Exchanged, Storage, assess};
@@ -308,13 +285,13 @@ mod tests {
         let bytes = Record::Response(Arc::new(head())).encode();
         let Some(Record::Response(read)) = Record::decode(&bytes) else { panic!("a response was written") };
         let written = head();
-        assert_eq!(read.stored.fields, written.stored.fields);
-        assert_eq!(read.stored.lines, written.stored.lines);
+        assert_eq!(read.stored.fields(), written.stored.fields());
+        assert_eq!(read.stored.lines(), written.stored.lines());
         assert_eq!(
             (read.policy, read.requested, &read.slots),
             (written.policy, written.requested, &written.slots)
         );
-        assert!(written.stored.lines.ends_with(b"x-two: a\r\nx-two: \xe9\r\n"));
+        assert!(written.stored.lines().ends_with(b"x-two: a\r\nx-two: \xe9\r\n"));
     }
 
     #[test]

@@ -85,7 +85,13 @@ impl Exchange {
 
     fn condition(&self, ask: &Ask, stored: &StoredResponse) -> Condition {
         let head = &stored.head;
-        validation::evaluate(&ask.fields, head.stored.status, &head.stored.fields, &head.policy, self.now())
+        validation::evaluate(
+            &ask.fields,
+            head.stored.status(),
+            &head.stored.fields(),
+            &head.policy,
+            self.now(),
+        )
     }
 
     /// Delivers a complete stored response without asking anybody.
@@ -287,7 +293,7 @@ impl Exchange {
     pub(super) fn arrived_verdict(&self, why: &Why, arrived: &Arrived, outcome: Outcome) -> Verdict {
         Verdict::forwarded(why.forwarded)
             .outcome(outcome)
-            .forward_status(arrived.head.stored.status)
+            .forward_status(arrived.head.stored.status())
             .stored(true)
             .ttl(arrived.head.policy.time_to_live(self.now()))
             .upstream(&arrived.upstream)

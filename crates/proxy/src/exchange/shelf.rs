@@ -64,7 +64,7 @@ impl Resident {
 
     /// What it is charged.
     fn weight(&self) -> u64 {
-        (self.body.len() + self.record.weight() + self.key.full().len()) as u64
+        (self.body.len() + self.record.weight() + self.key.full().len() + RESIDENT_BYTES) as u64
     }
 }
 
@@ -446,5 +446,7 @@ pub fn commit_valid(
     Ok(())
 }
 
+/// An object in RAM, its key's and its body's allocations, and what an allocator adds to each.
+const RESIDENT_BYTES: usize = size_of::<Resident>() + 3 * 24;
 /// Pause before a removal is offered again to a full queue.
 const REMOVE_PAUSE: Duration = Duration::from_millis(5);

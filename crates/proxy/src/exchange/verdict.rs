@@ -166,7 +166,7 @@ impl Verdict {
         ask: &Ask,
         cache_status: Bytes,
         status: StatusCode,
-        content_type: Option<&HeaderValue>,
+        content_type: Option<HeaderValue>,
     ) -> Box<Record> {
         Box::new(Record {
             time: ask.requested,
@@ -180,7 +180,7 @@ impl Verdict {
             upstream: self.upstream.clone(),
             referer: ask.fields.get(header::REFERER).cloned(),
             user_agent: ask.fields.get(header::USER_AGENT).cloned(),
-            content_type: content_type.cloned(),
+            content_type,
             cache_status,
             ..Record::default()
         })

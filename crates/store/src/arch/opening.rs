@@ -57,6 +57,9 @@ pub struct Parts {
     pub boot: u64,
     /// Held while the store or any of its bodies is.
     pub lock: Option<OwnedFd>,
+    /// Whether background work has a thread. Without one nothing happens between calls, so that the same calls do the same
+    /// to the disk each time; a volume then finds the end of its log before it is open.
+    pub background: bool,
 }
 
 /// Opens or creates the store in a folder of the real file system. See [`crate::open`].
@@ -93,6 +96,7 @@ pub fn open_through(
         index: Box::new(FileHome(directory.clone())),
         boot: boot(options.now),
         lock: Some(lock.into()),
+        background: true,
     };
     open_store(&options.architecture, &settings, parts)
 }
@@ -105,8 +109,9 @@ pub fn open_store(name: &str, settings: &Settings, parts: Parts) -> Result<Arc<d
     let row = architecture(name)?;
     match &row.design {
         Design::Indexed(design) => {
+            let background = parts.background;
             let core = build(row.name, design, settings, parts)?;
-            let maintenance = Some(Maintenance::start(&core));
+            let maintenance = background.then(|| Maintenance::start(&core));
             Ok(Arc::new(FileStore { core, maintenance }))
         }
         Design::UrlFolders => Ok(Arc::new(cern::open(row.name, settings, parts)?)),

@@ -40,8 +40,13 @@ impl Rig<'_> {
             volume: Default::default(),
             now: Timestamp::from_seconds(900_000_000),
         };
-        let parts =
-            Parts { files: door.clone(), index: Box::new(MemoryHome::default()), boot: 1, lock: None };
+        let parts = Parts {
+            files: door.clone(),
+            index: Box::new(MemoryHome::default()),
+            boot: 1,
+            lock: None,
+            background: false,
+        };
         let store = open_store(self.architecture, &settings, parts);
         let failed =
             |error: shoal_store::Error| Error::Store { run: self.name.into(), reason: error.to_string() };

@@ -11,7 +11,7 @@ use std::time::Instant;
 pub(super) fn status(head: &ReplyHead) -> StatusCode {
     match head {
         ReplyHead::Built(status, _) => *status,
-        ReplyHead::Stored { stored, .. } => stored.status,
+        ReplyHead::Stored { stored, .. } => stored.status(),
     }
 }
 
@@ -41,12 +41,12 @@ pub(super) fn write(
             fields.contains_key(header::DATE)
         }
         ReplyHead::Stored { stored, age_seconds, cache_status, proxy_status } => {
-            response::status_line(out, stored.status);
-            out.extend_from_slice(&stored.lines);
+            response::status_line(out, stored.status());
+            out.extend_from_slice(stored.lines());
             response::number_field(out, "age", *age_seconds);
             response::field(out, "cache-status", cache_status);
             response::field(out, "proxy-status", proxy_status.as_bytes());
-            stored.dated
+            stored.is_dated()
         }
     };
     // RFC 9110 section 6.6.1: "An origin server with a clock … MUST generate a Date header field in all 2xx …
@@ -65,15 +65,15 @@ pub(super) fn write(
 
 /// Appends the whole head of a hit in RAM, as [`write`] does for the same reply.
 pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) {
-    out.reserve(hit.stored.lines.len() + HIT_FIELDS_BYTES);
-    response::status_line(out, hit.stored.status);
-    out.extend_from_slice(&hit.stored.lines);
+    out.reserve(hit.stored.lines().len() + HIT_FIELDS_BYTES);
+    response::status_line(out, hit.stored.status());
+    out.extend_from_slice(hit.stored.lines());
     out.extend_from_slice(b"age: ");
     response::push_decimal(out, hit.age_seconds);
     out.extend_from_slice(&hit.own.cache_status);
     response::push_decimal(out, hit.ttl_seconds);
     out.extend_from_slice(&hit.own.proxy_status);
-    if !hit.stored.dated {
+    if !hit.stored.is_dated() {
         with_date(now, |date| response::field(out, "date", date));
     }
     out.extend_from_slice(b"content-length: ");

@@ -137,13 +137,13 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> Respo
     let (status, mut fields) = match reply {
         ReplyHead::Built(status, fields) => (status, fields),
         ReplyHead::Stored { stored, age_seconds, cache_status, proxy_status } => {
-            let mut fields = stored.fields.clone();
+            let mut fields = stored.fields();
             fields.insert(AGE, HeaderValue::from(age_seconds));
             if let Ok(value) = HeaderValue::from_maybe_shared(cache_status) {
                 fields.append("cache-status", value);
             }
             fields.append("proxy-status", proxy_status);
-            (stored.status, fields)
+            (stored.status(), fields)
         }
     };
     strip(&mut fields);

@@ -115,7 +115,7 @@ impl<H: Handler> Stream<'_, H> {
         let mut account = Account::open(&*streams.shared.handler, reply.record, self.received);
         let status = match &reply.head {
             ReplyHead::Built(status, _) => *status,
-            ReplyHead::Stored { stored, .. } => stored.status,
+            ReplyHead::Stored { stored, .. } => stored.status(),
         };
         let tunnels = matches!(reply.body, ReplyBody::Tunnel(_));
         if tunnels && !(tunnelled.is_some() && status.is_success()) {

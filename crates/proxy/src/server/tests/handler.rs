@@ -207,13 +207,11 @@ fn reply(path: &str, status: StatusCode, body: ReplyBody) -> Reply {
 }
 
 fn stored() -> Reply {
-    let fields = HeaderMap::from_iter([(http::header::DATE, HeaderValue::from_static("then"))]);
-    let stored = StoredHead {
-        status: StatusCode::OK,
-        fields,
-        lines: Bytes::from_static(b"Date: then\r\nETag: \"x\"\r\n"),
-        dated: true,
-    };
+    let fields = [
+        (http::header::DATE, HeaderValue::from_static("then")),
+        (http::header::ETAG, HeaderValue::from_static("\"x\"")),
+    ];
+    let stored = StoredHead::new(StatusCode::OK, &HeaderMap::from_iter(fields));
     Reply {
         head: ReplyHead::Stored {
             stored: Arc::new(stored),

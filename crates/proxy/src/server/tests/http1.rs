@@ -38,7 +38,7 @@ fn records_are_completed() {
 #[test]
 fn stored_heads_are_sent_as_stored() {
     let response = Server::start().connect().get("/stored");
-    let expected = "HTTP/1.1 200 OK\r\nDate: then\r\nETag: \"x\"\r\nage: 17\r\ncache-status: shoal; hit\r\nproxy-status: shoal\r\n\
+    let expected = "HTTP/1.1 200 OK\r\ndate: then\r\netag: \"x\"\r\nage: 17\r\ncache-status: shoal; hit\r\nproxy-status: shoal\r\n\
                     content-length: 10\r\n\r\n";
     assert_eq!(response.head, expected);
     assert_eq!(response.body.len(), 10);

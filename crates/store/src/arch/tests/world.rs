@@ -52,7 +52,13 @@ impl World {
     }
 
     pub(in crate::arch) fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<FileStore, Error> {
-        let parts = Parts { files, index: Box::new(self.home.clone()), boot: self.boot, lock: None };
+        let parts = Parts {
+            files,
+            index: Box::new(self.home.clone()),
+            boot: self.boot,
+            lock: None,
+            background: true,
+        };
         let row = super::super::opening::architecture(self.architecture)?;
         let Design::Indexed(design) = &row.design else { panic!("{} has no index", row.name) };
         let core = build(row.name, design, &self.settings, parts)?;

@@ -117,6 +117,8 @@ struct Volume {
     corrupt: AtomicU64,
     /// Told of keys whose objects were given up.
     gave_up: OnceLock<GaveUp>,
+    /// There is no background work: who writes sees to the index too.
+    is_alone: bool,
     /// Keeps other processes out.
     _lock: Option<OwnedFd>,
 }
@@ -274,7 +276,7 @@ impl Volume {
 impl Upkeep for Volume {
     fn maintain(&self) -> Step {
         if !self.is_recovered.load(Relaxed) {
-            return Step::Worked(self.recover_step(RECOVERED_AT_ONCE));
+            return Step::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE));
         }
         // A failure has been counted and said; the next call tries again.
         let _ = self.flush(true).and_then(|written| if written { self.sync_data() } else { Ok(()) });
@@ -285,5 +287,3 @@ impl Upkeep for Volume {
 
 /// Failures of the disk in a row after which it is left alone.
 const FAILURES_MAX: u32 = 64;
-/// Stripes looked at in one step of the background work.
-const RECOVERED_AT_ONCE: usize = 64;

@@ -28,8 +28,12 @@ pub(in crate::arch) fn open(
     settings: &Settings,
     parts: Parts,
 ) -> Result<VolumeStore, Error> {
+    let background = parts.background;
     let volume = Arc::new(Volume::take_up(name, settings, parts)?);
-    let maintenance = Some(Maintenance::start(&volume));
+    if !background {
+        volume.recover();
+    }
+    let maintenance = background.then(|| Maintenance::start(&volume));
     Ok(VolumeStore { _maintenance: maintenance, volume })
 }
 
@@ -89,6 +93,7 @@ impl Volume {
             evictions: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             gave_up: OnceLock::new(),
+            is_alone: !parts.background,
             _lock: parts.lock,
         })
     }

@@ -37,9 +37,19 @@ pub(super) struct Walked {
 }
 
 impl Volume {
+    /// Finds the end of the log.
+    pub(super) fn recover(&self) {
+        while !self.is_recovered.load(Relaxed) {
+            self.recover_step(RECOVERED_AT_ONCE);
+        }
+    }
+
     /// Looks at some stripes. Says how many.
     pub(super) fn recover_step(&self, most: usize) -> usize {
         let mut recovery = self.recovery.lock();
+        if self.is_recovered.load(Relaxed) {
+            return 0;
+        }
         for looked_at in 0..most {
             let is_done = match &mut *recovery {
                 Recovery::Clean => {
@@ -212,5 +222,7 @@ fn whole_chunk(stripe: &[u8], at: usize, stripe_at: u64, id: u64) -> Option<(Chu
     Some((head, items))
 }
 
+/// Stripes looked at in one step of the background work.
+pub(super) const RECOVERED_AT_ONCE: usize = 64;
 /// More chunks than could have been written and not synced when power was lost.
 const SEQUENCE_STEP: u64 = 1 << 20;

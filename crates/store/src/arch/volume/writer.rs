@@ -7,6 +7,7 @@ use super::format::{
 use super::pages::Pages;
 use super::pending::{At, Pending, Queued};
 use super::queue::{Batch, cost};
+use super::recovery::RECOVERED_AT_ONCE;
 use crate::door::{PAGE_BYTES, write_full};
 use crate::{Declined, Error};
 use std::sync::Arc;
@@ -59,6 +60,9 @@ impl Volume {
             queue.bytes()
         };
         if waiting >= QUEUED_STRIPES * stripe_bytes {
+            if !self.is_recovered.load(Relaxed) {
+                self.recover_step(RECOVERED_AT_ONCE);
+            }
             return self.flush(false).map(drop);
         }
         if waiting >= stripe_bytes
@@ -68,7 +72,7 @@ impl Volume {
             // Otherwise who is writing already sees to it.
             self.write_out(&mut writer, false)?;
         }
-        Ok(())
+        if self.is_alone { self.checkpoint_if_due() } else { Ok(()) }
     }
 
     /// Writes what fills stripes, or all that waits. Whether anything was written.

@@ -54,7 +54,8 @@ impl World {
     }
 
     fn try_open_unrecovered(&self, files: Arc<dyn FileSystem>) -> Result<VolumeStore, Error> {
-        let parts = Parts { files, index: Box::new(MemoryHome::default()), boot: 7, lock: None };
+        let parts =
+            Parts { files, index: Box::new(MemoryHome::default()), boot: 7, lock: None, background: true };
         let volume = Arc::new(Volume::take_up("volume", &self.settings, parts)?);
         Ok(VolumeStore { _maintenance: None, volume })
     }

@@ -179,7 +179,7 @@ fn another_architectures_store_is_refused_and_left_alone() {
     world.open().close().unwrap();
     let parts = || {
         let files: Arc<dyn FileSystem> = world.files.clone();
-        Parts { files, index: Box::new(MemoryHome::default()), boot: 7, lock: None }
+        Parts { files, index: Box::new(MemoryHome::default()), boot: 7, lock: None, background: true }
     };
     let before = world.files.files();
     let outcome = crate::arch::open_store("squid", &world.settings, parts());
