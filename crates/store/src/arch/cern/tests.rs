@@ -18,6 +18,10 @@ struct Disk {
     settings: Settings,
 }
 
+fn parts(files: Arc<dyn FileSystem>, home: MemoryHome) -> Parts {
+    Parts { files, index: Box::new(home), boot: 1, lock: None, background: true }
+}
+
 impl Disk {
     fn new(disk_bytes: u64, max_objects: u64) -> Self {
         let settings = Settings {
@@ -39,9 +43,8 @@ impl Disk {
 
     /// Without the background thread.
     fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<Cern, Error> {
-        let parts =
-            Parts { files, index: Box::new(MemoryHome::default()), boot: 1, lock: None, background: true };
         let name = architecture("cern")?.name;
+        let parts = parts(files, MemoryHome::default());
         Ok(Cern { tree: Arc::new(Tree::open(name, &self.settings, parts)?), _maintenance: None })
     }
 
@@ -478,13 +481,7 @@ fn totals_outlive_an_orderly_end_and_only_that() {
 fn stores_are_not_mistaken_for_others() {
     let disk = Disk::new(100 << 20, 0);
     let open = |name: &str, disk: &Disk, home: &MemoryHome| {
-        let parts = Parts {
-            files: disk.files.clone(),
-            index: Box::new(home.clone()),
-            boot: 1,
-            lock: None,
-            background: true,
-        };
+        let parts = parts(disk.files.clone(), home.clone());
         crate::arch::open_store(name, &disk.settings, parts).map(drop).map_err(|error| error.to_string())
     };
     open("cern", &disk, &MemoryHome::default()).unwrap();
