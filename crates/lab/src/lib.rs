@@ -14,6 +14,7 @@ pub mod figure;
 pub mod global_memory;
 pub mod model;
 pub mod plan;
+pub mod prefetching;
 pub mod replay;
 pub mod report;
 pub mod simulator;

@@ -45,6 +45,7 @@ pub struct Epoch {
     replaced: u64,
     wrong: u64,
     is_balanced: bool,
+    is_used_up: bool,
 }
 
 impl Default for Epoch {
@@ -59,6 +60,7 @@ impl Default for Epoch {
             replaced: 0,
             wrong: 0,
             is_balanced: false,
+            is_used_up: false,
         }
     }
 }
@@ -117,6 +119,7 @@ pub fn plan(loads: &[Load], wanted: u64, now_seconds: f64, longest_seconds: f64)
         replaced: 0,
         wrong: 0,
         is_balanced: false,
+        is_used_up: false,
     })
 }
 
@@ -188,6 +191,16 @@ impl Epoch {
         self.wrong += u64::from(!self.is_balanced);
     }
 
+    /// Whether all nodes but this one have given what they give. Its own pages are of no use to it, and no reason to wait for the end of the epoch.
+    pub fn is_used_up_for(&self, own: usize) -> bool {
+        self.left.iter().enumerate().all(|(node, left)| node == own || *left == 0)
+    }
+
+    /// A node told that it could have replaced more pages, and that nobody gives any.
+    pub fn used_up(&mut self) {
+        self.is_used_up = true;
+    }
+
     /// How many were replaced.
     pub fn replaced_pages(&self) -> u64 {
         self.replaced
@@ -204,7 +217,7 @@ impl Epoch {
         if now_seconds - self.began_seconds >= self.longest_seconds {
             return Some(Ending::Elapsed);
         }
-        if planned > 0 && self.replaced >= planned {
+        if planned > 0 && (self.replaced >= planned || (self.is_used_up && self.replaced >= LEAST_WRONG)) {
             return Some(Ending::Replaced);
         }
         (self.wrong >= LEAST_WRONG && self.wrong * 4 > self.replaced).then_some(Ending::Wrong)
@@ -213,7 +226,7 @@ impl Epoch {
 
 /// A processor that is this busy gives no buffers.
 pub const BUSY: f64 = 0.95;
-/// Fewer buffers of wrong worth end no epoch.
+/// Fewer buffers of wrong worth end no epoch, nor do fewer replaced ones when they are used up.
 pub const LEAST_WRONG: u64 = 16;
 
 #[cfg(test)]
@@ -269,6 +282,17 @@ mod tests {
         let mut later = epoch();
         (0..16).for_each(|_| later.replaced(1, Value::until(57.5), 3.0));
         assert_eq!(later.ending(3.0), None, "57.5 s off after 3 s is 60.5 s off at the start");
+    }
+
+    #[test]
+    fn what_a_node_could_only_take_from_itself_is_not_waited_for() {
+        let loads = [load(0.0, &[(60.0, 100)]), load(0.0, &[(60.0, 20)])];
+        let mut epoch = plan(&loads, 120, 0.0, 5.0).expect("loads");
+        (0..20).for_each(|_| epoch.replaced(1, Value::until(60.0), 0.0));
+        assert!(epoch.is_used_up_for(0) && !epoch.is_used_up_for(1));
+        assert_eq!(epoch.ending(0.0), None);
+        epoch.used_up();
+        assert_eq!(epoch.ending(0.0), Some(Ending::Replaced));
     }
 
     #[test]

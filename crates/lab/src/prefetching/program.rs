@@ -1,0 +1,159 @@
+//! Programs: which pages they ask for, how long they compute between, and what they tell of it beforehand.
+//!
+//! The synthetic programs of Voelker 2000, section 4.4.3, and a stand-in for Render, whose references are not to be had. Pages are of 8 KB and numbered by their place in the file.
+
+use shoal_trace::Random;
+
+/// A program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// What it is called.
+    pub name: String,
+    /// The pages that it asks for, in order, numbered by their place in its file.
+    pub references: Vec<u32>,
+    /// Computing before each, in seconds.
+    pub computing_seconds: f64,
+    /// What it tells.
+    pub hinting: Hinting,
+}
+
+/// What a program tells of its references before it begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Hinting {
+    /// Nothing.
+    None,
+    /// All.
+    Complete,
+    /// Such a share of them, in runs.
+    Part(f64),
+    /// All, but only so many references at a time, the next when it comes to them.
+    Stepwise(usize),
+    /// All, but in such a share of the runs other pages than it will ask for.
+    Wrong(f64),
+}
+
+impl Program {
+    /// Accesses 512 random pages of a 20 MB hot region, then 256 of an 80 MB cold one, 20 times; each four pages follow each other. Sizes are divided
+    /// by `scale`.
+    pub fn hotcold(scale: u32, seed: u64) -> Self {
+        let mut random = Random::of(seed, 1);
+        let (hot, cold) = (u64::from(MEGABYTE * 20 / scale / 4), u64::from(MEGABYTE * 80 / scale / 4));
+        let mut references = Vec::new();
+        for _ in 0..20 {
+            for (groups, first, of) in [(128 / scale, 0, hot), (64 / scale, hot, cold)] {
+                for _ in 0..groups.max(1) {
+                    let group = (first + random.below(of)) as u32;
+                    references.extend((0..4).map(|page| group * 4 + page));
+                }
+            }
+        }
+        Self::synthetic("hotcold", references)
+    }
+
+    /// Accesses all pages of a 100 MB file, divided by `scale`, in random order.
+    pub fn random(scale: u32, seed: u64) -> Self {
+        let mut references: Vec<u32> = (0..MEGABYTE * 100 / scale).collect();
+        shuffle(&mut references, &mut Random::of(seed, 2));
+        Self::synthetic("random", references)
+    }
+
+    /// Reads a 100 MB file, divided by `scale`, from its end to its start.
+    pub fn reverse(scale: u32) -> Self {
+        Self::synthetic("reverse", (0..MEGABYTE * 100 / scale).rev().collect())
+    }
+
+    /// The cyclic variant: what it accesses, three times.
+    pub fn cyclic(&self) -> Self {
+        Self { name: format!("{}, cyclic", self.name), references: self.references.repeat(3), ..self.clone() }
+    }
+
+    /// A stand-in for Render: a database of 178 MB of which 100 MB are accessed by operations that come closer to a scene, each mostly over what the last one used.
+    ///
+    /// What the dissertation tells of Render leaves three numbers open, and tells enough to find them:
+    ///
+    /// - *How long each operation is.* No page comes back within 64 MB of others, all do within 128 MB (section 4.4.5). Three operations of 9200 pages that share four fifths
+    ///   are such: a page comes back after some 9200 others, 72 MB.
+    /// - *How much is asked again.* GMS on five nodes is 1.75 times as fast as one node alone (4.9 over 2.8), and only first accesses are left to its disk: 27,600 references to 12,800
+    ///   pages do that.
+    /// - *How long it computes.* PGMS levels off at 5.6 times the speed of one node (section 4.4.3), where only processor time is left: 2.5 ms before each reference.
+    pub fn render(scale: u32, seed: u64) -> Self {
+        let mut random = Random::of(seed, 3);
+        let mut file: Vec<u32> = (0..MEGABYTE * 178 / scale).collect();
+        shuffle(&mut file, &mut random);
+        // a database laid out otherwise than it is used: the order of use is a random one of its pages
+        let (operation, shared) = ((9200 / scale) as usize, (7400 / scale) as usize);
+        let fresh = operation - shared;
+        let mut unused = file.into_iter();
+        let mut view: Vec<u32> = unused.by_ref().take(operation).collect();
+        let mut references = view.clone();
+        for _ in 1..3 {
+            // what leaves the picture is spread over it, and so is the detail that comes in its place
+            let mut order: Vec<u32> = (0..operation as u32).collect();
+            shuffle(&mut order, &mut random);
+            for (place, page) in order.into_iter().zip(unused.by_ref().take(fresh)) {
+                view[place as usize] = page;
+            }
+            references.extend_from_slice(&view);
+        }
+        Self { computing_seconds: 2.5e-3, ..Self::synthetic("render", references) }
+    }
+
+    /// How many of its hints it tells at once.
+    pub fn step(&self) -> usize {
+        if let Hinting::Stepwise(step) = self.hinting { step.max(1) } else { usize::MAX }
+    }
+
+    /// The program without hints.
+    pub fn unhinted(&self) -> Self {
+        self.hinting(Hinting::None)
+    }
+
+    /// The program that tells this much.
+    pub fn hinting(&self, hinting: Hinting) -> Self {
+        Self { hinting, ..self.clone() }
+    }
+
+    /// One more than the last page of its file that it uses.
+    pub fn pages(&self) -> usize {
+        self.references.iter().max().map_or(0, |last| *last as usize + 1)
+    }
+
+    /// What it tells, all in all. Shares below 0 and above 1 count as those.
+    pub fn hints(&self, seed: u64) -> Vec<u64> {
+        let mut random = Random::of(seed, 4);
+        let pages = self.pages() as u64;
+        let mut hints = Vec::new();
+        for run in self.references.chunks(RUN) {
+            let draw = random.unit();
+            match self.hinting {
+                Hinting::Complete | Hinting::Stepwise(_) => {
+                    hints.extend(run.iter().map(|page| u64::from(*page)))
+                }
+                Hinting::Part(share) if draw < share => hints.extend(run.iter().map(|page| u64::from(*page))),
+                Hinting::Wrong(share) if draw < share => {
+                    hints.extend(run.iter().map(|_| random.below(pages)))
+                }
+                Hinting::Wrong(_) => hints.extend(run.iter().map(|page| u64::from(*page))),
+                Hinting::None | Hinting::Part(_) => {}
+            }
+        }
+        hints
+    }
+
+    /// A benchmark that computes for 250 µs between accesses and tells all.
+    fn synthetic(name: &str, references: Vec<u32>) -> Self {
+        Self { name: name.into(), references, computing_seconds: 250e-6, hinting: Hinting::Complete }
+    }
+}
+
+/// Every order is as likely (Fisher and Yates, as Durstenfeld 1964 has it).
+fn shuffle(list: &mut [u32], random: &mut Random) {
+    for last in (1..list.len()).rev() {
+        list.swap(last, random.below(last as u64 + 1) as usize);
+    }
+}
+
+/// Pages of a megabyte.
+const MEGABYTE: u32 = 128;
+/// References that are told, or told wrongly, together.
+const RUN: usize = 32;

@@ -1,0 +1,134 @@
+//! Pages are fetched before they are asked for.
+
+use super::process::{Place, Process, State};
+use super::{Event, Run, nanoseconds};
+use crate::prefetching::MOST_INCOMING;
+use shoal_cooperation::prefetch::{Missing, Value, is_due, slack};
+
+impl Run<'_> {
+    /// Lets every node prefetch that may be able to.
+    pub fn prefetch(&mut self) {
+        while let Some(node) = self.awake.pop_first() {
+            let of_node = |run: &Self, index: &usize| {
+                let process = &run.processes[*index];
+                process.home == node && process.is_hinted() && process.state != State::Done
+            };
+            for index in (0..self.processes.len()).filter(|index| of_node(self, index)).collect::<Vec<_>>() {
+                self.prefetch_to_local(index);
+                if self.setting.prefetching.disk_to_global {
+                    self.prefetch_to_global(index);
+                }
+            }
+        }
+    }
+
+    /// While the predicate is true, the first missing page comes in, if a page of less worth can leave for it.
+    fn prefetch_to_local(&mut self, index: usize) {
+        let prefetching = self.setting.prefetching;
+        if !prefetching.disk_to_local && !prefetching.global_to_local {
+            return;
+        }
+        while self.processes[index].forestall.must_look() && self.must_prefetch(index) {
+            let Some((page, source)) = self.first_to_fetch(index) else { return };
+            let process = &self.processes[index];
+            let (home, now) = (process.home, self.seconds());
+            if self.least_value(home, now) >= process.value(page, now) {
+                return;
+            }
+            match source {
+                Source::Global(node) => self.get((index as u32, page), node, true),
+                Source::Disk => self.read((index as u32, page), true),
+            }
+        }
+    }
+
+    /// Whether the predicate is true; if not, remembers for how long.
+    fn must_prefetch(&mut self, index: usize) -> bool {
+        let (global, disk) = (self.times.global_seconds(), self.times.disk_seconds());
+        let process = &mut self.processes[index];
+        let first = process.missing().next();
+        process.missing_from =
+            first.map_or(process.hints.at() + process.hints.len() as u64, |(place, _)| place);
+        // farther ahead than local memory has room for nothing need be known
+        let frames = self.nodes[process.home].memory.frames();
+        let missing = || {
+            process.missing().take(frames).map(|(place, page)| {
+                let is_global =
+                    matches!(process.pages[page as usize].place, Place::Global(_) | Place::Fetching(_));
+                Missing {
+                    until_seconds: (place - process.hints.at()) as f64 * process.stride.computing_seconds(),
+                    fetch_seconds: if is_global { global } else { disk },
+                }
+            })
+        };
+        let due = is_due(missing());
+        let slack = if due { Some(0.0) } else { slack(missing()) };
+        process.forestall.looked(slack);
+        due
+    }
+
+    /// The first missing page, passing over those that other nodes are reading and those of a kind that is not prefetched; `None` when its way is not free.
+    fn first_to_fetch(&self, index: usize) -> Option<(u32, Source)> {
+        let process = &self.processes[index];
+        let prefetching = self.setting.prefetching;
+        // what global memory holds is passed over at once where it is not prefetched
+        let first = if prefetching.global_to_local { process.missing_from } else { process.disk_from };
+        for (_, page) in process.hinted_from(first) {
+            match process.pages[page as usize].place {
+                Place::Global(node) if prefetching.global_to_local => {
+                    let is_free = self.nodes[process.home].incoming < MOST_INCOMING;
+                    return is_free.then_some((page, Source::Global(node)));
+                }
+                Place::Disk if prefetching.disk_to_local => {
+                    let is_free = self.nodes[process.home].station.disk_has_time();
+                    return is_free.then_some((page, Source::Disk));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Other nodes are asked for the first pages that are on disk alone.
+    fn prefetch_to_global(&mut self, index: usize) {
+        let (home, now) = (self.processes[index].home, self.seconds());
+        while self.nodes[home].requester.may_ask() {
+            let process = &mut self.processes[index];
+            let on_disk = |page: u32| process.pages[page as usize].place == Place::Disk;
+            let Some((place, page)) = process.hinted_from(process.disk_from).find(|(_, page)| on_disk(*page))
+            else {
+                process.disk_from = process.hints.at() + process.hints.len() as u64;
+                return;
+            };
+            process.disk_from = place;
+            let value = process.value(page, now);
+            let Some(node) = self.nodes[home].requester.ask(value, &self.knowledge.epoch, now) else {
+                let epoch = &mut self.knowledge.epoch;
+                if value > epoch.max_value(now) && epoch.is_used_up_for(home) {
+                    epoch.used_up();
+                }
+                return;
+            };
+            process.pages[page as usize].place = Place::Requested(node);
+            self.charge(index, self.setting.costs.ask_seconds);
+            let arrives =
+                self.now + nanoseconds(self.setting.costs.ask_seconds + self.setting.costs.ask_wire_seconds);
+            let page = Process::page(index, page);
+            self.schedule(arrives, Event::Asked { node, page, until_us: value.until_us() });
+        }
+    }
+
+    /// What the least valuable page of a node is worth; that of a free frame where there is one.
+    pub fn least_value(&self, node: usize, now_seconds: f64) -> Value {
+        if self.nodes[node].memory.free() > 0 {
+            return Value::NEVER;
+        }
+        self.least_valuable(node, now_seconds).map_or(Value::NOW, |(value, _)| value)
+    }
+}
+
+/// Where a page is prefetched from.
+enum Source {
+    Global(usize),
+    Disk,
+}

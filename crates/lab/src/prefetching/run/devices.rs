@@ -1,0 +1,188 @@
+//! Processors, links and disks: what keeps them busy, and until when.
+
+use super::process::Place;
+use super::{Event, Run, nanoseconds};
+use crate::prefetching::disk::{Disk, DiskTimes};
+use crate::prefetching::memory::Page;
+use shoal_cooperation::prefetch::{Queue, Request};
+use std::collections::VecDeque;
+
+/// The devices of one node.
+pub(super) struct Station {
+    /// When its processor has done all that it has begun, in nanoseconds.
+    processor_free: u64,
+    /// Its own programs' use of it since the epoch began, in seconds.
+    pub processor_seconds: f64,
+    link_free: u64,
+    disk: Disk,
+    disk_seconds: f64,
+    reading: Option<Read>,
+    /// Pages that its own programs wait for.
+    faults: VecDeque<Page>,
+    /// Pages that its own programs will want.
+    ahead: VecDeque<Page>,
+    /// Pages that other nodes asked for.
+    pub requests: Queue<Page>,
+}
+
+/// What a disk does.
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    Own(Page),
+    ForOther(Page),
+}
+
+impl Station {
+    pub fn new(times: DiskTimes, most_requests: usize) -> Self {
+        Self {
+            processor_free: 0,
+            processor_seconds: 0.0,
+            link_free: 0,
+            disk: Disk::new(times),
+            disk_seconds: 0.0,
+            reading: None,
+            faults: VecDeque::new(),
+            ahead: VecDeque::new(),
+            requests: Queue::new(most_requests),
+        }
+    }
+
+    pub fn disk_busy_seconds(&self) -> f64 {
+        self.disk_seconds
+    }
+
+    /// Whether its disk has neither work nor any of its own programs' before it.
+    pub fn disk_has_time(&self) -> bool {
+        self.faults.is_empty() && self.ahead.is_empty() && !matches!(self.reading, Some(Read::Own(_)))
+    }
+
+    pub fn read_for_fault(&mut self, page: Page) {
+        self.faults.push_back(page);
+    }
+
+    pub fn read_ahead(&mut self, page: Page) {
+        self.ahead.push_back(page);
+    }
+
+    /// A page that only waited to be read ahead is wanted now.
+    pub fn hurry(&mut self, page: Page) {
+        if let Some(at) = self.ahead.iter().position(|waiting| *waiting == page) {
+            self.ahead.remove(at);
+            self.faults.push_back(page);
+        }
+    }
+
+    /// Computes from now, or from when it has time. Gives when that is done, in nanoseconds.
+    fn compute(&mut self, now: u64, seconds: f64) -> u64 {
+        self.processor_free = self.processor_free.max(now) + nanoseconds(seconds);
+        self.processor_seconds += seconds;
+        self.processor_free
+    }
+
+    /// Sends or gets a page that is ready at some time. Gives when it has passed, in nanoseconds.
+    pub fn transfer(&mut self, ready: u64, seconds: f64) -> u64 {
+        self.link_free = self.link_free.max(ready) + nanoseconds(seconds);
+        self.link_free
+    }
+}
+
+impl Run<'_> {
+    /// A program computes up to its next reference, with what else is to be done.
+    pub fn compute(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        let computing = process.program.computing_seconds;
+        let access = std::mem::take(&mut process.access_seconds);
+        process.finished.user_seconds += computing;
+        process.finished.system_seconds += access;
+        process.on_processor_seconds += computing + access;
+        process.stride.computed(computing + access);
+        process.forestall.computed(computing);
+        let done = self.nodes[process.home].station.compute(self.now, computing + access);
+        self.schedule(done, Event::Reference { process: index });
+    }
+
+    /// Work of a program's node for its pages, which delays what the processor does next.
+    pub fn charge(&mut self, index: usize, seconds: f64) {
+        self.charge_node(self.processes[index].home, index, seconds);
+    }
+
+    /// Work of any node for a program's pages: the program's only where it runs.
+    pub fn charge_node(&mut self, node: usize, index: usize, seconds: f64) {
+        self.nodes[node].station.compute(self.now, seconds);
+        let process = &mut self.processes[index];
+        if process.home == node {
+            process.finished.system_seconds += seconds;
+            process.on_processor_seconds += seconds;
+        }
+    }
+
+    /// A prefetch request has come to a node.
+    pub fn asked(&mut self, node: usize, request: Request<Page>) {
+        if self.place(request.page) != Place::Requested(node) {
+            // withdrawn while it was on its way
+            self.nodes[request.from].requester.acknowledged();
+            self.awake.insert(request.from);
+        } else if self.nodes[node].station.requests.push(request) {
+            self.start_disk(node);
+        } else {
+            self.refuse(node, request);
+        }
+    }
+
+    /// A node gives nothing for a request.
+    fn refuse(&mut self, node: usize, request: Request<Page>) {
+        self.knowledge.epoch.exhausted(node);
+        self.processes[request.page.0 as usize].lost_to_disk(request.page.1, 0.0);
+        self.nodes[request.from].requester.acknowledged();
+        self.awake.insert(request.from);
+    }
+
+    /// The disk of a node begins what is first, if it does nothing.
+    pub fn start_disk(&mut self, node: usize) {
+        while self.nodes[node].station.reading.is_none() {
+            let station = &mut self.nodes[node].station;
+            let own = station.faults.pop_front().or_else(|| station.ahead.pop_front());
+            let read = match own {
+                Some(page) => Read::Own(page),
+                None => {
+                    let Some(request) = station.requests.begin() else { return };
+                    if !self.make_room_for(node, &request) {
+                        self.refuse(node, request);
+                        continue;
+                    }
+                    self.begin_for_other(node, request);
+                    Read::ForOther(request.page)
+                }
+            };
+            let (Read::Own(page) | Read::ForOther(page)) = read;
+            let station = &mut self.nodes[node].station;
+            let seconds = station.disk.read(page.0, page.1);
+            station.disk_seconds += seconds;
+            station.reading = Some(read);
+            self.schedule(self.now + nanoseconds(seconds), Event::DiskDone { node });
+        }
+    }
+
+    /// A node begins to read for another and tells it so.
+    fn begin_for_other(&mut self, node: usize, request: Request<Page>) {
+        let (program, page) = (request.page.0 as usize, request.page.1);
+        let process = &mut self.processes[program];
+        let state = &mut process.pages[page as usize];
+        let of_global = &mut process.finished.disk_to_global;
+        of_global.in_time += 1;
+        of_global.cold += u64::from(!state.was_read);
+        state.was_read = true;
+        state.place = Place::Fetching(node);
+        self.nodes[request.from].requester.acknowledged();
+        self.awake.insert(request.from);
+    }
+
+    pub fn disk_done(&mut self, node: usize) {
+        match self.nodes[node].station.reading.take() {
+            Some(Read::Own(page)) => self.arrive(page),
+            Some(Read::ForOther(page)) => self.arrive_in_global(node, page),
+            None => {}
+        }
+        self.start_disk(node);
+    }
+}

@@ -1,0 +1,178 @@
+//! A program asks for a page: it has it, waits for it, or fetches it.
+
+use super::process::{Place, State};
+use super::{Event, Run, nanoseconds};
+use crate::prefetching::memory::{Page, Standing};
+
+impl Run<'_> {
+    /// A program has come to a reference.
+    pub fn reference(&mut self, index: usize) {
+        let told = self.processes[index].tell();
+        self.restand(index, &told);
+        let page = self.processes[index].wanted();
+        let changed = self.processes[index].go_on_in_hints(page);
+        self.restand(index, &changed);
+        self.processes[index].references += 1;
+        self.awake.insert(self.processes[index].home);
+        if self.processes[index].pages[page as usize].place == Place::Local {
+            self.use_page(index, page);
+        } else {
+            self.processes[index].state = State::Waiting(page);
+            self.processes[index].waits_since = self.seconds();
+            self.fault((index as u32, page));
+        }
+    }
+
+    /// Pages of a program have other hints than they had.
+    fn restand(&mut self, index: usize, changed: &[(u32, Standing)]) {
+        let process = &self.processes[index];
+        for (page, before) in changed {
+            let holder = match process.pages[*page as usize].place {
+                Place::Local => process.home,
+                Place::Global(node) => node,
+                _ => continue,
+            };
+            let after = process.standing(*page);
+            self.nodes[holder].memory.restand((index as u32, *page), *before, after);
+        }
+    }
+
+    /// A program goes on with a page that is local.
+    fn use_page(&mut self, index: usize, page: u32) {
+        let (now_us, now) = (self.now / 1000, self.seconds());
+        let access = self.setting.costs.access_seconds;
+        let process = &mut self.processes[index];
+        let before = process.standing(page);
+        let state = &mut process.pages[page as usize];
+        state.last_used = now_us;
+        if std::mem::take(&mut state.is_fresh) {
+            process.access_seconds += access;
+        }
+        let after = process.standing(page);
+        self.nodes[process.home].memory.restand((index as u32, page), before, after);
+        process.state = State::Computing;
+        process.index += 1;
+        if process.index < process.program.references.len() {
+            self.compute(index);
+        } else {
+            process.state = State::Done;
+            process.finished.elapsed_seconds = now;
+        }
+    }
+
+    /// A program waits for a page.
+    fn fault(&mut self, page: Page) {
+        let index = page.0 as usize;
+        let home = self.processes[index].home;
+        match self.place(page) {
+            Place::Local => {}
+            Place::Incoming => self.nodes[home].station.hurry(page),
+            // it goes on when the other disk has it
+            Place::Fetching(_) => {
+                let fetches = &mut self.processes[index].finished.disk_to_global;
+                fetches.in_time -= 1;
+                fetches.stalls += 1;
+            }
+            Place::Global(node) => self.get(page, node, false),
+            Place::Requested(node) => {
+                if self.nodes[node].station.requests.withdraw(page) {
+                    self.nodes[home].requester.acknowledged();
+                }
+                self.read(page, false);
+            }
+            Place::Disk => self.read(page, false),
+        }
+        self.start_disk(home);
+    }
+
+    /// A page is to come from global memory, whether it is waited for or fetched ahead.
+    pub fn get(&mut self, page: Page, node: usize, ahead: bool) {
+        let index = page.0 as usize;
+        let costs = &self.setting.costs;
+        let sent = self.now + nanoseconds(costs.getpage_seconds + costs.wire_seconds);
+        let arrives = self.nodes[node].station.transfer(sent, costs.transfer_seconds);
+        self.charge(index, self.setting.costs.getpage_seconds);
+        // it leaves first, so that its frame can take what goes in exchange
+        let standing = self.processes[index].standing(page.1);
+        self.nodes[node].memory.remove(page, standing);
+        let home = self.processes[index].home;
+        self.reserve_frame(home);
+        self.nodes[home].incoming += usize::from(ahead);
+        let state = &mut self.processes[index].pages[page.1 as usize];
+        state.place = Place::Incoming;
+        state.came_from_disk = false;
+        self.schedule(arrives, Event::Arrived { page, ahead });
+    }
+
+    /// A page is to come from the own disk.
+    pub fn read(&mut self, page: Page, ahead: bool) {
+        let index = page.0 as usize;
+        let home = self.processes[index].home;
+        self.charge(index, self.setting.costs.read_seconds);
+        self.reserve_frame(home);
+        let state = &mut self.processes[index].pages[page.1 as usize];
+        state.place = Place::Incoming;
+        state.came_from_disk = true;
+        let station = &mut self.nodes[home].station;
+        if ahead {
+            station.read_ahead(page)
+        } else {
+            station.read_for_fault(page)
+        }
+        self.start_disk(home);
+    }
+
+    /// A page has come into local memory.
+    pub fn arrive(&mut self, page: Page) {
+        let index = page.0 as usize;
+        let now = self.seconds();
+        let process = &mut self.processes[index];
+        let is_waited_for = process.state == State::Waiting(page.1);
+        let state = &mut process.pages[page.1 as usize];
+        let fetches = if state.came_from_disk {
+            &mut process.finished.disk_to_local
+        } else {
+            &mut process.finished.global_to_local
+        };
+        let is_cold = if state.came_from_disk { !state.was_read } else { !state.was_local };
+        fetches.cold += u64::from(is_cold);
+        if is_waited_for {
+            fetches.stalls += 1;
+        } else {
+            fetches.in_time += 1;
+        }
+        state.was_read = true;
+        state.was_local = true;
+        state.is_fresh = true;
+        state.place = Place::Local;
+        state.last_used = self.now / 1000;
+        let standing = process.standing(page.1);
+        let home = process.home;
+        self.nodes[home].memory.settle(page, standing);
+        self.awake.insert(home);
+        if is_waited_for {
+            let process = &mut self.processes[index];
+            process.waited_seconds += now - process.waits_since;
+            self.use_page(index, page.1);
+        }
+    }
+
+    /// A page has come into the memory of another node.
+    pub fn arrive_in_global(&mut self, node: usize, page: Page) {
+        let index = page.0 as usize;
+        let process = &mut self.processes[index];
+        let state = &mut process.pages[page.1 as usize];
+        state.place = Place::Global(node);
+        state.last_used = self.now / 1000;
+        let standing = process.standing(page.1);
+        self.awake.insert(process.home);
+        self.nodes[node].memory.settle(page, standing);
+        if self.processes[index].state == State::Waiting(page.1) {
+            self.get(page, node, false);
+        }
+    }
+
+    pub(super) fn place(&self, page: Page) -> Place {
+        self.processes[page.0 as usize].pages[page.1 as usize].place
+    }
+}

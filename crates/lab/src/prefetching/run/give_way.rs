@@ -1,0 +1,101 @@
+//! Pages leave for others: out of local memory to the nodes that the epoch names, out of global memory to nowhere.
+
+use super::Run;
+use super::process::Place;
+use crate::prefetching::memory::{Page, Standing};
+use shoal_cooperation::prefetch::{Request, Value};
+
+impl Run<'_> {
+    /// Keeps a frame of a node for a page of its own programs. What leaves is the least valuable of all its pages.
+    pub fn reserve_frame(&mut self, node: usize) {
+        if self.nodes[node].memory.free() == 0
+            && let Some((value, page)) = self.least_valuable(node, self.seconds())
+        {
+            self.take_out(node, page);
+            self.put(node, page, value);
+        }
+        self.nodes[node].memory.reserve();
+    }
+
+    /// A node that was asked to read a page keeps a frame for it, if it has one or holds a page of less worth. That one is dropped.
+    pub fn make_room_for(&mut self, node: usize, request: &Request<Page>) -> bool {
+        let now = self.seconds();
+        let value = self.processes[request.page.0 as usize].value(request.page.1, now);
+        let given_up = self.replace(node, value);
+        if let Some(given_up) = given_up {
+            self.knowledge.epoch.replaced(node, given_up, now);
+        }
+        given_up.is_some()
+    }
+
+    /// An evicted page goes where the epoch says, and is dropped when it is worth less than all that is there.
+    fn put(&mut self, from: usize, page: Page, value: Value) {
+        let taker = self.knowledge.epoch.choose(from, self.random.unit());
+        let index = page.0 as usize;
+        let home = self.processes[index].home;
+        if home == from {
+            self.processes[index].lost_from_local(page.1, self.times.global_seconds());
+        }
+        let given_up = taker.and_then(|node| Some((node, self.replace(node, value)?)));
+        let Some((node, given_up)) = given_up else {
+            let longer = self.times.disk_seconds() - self.times.global_seconds();
+            return self.processes[index].lost_to_disk(page.1, longer);
+        };
+        // a page that takes the frame of one that has just left for its node replaces nothing
+        if given_up != Value::NEVER {
+            self.knowledge.epoch.replaced(node, given_up, self.seconds());
+        }
+        self.charge_node(from, index, self.setting.costs.putpage_seconds);
+        self.nodes[node].station.transfer(self.now, self.setting.costs.transfer_seconds);
+        let process = &mut self.processes[index];
+        let state = &mut process.pages[page.1 as usize];
+        if node == home {
+            // a page that is passed on may come to the very node that will use it
+            state.came_from_disk = false;
+            return self.arrive(page);
+        }
+        state.place = Place::Global(node);
+        let standing = process.standing(page.1);
+        self.nodes[node].memory.settle(page, standing);
+    }
+
+    /// Keeps a frame of a node for a page of this worth: a free one, or that of its least valuable page, if that is worth less. Gives what
+    /// that was worth, or nothing when it did not.
+    fn replace(&mut self, node: usize, value: Value) -> Option<Value> {
+        let now = self.seconds();
+        let mut given_up = Value::NEVER;
+        if self.nodes[node].memory.free() == 0 {
+            let (least, page) = self.least_valuable(node, now).filter(|(least, _)| *least < value)?;
+            given_up = least;
+            self.take_out(node, page);
+            let process = &mut self.processes[page.0 as usize];
+            if process.home == node {
+                process.lost_from_local(page.1, self.times.global_seconds());
+            }
+            process.lost_to_disk(page.1, self.times.disk_seconds() - self.times.global_seconds());
+            self.awake.insert(process.home);
+        }
+        self.nodes[node].memory.reserve();
+        Some(given_up)
+    }
+
+    fn take_out(&mut self, node: usize, page: Page) {
+        let standing = self.processes[page.0 as usize].standing(page.1);
+        self.nodes[node].memory.remove(page, standing);
+    }
+
+    /// The page of a node that is worth least.
+    pub fn least_valuable(&self, node: usize, now_seconds: f64) -> Option<(Value, Page)> {
+        let memory = &self.nodes[node].memory;
+        let candidates = self.processes.iter().enumerate().flat_map(|(index, process)| {
+            let shelf = memory.shelf(index);
+            let hinted = shelf.hinted.last().map(|(place, page)| (Standing::Hinted(*place), *page));
+            let unhinted = shelf.unhinted.first().map(|(used, page)| (Standing::Unhinted(*used), *page));
+            [hinted, unhinted]
+                .into_iter()
+                .flatten()
+                .map(move |(standing, page)| (process.value_of(standing, now_seconds), (index as u32, page)))
+        });
+        candidates.min_by(|a, b| a.0.cmp(&b.0))
+    }
+}

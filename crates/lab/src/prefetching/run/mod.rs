@@ -1,0 +1,183 @@
+//! One run: events in the order of time, and after each event the prefetches that it makes possible.
+//!
+//! | file | |
+//! |---|---|
+//! | `process` | a program under way: its hints, where its pages are, what they are worth |
+//! | `fault` | a program asks for a page |
+//! | `ahead` | pages are fetched before they are asked for |
+//! | `give_way` | pages leave for others |
+//! | `devices` | processors, links and disks |
+//! | `epochs` | what nodes know of each other |
+
+mod ahead;
+mod devices;
+mod epochs;
+mod fault;
+mod give_way;
+mod process;
+
+use super::memory::{Memory, Page};
+use super::{Outcome, Program, Setting};
+use crate::global_memory::contention::Balancing;
+use devices::Station;
+use epochs::Knowledge;
+use process::{Process, State};
+use shoal_cooperation::prefetch::{Request, Times};
+use shoal_trace::Random;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+/// A simulation under way.
+pub(super) struct Run<'a> {
+    setting: &'a Setting,
+    times: Times,
+    nodes: Vec<Node>,
+    processes: Vec<Process<'a>>,
+    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// Events so far, which orders those of one time.
+    scheduled: u64,
+    /// In nanoseconds.
+    now: u64,
+    knowledge: Knowledge,
+    random: Random,
+    /// Nodes that may be able to prefetch more.
+    awake: BTreeSet<usize>,
+    epochs: u64,
+    rates: Vec<f64>,
+}
+
+/// One node.
+struct Node {
+    memory: Memory,
+    station: Station,
+    requester: shoal_cooperation::prefetch::Requester,
+    /// Pages that come from global memory before they are asked for.
+    incoming: usize,
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A program has computed up to its next reference.
+    Reference { process: usize },
+    /// A disk has read a page.
+    DiskDone { node: usize },
+    /// A page has come from global memory.
+    Arrived { page: Page, ahead: bool },
+    /// A prefetch request has come to a node; its worth in microseconds.
+    Asked { node: usize, page: Page, until_us: u64 },
+    /// The time of an epoch is over.
+    EpochOver { number: u64 },
+    /// A node's memory and disk are there from now on.
+    Joins { node: usize },
+}
+
+impl<'a> Run<'a> {
+    pub fn new(programs: &'a [Program], setting: &'a Setting, times: Times) -> Self {
+        let process = |(index, program): (usize, &'a Program)| {
+            Process::new(program, setting.homes[index], setting.seed.wrapping_add(index as u64))
+        };
+        let processes: Vec<Process<'a>> = programs.iter().enumerate().map(process).collect();
+        let waiting = setting.outstanding.saturating_mul(setting.frames.len());
+        let joins = |index: usize| setting.joining.is_some_and(|joining| joining.node == index);
+        let node = |(index, frames): (usize, &usize)| Node {
+            memory: Memory::new(if joins(index) { 0 } else { *frames }, programs.len()),
+            station: Station::new(setting.costs.disk, waiting),
+            requester: shoal_cooperation::prefetch::Requester::new(index, setting.outstanding),
+            incoming: 0,
+        };
+        let nodes: Vec<Node> = setting.frames.iter().enumerate().map(node).collect();
+        let mut run = Self {
+            setting,
+            times,
+            knowledge: Knowledge::new(setting.balancing),
+            nodes,
+            agenda: BinaryHeap::new(),
+            scheduled: 0,
+            now: 0,
+            random: Random::of(setting.seed, 5),
+            awake: setting.homes.iter().copied().collect(),
+            epochs: 0,
+            rates: Vec::new(),
+            processes,
+        };
+        run.begin_epoch();
+        if let Some(joining) = setting.joining {
+            run.schedule(nanoseconds(joining.after_seconds), Event::Joins { node: joining.node });
+        }
+        for process in 0..run.processes.len() {
+            // nothing is in memory yet whose worth could change
+            run.processes[process].tell();
+            run.compute(process);
+        }
+        run
+    }
+
+    pub fn finish(mut self) -> Outcome {
+        self.prefetch();
+        while self.processes.iter().any(|process| process.state != State::Done)
+            && let Some(Reverse((now, _, event))) = self.agenda.pop()
+        {
+            self.now = now;
+            self.happen(event);
+            self.prefetch();
+            self.end_epoch_if_over();
+        }
+        let seconds = self.seconds();
+        let busy = |node: &Node| if seconds > 0.0 { node.station.disk_busy_seconds() / seconds } else { 0.0 };
+        Outcome {
+            programs: self.processes.iter().map(|process| process.finished).collect(),
+            seconds,
+            epochs: self.epochs,
+            disks: self.nodes.iter().map(busy).collect(),
+            rates: if matches!(self.setting.balancing, Balancing::Tuned(_)) {
+                self.rates
+            } else {
+                Vec::new()
+            },
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Reference { process } => self.reference(process),
+            Event::DiskDone { node } => self.disk_done(node),
+            Event::Arrived { page, ahead } => {
+                let home = self.processes[page.0 as usize].home;
+                self.nodes[home].incoming -= usize::from(ahead);
+                self.charge(page.0 as usize, self.setting.costs.receive_seconds);
+                self.arrive(page);
+            }
+            Event::Asked { node, page, until_us } => {
+                let from = self.processes[page.0 as usize].home;
+                let value = shoal_cooperation::prefetch::Value::of_microseconds(until_us);
+                self.asked(node, Request { page, from, value });
+            }
+            Event::Joins { node } => {
+                self.nodes[node].memory.grow(self.setting.frames[node]);
+                self.begin_epoch();
+            }
+            Event::EpochOver { number } => {
+                if number == self.epochs {
+                    self.begin_epoch();
+                }
+            }
+        }
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.scheduled += 1;
+        self.agenda.push(Reverse((at, self.scheduled, event)));
+    }
+
+    /// The time, in seconds.
+    fn seconds(&self) -> f64 {
+        self.now as f64 / NANOSECONDS
+    }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * NANOSECONDS) as u64
+}
+
+const NANOSECONDS: f64 = 1e9;

@@ -1,0 +1,233 @@
+//! A program under way: its hints, where its pages are, and what they are worth.
+
+use crate::prefetching::memory::{Page, Standing};
+use crate::prefetching::{Finished, Program};
+use shoal_cooperation::prefetch::{Forestall, Hints, Stride, Value};
+
+/// A program on its node.
+pub(super) struct Process<'a> {
+    pub program: &'a Program,
+    pub index: usize,
+    pub home: usize,
+    pub state: State,
+    pub hints: Hints,
+    pub stride: Stride,
+    pub forestall: Forestall,
+    /// All hinted pages before this place are local, or under way to it.
+    pub missing_from: u64,
+    /// No hinted page before this place is on disk alone.
+    pub disk_from: u64,
+    pub pages: Vec<PageState>,
+    pub finished: Finished,
+    /// Processor time since the epoch began, in seconds.
+    pub on_processor_seconds: f64,
+    /// Waiting and references since the epoch began.
+    pub waited_seconds: f64,
+    pub references: u64,
+    /// When it began to wait, in seconds.
+    pub waits_since: f64,
+    /// Work that is put on its next computing, in seconds.
+    pub access_seconds: f64,
+    /// What it has not told yet.
+    untold: std::vec::IntoIter<u64>,
+    /// The reference at which it tells more.
+    tells_at: usize,
+    passed: Vec<u64>,
+}
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Computing,
+    Waiting(u32),
+    Done,
+}
+
+/// One of its pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageState {
+    pub place: Place,
+    /// The place of its next hint, [`NO_HINT`] without one.
+    pub next: u64,
+    /// In microseconds.
+    pub last_used: u64,
+    /// Whether it has been read from a disk, and whether it has been local.
+    pub was_read: bool,
+    pub was_local: bool,
+    /// Whether it has come and has not been used.
+    pub is_fresh: bool,
+    /// How it last came, or comes.
+    pub came_from_disk: bool,
+}
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On every disk, and nowhere else.
+    Disk,
+    /// The same, and this node was asked to read it.
+    Requested(usize),
+    /// This node's disk reads it, into its memory.
+    Fetching(usize),
+    /// In the memory of this node.
+    Global(usize),
+    /// On the way into local memory.
+    Incoming,
+    /// In local memory.
+    Local,
+}
+
+impl<'a> Process<'a> {
+    pub fn new(program: &'a Program, home: usize, seed: u64) -> Self {
+        let page = PageState {
+            place: Place::Disk,
+            next: NO_HINT,
+            last_used: 0,
+            was_read: false,
+            was_local: false,
+            is_fresh: false,
+            came_from_disk: false,
+        };
+        let told = program.hints(seed);
+        Self {
+            program,
+            index: 0,
+            home,
+            state: State::Computing,
+            hints: Hints::new(told.len()),
+            stride: Stride::new(program.computing_seconds),
+            forestall: Forestall::default(),
+            missing_from: 0,
+            disk_from: 0,
+            pages: vec![page; program.pages()],
+            finished: Finished::default(),
+            on_processor_seconds: 0.0,
+            waited_seconds: 0.0,
+            references: 0,
+            waits_since: 0.0,
+            access_seconds: 0.0,
+            untold: told.into_iter(),
+            tells_at: 0,
+            passed: Vec::new(),
+        }
+    }
+
+    /// It tells its next hints, if it has come so far. Gives the pages whose next hints changed, with what they were before.
+    pub fn tell(&mut self) -> Vec<(u32, Standing)> {
+        if self.index < self.tells_at || self.untold.len() == 0 {
+            return Vec::new();
+        }
+        let step = self.program.step();
+        self.tells_at = self.index.saturating_add(step);
+        let first = self.hints.at() + self.hints.len() as u64;
+        let told: Vec<u64> = self.untold.by_ref().take(step).collect();
+        let mut changed = Vec::new();
+        for (place, page) in (first..).zip(&told) {
+            let page = *page as u32;
+            if self.pages[page as usize].next == NO_HINT {
+                changed.push((page, self.standing(page)));
+                self.pages[page as usize].next = place;
+            }
+        }
+        self.hints.tell(told);
+        self.missing_from = self.missing_from.min(first);
+        self.disk_from = self.disk_from.min(first);
+        self.forestall.reset();
+        changed
+    }
+
+    /// The page that it comes to next.
+    pub fn wanted(&self) -> u32 {
+        self.program.references[self.index]
+    }
+
+    /// Whether it tells anything.
+    pub fn is_hinted(&self) -> bool {
+        !self.hints.is_empty()
+    }
+
+    /// It asks for a page: hints move on. Gives the pages whose next hints changed, with what they were before.
+    pub fn go_on_in_hints(&mut self, page: u32) -> Vec<(u32, Standing)> {
+        if self.hints.is_empty() {
+            return Vec::new();
+        }
+        let mut passed = std::mem::take(&mut self.passed);
+        self.hints.referenced(u64::from(page), &mut passed);
+        passed.sort_unstable();
+        passed.dedup();
+        let mut changed = Vec::with_capacity(passed.len());
+        for page in &passed {
+            let page = *page as u32;
+            changed.push((page, self.standing(page)));
+            self.pages[page as usize].next = self.hints.next(u64::from(page)).unwrap_or(NO_HINT);
+        }
+        self.passed = passed;
+        changed
+    }
+
+    /// What a page is worth.
+    pub fn value(&self, page: u32, now_seconds: f64) -> Value {
+        self.value_of(self.standing(page), now_seconds)
+    }
+
+    /// What a page of this standing is worth.
+    pub fn value_of(&self, standing: Standing, now_seconds: f64) -> Value {
+        match standing {
+            Standing::Hinted(place) => Value::hinted(place.saturating_sub(self.hints.at()), &self.stride),
+            Standing::Unhinted(last_used) => {
+                let age = (now_seconds - last_used as f64 / 1e6).max(0.0);
+                let horizon = self.hints.len() as f64 * self.stride.seconds();
+                Value::unforetold(age, horizon, self.hints.coverage())
+            }
+        }
+    }
+
+    /// Where a page stands among those of its program.
+    pub fn standing(&self, page: u32) -> Standing {
+        let state = &self.pages[page as usize];
+        if state.next == NO_HINT { Standing::Unhinted(state.last_used) } else { Standing::Hinted(state.next) }
+    }
+
+    /// A page is in local memory no more.
+    pub fn lost_from_local(&mut self, page: u32, fetch_seconds: f64) {
+        let next = self.pages[page as usize].next;
+        if next != NO_HINT {
+            self.missing_from = self.missing_from.min(next);
+            self.forestall.moved_away(fetch_seconds);
+        }
+    }
+
+    /// A page is on disk alone.
+    pub fn lost_to_disk(&mut self, page: u32, longer_seconds: f64) {
+        let state = &mut self.pages[page as usize];
+        state.place = Place::Disk;
+        if state.next != NO_HINT {
+            self.disk_from = self.disk_from.min(state.next);
+            self.forestall.moved_away(longer_seconds);
+        }
+    }
+
+    /// The hinted places to come from one on, each with its page, where the place is the first of its page.
+    pub fn hinted_from(&self, place: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let first = place.max(self.hints.at());
+        let end = self.hints.at() + self.hints.len() as u64;
+        (first..end).filter_map(|place| {
+            let page = self.hints.page_at(place)? as u32;
+            (self.pages[page as usize].next == place).then_some((place, page))
+        })
+    }
+
+    /// The hinted pages that are neither local nor under way to it, each with its place.
+    pub fn missing(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let is_missing =
+            |page: u32| !matches!(self.pages[page as usize].place, Place::Local | Place::Incoming);
+        self.hinted_from(self.missing_from).filter(move |(_, page)| is_missing(*page))
+    }
+
+    /// A page of it as memories know it.
+    pub fn page(index: usize, page: u32) -> Page {
+        (index as u32, page)
+    }
+}
+
+pub(super) const NO_HINT: u64 = u64::MAX;

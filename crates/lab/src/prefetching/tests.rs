@@ -1,0 +1,186 @@
+//! Runs whose length can be worked out by hand, and what must hold whatever is simulated.
+
+use super::*;
+use shoal_trace::Random;
+
+fn gms(frames: usize, idle: usize) -> Setting {
+    Setting { prefetching: Prefetching::NONE, ..Setting::testbed(frames, idle) }
+}
+
+fn run(program: &Program, setting: &Setting) -> Finished {
+    let found = simulate(std::slice::from_ref(program), setting).expect("a setting that is one");
+    assert!(found.disks.iter().all(|busy| (0.0..=1.0 + 1e-9).contains(busy)), "{:?}", found.disks);
+    found.programs[0]
+}
+
+#[test]
+fn one_node_without_hints_pays_for_every_page() {
+    let program = Program::random(16, 1);
+    let pages = program.references.len() as f64;
+    let costs = Costs { disk: DiskTimes::SCATTERED, ..Costs::TESTBED };
+    let found = run(&program.unhinted(), &Setting { costs, ..gms(256, 0) });
+    // starting the disk overlaps with reading; the last page's access comes after the program's end
+    let expected = pages * 250e-6 + pages * 13e-3 + (pages - 1.0) * 153e-6;
+    assert!((found.elapsed_seconds - expected).abs() < 1e-3, "{} {expected}", found.elapsed_seconds);
+    assert_eq!(found.disk_to_local, Fetches { in_time: 0, stalls: pages as u64, cold: pages as u64 });
+    assert_eq!((found.disk_to_global, found.global_to_local), Default::default());
+}
+
+#[test]
+fn what_was_evicted_comes_back_from_the_idle_node() {
+    let program = Program::random(16, 1).cyclic().unhinted();
+    let pages = program.pages() as u64;
+    let found = run(&program, &gms(256, 3));
+    assert_eq!(found.disk_to_local.all(), pages, "800 pages, 1024 frames: each is read once");
+    assert_eq!(found.global_to_local.all(), 2 * pages, "256 frames under LRU keep none of a cycle");
+    assert_eq!(found.global_to_local.capacity(), 2 * pages);
+    let alone = run(&program, &gms(256, 0));
+    assert_eq!(alone.disk_to_local, Fetches { in_time: 0, stalls: 3 * pages, cold: pages });
+}
+
+#[test]
+fn a_page_from_global_memory_takes_370_microseconds() {
+    let program = Program::random(16, 1).cyclic().unhinted();
+    let (near, far) = (run(&program, &gms(256, 3)), run(&program, &gms(256, 0)));
+    let per_page = (far.elapsed_seconds - near.elapsed_seconds) / near.global_to_local.all() as f64;
+    // 13 ms less 370 µs, and less the putpages, which an idle cluster does not send
+    assert!((per_page - (13e-3 - 370e-6)).abs() < 0.15e-3, "{per_page}");
+}
+
+#[test]
+fn each_disk_more_reads_as_much_more() {
+    let program = Program::random(8, 1);
+    let costs = Costs { disk: DiskTimes::SCATTERED, ..Costs::TESTBED };
+    let base = run(&program.unhinted(), &Setting { costs, ..gms(512, 0) }).elapsed_seconds;
+    for idle in 1..=4 {
+        let setting = Setting { costs, epoch_seconds: 0.625, ..Setting::testbed(512, idle) };
+        let speedup = base / run(&program, &setting).elapsed_seconds;
+        let disks = 1.0 + idle as f64;
+        assert!((speedup / disks - 1.0).abs() < 0.06, "{speedup} with {disks} disks");
+    }
+}
+
+#[test]
+fn kinds_that_are_off_do_not_happen() {
+    let program = Program::render(32, 1);
+    let with = |disk_to_local, global_to_local, disk_to_global| {
+        let prefetching = Prefetching { disk_to_local, global_to_local, disk_to_global };
+        run(&program, &Setting { prefetching, epoch_seconds: 0.2, ..Setting::testbed(128, 3) })
+    };
+    assert_eq!(with(true, true, false).disk_to_global, Fetches::default());
+    assert_eq!(with(false, true, true).disk_to_local.in_time, 0);
+    assert_eq!(with(true, false, true).global_to_local.in_time, 0);
+    let all = with(true, true, true);
+    assert!(
+        all.disk_to_local.in_time > 0 && all.global_to_local.in_time > 0 && all.disk_to_global.in_time > 0
+    );
+}
+
+#[test]
+fn hints_told_step_by_step_are_worth_less_than_all_at_once() {
+    let program = Program::render(32, 1);
+    let seconds = |hinting| run(&program.hinting(hinting), &Setting::testbed(128, 0)).elapsed_seconds;
+    let (all, stepwise, none) =
+        (seconds(Hinting::Complete), seconds(Hinting::Stepwise(287)), seconds(Hinting::None));
+    assert!(all < stepwise && stepwise < none, "{all} {stepwise} {none}");
+}
+
+#[test]
+fn wrong_hints_harm_little_and_half_of_the_hints_help() {
+    let program = Program::random(16, 1).cyclic();
+    let seconds = |hinting| {
+        let setting = Setting { epoch_seconds: 0.3, ..Setting::testbed(256, 2) };
+        run(&program.hinting(hinting), &setting).elapsed_seconds
+    };
+    let none = seconds(Hinting::None);
+    assert!(seconds(Hinting::Wrong(1.0)) < 1.1 * none);
+    assert!(seconds(Hinting::Part(0.5)) < 0.9 * none);
+    assert!(seconds(Hinting::Complete) < seconds(Hinting::Part(0.5)));
+}
+
+#[test]
+fn a_node_that_joins_helps_from_then_on() {
+    let program = Program::random(16, 1);
+    let with = |joining| run(&program, &Setting { joining, epoch_seconds: 0.3, ..Setting::testbed(256, 2) });
+    let late = |after_seconds| Some(Joining { node: 2, after_seconds });
+    let times = [None, late(0.0), late(2.0), late(1e6)].map(|joining| with(joining).elapsed_seconds);
+    assert!((times[0] - times[1]).abs() < 0.1 && times[1] < times[2] && times[2] < times[3], "{times:?}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_told() {
+    let program = Program::reverse(64);
+    let setting = Setting::testbed(64, 1);
+    let with = |setting: Setting| simulate(std::slice::from_ref(&program), &setting);
+    assert_eq!(simulate(&[], &setting), Err(Error::NoReferences));
+    let empty = Program { references: Vec::new(), ..program.clone() };
+    assert_eq!(simulate(&[empty], &setting), Err(Error::NoReferences));
+    assert_eq!(
+        with(Setting { homes: vec![], ..setting.clone() }),
+        Err(Error::Homes { programs: 1, homes: 0 })
+    );
+    assert_eq!(with(Setting { homes: vec![9], ..setting.clone() }), Err(Error::Frames { node: 9, found: 0 }));
+    assert_eq!(with(Setting::testbed(3, 1)), Err(Error::Frames { node: 0, found: 3 }));
+    assert_eq!(with(Setting::testbed(64, 5000)), Err(Error::Nodes { found: 5001 }));
+    assert!(matches!(with(Setting { epoch_seconds: f64::NAN, ..setting.clone() }), Err(Error::Epoch { .. })));
+    let joining = Some(Joining { node: 0, after_seconds: 1.0 });
+    assert_eq!(with(Setting { joining, ..setting.clone() }), Err(Error::Joining { node: 0 }));
+    let costs = Costs { ask_seconds: f64::INFINITY, ..Costs::TESTBED };
+    assert!(matches!(with(Setting { costs, ..setting.clone() }), Err(Error::Cost { .. })));
+    let disk = DiskTimes { random_seconds: 1e-4, sequential_seconds: 1e-4 };
+    let costs = Costs { disk, ..Costs::TESTBED };
+    assert!(matches!(with(Setting { costs, ..setting }), Err(Error::Levels { .. })));
+}
+
+/// Clusters and programs of all kinds: every program ends, and what it fetched adds up.
+#[test]
+fn every_program_ends_and_adds_up() {
+    for seed in 0..60 {
+        let mut random = Random::of(seed, 9);
+        let mut below = |bound: u64| random.below(bound) as usize;
+        let nodes = 1 + below(5);
+        let programs: Vec<Program> = (0..1 + below(3))
+            .map(|which| {
+                let kind = [Program::random(128, seed), Program::reverse(256), Program::hotcold(64, seed)];
+                let hinting = [
+                    Hinting::None,
+                    Hinting::Complete,
+                    Hinting::Part(0.6),
+                    Hinting::Wrong(0.3),
+                    Hinting::Stepwise(40),
+                ];
+                let program = if below(2) == 0 { kind[which].cyclic() } else { kind[which].clone() };
+                program.hinting(hinting[below(5)])
+            })
+            .collect();
+        let setting = Setting {
+            frames: (0..nodes).map(|_| LEAST_FRAMES + below(60)).collect(),
+            homes: programs.iter().map(|_| below(nodes as u64)).collect(),
+            prefetching: Prefetching {
+                disk_to_local: below(3) > 0,
+                global_to_local: below(3) > 0,
+                disk_to_global: below(3) > 0,
+            },
+            outstanding: below(9),
+            epoch_seconds: 0.05 + below(10) as f64 / 20.0,
+            balancing: [Balancing::Fixed(0.0), Balancing::Fixed(0.7), Balancing::Tuned(0.5)][below(3)],
+            seed,
+            ..Setting::testbed(64, 1)
+        };
+        let found = simulate(&programs, &setting).expect("a setting that is one");
+        assert_eq!(found, simulate(&programs, &setting).expect("again"), "the same seed, the same run");
+        for (program, finished) in programs.iter().zip(&found.programs) {
+            let references = program.references.len() as f64;
+            assert!(
+                finished.elapsed_seconds > 0.0 && finished.elapsed_seconds <= found.seconds,
+                "seed {seed}"
+            );
+            assert!((finished.user_seconds - references * program.computing_seconds).abs() < 1e-6);
+            assert!(finished.elapsed_seconds >= finished.user_seconds - 1e-6);
+            let distinct: std::collections::BTreeSet<&u32> = program.references.iter().collect();
+            assert!(finished.into_local() >= distinct.len() as u64, "every page came in, seed {seed}");
+            let cold = finished.disk_to_local.cold + finished.disk_to_global.cold;
+            assert!(cold >= distinct.len() as u64, "every page was read from some disk, seed {seed}");
+        }
+    }
+}
