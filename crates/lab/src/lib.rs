@@ -18,4 +18,5 @@ pub mod prefetching;
 pub mod replay;
 pub mod report;
 pub mod simulator;
+pub mod sweep;
 pub mod wide_area;

@@ -18,6 +18,7 @@ pub mod generate;
 mod input;
 mod lines;
 mod merge;
+pub mod parquet;
 mod random;
 mod reader;
 mod record;

@@ -4,12 +4,13 @@ mod files;
 mod list;
 mod measured;
 mod run;
+mod sweep;
 pub mod telling;
 
 use crate::failure::Failure;
 use clap::Subcommand;
 
-/// Ask questions of a trace: list the experiments, run one
+/// Ask questions of a trace: list the experiments, run one, compute a grid of simulations
 #[derive(clap::Args)]
 pub struct Options {
     #[command(subcommand)]
@@ -24,6 +25,8 @@ enum Command {
     Files(files::Options),
     /// Run an experiment and write its report to a folder
     Run(run::Options),
+    /// Compute a grid of simulations and models on all cores, into tables of Parquet
+    Sweep(sweep::Options),
 }
 
 impl Options {
@@ -32,6 +35,7 @@ impl Options {
             Command::List(options) => options.perform(),
             Command::Files(options) => options.perform(),
             Command::Run(options) => options.perform(),
+            Command::Sweep(options) => options.perform(),
         }
     }
 }

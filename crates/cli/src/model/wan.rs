@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use shoal_lab::model::wan::finite::Finite;
 use shoal_lab::model::wan::paper::Rates;
 use shoal_lab::model::wan::scheme::{Performance, Region, Scheme};
-use shoal_lab::model::wan::{Change, Error, Form, Law, Model, Shared, Tail, Web};
+use shoal_lab::model::wan::{Change, Error, Form, Model, Shared, Web};
 use std::fmt::Write;
 
 /// How many requests caches answer together, by the number of their clients
@@ -155,23 +155,9 @@ impl Options {
     }
 
     fn change_every(&self, mean_days: f64) -> Result<Change, Failure> {
-        let (kind, place) = self.change.split_once('-').unwrap_or((&self.change, ""));
-        let tail = match kind {
-            "lognormal" => Tail::LogNormal { median_days: mean_days / self.tail.unwrap_or(10.0) },
-            _ => Tail::Pareto { shape: self.tail.unwrap_or(1.2) },
-        };
-        let law = match (kind, place) {
-            ("exponential", "") => Law::Exponential,
-            ("lognormal" | "pareto", "between") => Law::Between(tail),
-            ("lognormal" | "pareto", "within") => Law::Within(tail),
-            _ => {
-                return Err(Failure::Usage(format!(
-                    "--change: {:?} is none of exponential, lognormal-between, lognormal-within, pareto-between, pareto-within",
-                    self.change
-                )));
-            }
-        };
-        Ok(Change { mean_days, law })
+        Change::named(mean_days, &self.change, self.tail).ok_or_else(|| {
+            Failure::Usage(format!("--change: {:?} is none of {}", self.change, Change::LAWS.join(", ")))
+        })
     }
 }
 

@@ -6,17 +6,17 @@
 mod csv;
 mod oracle;
 mod output;
-mod parquet;
+mod requests;
 #[cfg(test)]
 mod tests;
 
 pub use output::Output;
+pub(crate) use requests::Requests;
 
 use crate::columnar::ColumnWriter;
 use crate::record::Record;
 use csv::CsvWriter;
 use oracle::OracleWriter;
-use parquet::ParquetWriter;
 use std::io::{self, Write};
 
 /// A format that is written.
@@ -85,7 +85,7 @@ pub struct Lossy {
 
 enum Sink {
     Shoal(Box<ColumnWriter>),
-    Parquet(Box<ParquetWriter>),
+    Parquet(Box<Requests>),
     Csv(CsvWriter),
     Oracle(OracleWriter),
 }
@@ -98,7 +98,7 @@ impl<W: Write> Writer<W> {
     pub fn new(target: Target, mut output: W, bytes_unknown: u64) -> io::Result<Self> {
         let sink = match target {
             Target::Shoal => Sink::Shoal(Box::default()),
-            Target::Parquet => Sink::Parquet(Box::new(ParquetWriter::begin(&mut output)?)),
+            Target::Parquet => Sink::Parquet(Box::new(Requests::begin(&mut output)?)),
             Target::Csv => Sink::Csv(CsvWriter::begin(&mut output)?),
             Target::OracleGeneral => Sink::Oracle(OracleWriter::new(bytes_unknown)),
         };

@@ -182,7 +182,8 @@ impl Network {
         if let Some((what, found)) = quantities.into_iter().find(|(_, q)| !q.is_finite() || *q < 0.0) {
             return Err(Error::NotAQuantity { what, found });
         }
-        let sum: f64 = self.servers.iter().map(|server| server.probability).sum();
+        // beginning at 0, since the sum of nothing is -0
+        let sum = self.servers.iter().fold(0.0, |sum, server| sum + server.probability);
         if (sum - 1.0).abs() > SUM_TOLERANCE {
             return Err(Error::ProbabilitySum { found: sum });
         }

@@ -61,6 +61,27 @@ impl Change {
         Self { mean_days, law: Law::Exponential }
     }
 
+    /// The names of the laws.
+    pub const LAWS: [&str; 5] =
+        ["exponential", "lognormal-between", "lognormal-within", "pareto-between", "pareto-within"];
+
+    /// Intervals of this mean, in days, by the name of their law. `tail` is the mean over the median of lognormal intervals (10 where it is not
+    /// given), or the shape of Pareto ones (1.2).
+    pub fn named(mean_days: f64, law: &str, tail: Option<f64>) -> Option<Self> {
+        let (kind, place) = law.split_once('-').unwrap_or((law, ""));
+        let tail = match kind {
+            "lognormal" => Tail::LogNormal { median_days: mean_days / tail.unwrap_or(10.0) },
+            _ => Tail::Pareto { shape: tail.unwrap_or(1.2) },
+        };
+        let law = match (kind, place) {
+            ("exponential", "") => Law::Exponential,
+            ("lognormal" | "pareto", "between") => Law::Between(tail),
+            ("lognormal" | "pareto", "within") => Law::Within(tail),
+            _ => return None,
+        };
+        Some(Self { mean_days, law })
+    }
+
     pub(super) fn prepared(self) -> Result<Validity, Error> {
         if self.mean_days.is_nan() || self.mean_days < 0.0 {
             return Err(Error::NotAQuantity { what: "the interval between changes", found: self.mean_days });

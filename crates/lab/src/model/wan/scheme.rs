@@ -72,6 +72,23 @@ impl Scheme {
         Self::DirectoryTiers,
     ];
 
+    /// Its name as one word, for specifications and programs.
+    pub fn token(self) -> &'static str {
+        match self {
+            Self::Hierarchy => "hierarchy",
+            Self::Hashed => "hashed",
+            Self::Directory => "directory",
+            Self::DirectoryConsistent => "directory-consistent",
+            Self::HashTiers => "hash-tiers",
+            Self::DirectoryTiers => "directory-tiers",
+        }
+    }
+
+    /// The scheme of such a word.
+    pub fn named(token: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scheme| scheme.token() == token)
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,30 +1,43 @@
-//! Apache Parquet, as much of it as a trace needs.
+//! Apache Parquet, as much of it as traces and results need.
 //!
 //! ```text
 //! PAR1 | group of rows: a page a column … | … | footer | its length, 4 bytes | PAR1
 //! page: head in Thrift's compact protocol | zstd of: levels, 4 bytes of length before them | values
 //! ```
 //!
-//! Format 1 of <https://github.com/apache/parquet-format>: plain encoding, one data page a column and group, zstd inside. Columns
-//! but the URL are optional: a level of one bit a row says whether there is a value. Every reader knows this much.
+//! Format 1 of <https://github.com/apache/parquet-format>: plain encoding, one data page a column and group, zstd inside. In a column
+//! that is optional a level of one bit a row says whether there is a value. Every reader knows this much. Memory: a group of rows.
 
 mod column;
 #[cfg(test)]
 mod tests;
 mod thrift;
 
-use crate::record::Record;
-use column::{Column, Kind};
+pub use column::{Column, Kind};
+
 use std::io::{self, Write};
 use thrift::Compact;
 
 /// Gathers groups of rows and writes them.
-pub(super) struct ParquetWriter {
-    columns: [Column; NAMES.len()],
+pub struct Table {
+    name: &'static str,
+    fields: Vec<Field>,
+    columns: Vec<Column>,
     groups: Vec<Group>,
     written: u64,
     rows: u64,
     rows_in_group: usize,
+}
+
+/// What a column is called and holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether each row has a value.
+    pub required: bool,
 }
 
 /// A group that has been written.
@@ -40,30 +53,54 @@ struct Chunk {
     packed_bytes: u64,
 }
 
-impl ParquetWriter {
-    pub(super) fn begin(output: &mut impl Write) -> io::Result<Self> {
-        output.write_all(MAGIC)?;
-        let columns = KINDS.map(Column::new);
-        Ok(Self { columns, groups: Vec::new(), written: MAGIC.len() as u64, rows: 0, rows_in_group: 0 })
+impl Field {
+    /// A column whose rows may have no value.
+    pub const fn optional(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, required: false }
     }
 
-    pub(super) fn put(&mut self, record: &Record<'_>, output: &mut impl Write) -> io::Result<()> {
-        let [time, client, method, status, bytes, from_cache, url] = &mut self.columns;
-        time.number(record.time_ms.map(|time| time.min(i64::MAX as u64)));
-        client.text(record.client.as_deref());
-        method.text(record.method.as_deref());
-        status.number(record.status.map(u64::from));
-        bytes.number(record.bytes.map(|bytes| bytes.min(i64::MAX as u64)));
-        from_cache.truth(record.from_cache);
-        url.text(Some(&record.url));
+    /// A column whose rows all have one.
+    pub const fn required(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, required: true }
+    }
+}
+
+impl Table {
+    /// Begins a file of a table with this name and these columns.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn begin(name: &'static str, fields: &[Field], output: &mut impl Write) -> io::Result<Self> {
+        output.write_all(MAGIC)?;
+        let columns = fields.iter().map(|field| Column::new(field.kind, field.required)).collect();
+        let (groups, written) = (Vec::new(), MAGIC.len() as u64);
+        Ok(Self { name, fields: fields.to_vec(), columns, groups, written, rows: 0, rows_in_group: 0 })
+    }
+
+    /// The columns, each of which may take the next row's value.
+    pub fn columns(&mut self) -> &mut [Column] {
+        &mut self.columns
+    }
+
+    /// Ends a row. A column that took nothing has no value in it; a required one has 0 or no text.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn end_row(&mut self, output: &mut impl Write) -> io::Result<()> {
         self.rows_in_group += 1;
-        if self.rows_in_group == ROWS_PER_GROUP || self.columns.iter().any(Column::is_full) {
+        let rows = self.rows_in_group;
+        self.columns.iter_mut().for_each(|column| column.fill(rows));
+        if rows == ROWS_PER_GROUP || self.columns.iter().any(Column::is_full) {
             self.write_group(output)?;
         }
         Ok(())
     }
 
-    pub(super) fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
+    /// Writes what is left and the footer.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
         if self.rows_in_group > 0 {
             self.write_group(output)?;
         }
@@ -97,15 +134,15 @@ impl ParquetWriter {
     fn footer(&self) -> Vec<u8> {
         let mut file = Compact::default();
         file.i32(1, 1);
-        file.list_of_structs(2, NAMES.len() + 1);
+        file.list_of_structs(2, self.fields.len() + 1);
         file.begin_element();
-        file.string(4, "requests");
-        file.i32(5, NAMES.len() as i32);
+        file.string(4, self.name);
+        file.i32(5, self.fields.len() as i32);
         file.end_struct();
-        for (name, kind) in NAMES.iter().zip(KINDS) {
+        for Field { name, kind, required } in &self.fields {
             file.begin_element();
             file.i32(1, kind.physical());
-            file.i32(3, if *name == "url" { REQUIRED } else { OPTIONAL });
+            file.i32(3, if *required { REQUIRED } else { OPTIONAL });
             file.string(4, name);
             if let Some(meaning) = kind.converted() {
                 file.i32(6, meaning);
@@ -114,7 +151,7 @@ impl ParquetWriter {
         }
         file.i64(3, self.rows as i64);
         file.list_of_structs(4, self.groups.len());
-        self.groups.iter().for_each(|group| group.describe(&mut file));
+        self.groups.iter().for_each(|group| group.describe(&self.fields, &mut file));
         file.string(6, concat!("shoal version ", env!("CARGO_PKG_VERSION")));
         file.finish()
     }
@@ -122,10 +159,10 @@ impl ParquetWriter {
 
 impl Group {
     /// `RowGroup`, with a `ColumnChunk` a column.
-    fn describe(&self, file: &mut Compact) {
+    fn describe(&self, fields: &[Field], file: &mut Compact) {
         file.begin_element();
         file.list_of_structs(1, self.chunks.len());
-        for (chunk, (name, kind)) in self.chunks.iter().zip(NAMES.iter().zip(KINDS)) {
+        for (chunk, Field { name, kind, .. }) in self.chunks.iter().zip(fields) {
             file.begin_element();
             file.i64(2, chunk.page_at as i64);
             file.begin_struct(3);
@@ -162,9 +199,6 @@ fn page_head(rows: usize, plain_bytes: usize, packed_bytes: usize) -> Vec<u8> {
 }
 
 const MAGIC: &[u8] = b"PAR1";
-const NAMES: [&str; 7] = ["time", "client", "method", "status", "bytes", "from_cache", "url"];
-const KINDS: [Kind; 7] =
-    [Kind::Time, Kind::Text, Kind::Text, Kind::Status, Kind::Bytes, Kind::Truth, Kind::Url];
 /// Rows of a group: enough for zstd, and little memory.
 const ROWS_PER_GROUP: usize = 128 << 10;
 const REQUIRED: i32 = 0;

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::random::Random;
+use crate::record::Record;
+use crate::write::Requests;
 use std::collections::BTreeMap;
 
 /// A value of Thrift's compact protocol.
@@ -86,16 +88,16 @@ impl Value {
 }
 
 /// Every column's values as text, row by row; `-` where there is none.
-fn read(file: &[u8]) -> Vec<Vec<String>> {
+fn read(file: &[u8], fields: &[Field]) -> Vec<Vec<String>> {
     assert!(file.starts_with(MAGIC) && file.ends_with(MAGIC));
     let length = u32::from_le_bytes(file[file.len() - 8..file.len() - 4].try_into().expect("four bytes"));
     let footer = &file[file.len() - 8 - length as usize..file.len() - 8];
     let footer = Value::Struct(Decoder(footer).fields());
     let names: Vec<&str> = footer.field(2).list()[1..].iter().map(|column| column.field(4).text()).collect();
-    assert_eq!(names, NAMES);
-    let mut columns = vec![Vec::new(); NAMES.len()];
+    assert_eq!(names, fields.iter().map(|field| field.name).collect::<Vec<_>>());
+    let mut columns = vec![Vec::new(); fields.len()];
     for group in footer.field(4).list() {
-        for ((chunk, kind), values) in group.field(1).list().iter().zip(KINDS).zip(&mut columns) {
+        for ((chunk, field), values) in group.field(1).list().iter().zip(fields).zip(&mut columns) {
             let meta = chunk.field(3);
             let mut page = Decoder(&file[meta.field(9).number() as usize..]);
             let before = page.0.len();
@@ -105,21 +107,21 @@ fn read(file: &[u8]) -> Vec<Vec<String>> {
             assert_eq!(meta.field(7).number() as usize, before - page.0.len() + packed.len());
             let rows = head.field(5).field(1).number() as usize;
             assert_eq!(rows as i64, group.field(3).number());
-            values.extend(page_values(&plain, rows, kind));
+            values.extend(page_values(&plain, rows, *field));
         }
     }
     assert!(columns.iter().all(|column| column.len() as i64 == footer.field(3).number()));
     columns
 }
 
-fn page_values(mut plain: &[u8], rows: usize, kind: Kind) -> Vec<String> {
+fn page_values(mut plain: &[u8], rows: usize, field: Field) -> Vec<String> {
     let mut present = vec![true; rows];
     let take = |plain: &mut &[u8], length: usize| {
         let (taken, rest) = plain.split_at(length);
         *plain = rest;
         taken.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte))
     };
-    if kind != Kind::Url {
+    if !field.required {
         let length = take(&mut plain, 4) as usize;
         let (levels, rest) = plain.split_at(length);
         plain = rest;
@@ -128,14 +130,15 @@ fn page_values(mut plain: &[u8], rows: usize, kind: Kind) -> Vec<String> {
         present = (0..rows).map(|row| levels.0[row / 8] >> (row % 8) & 1 == 1).collect();
     }
     let mut truths = 0;
-    let mut value = |plain: &mut &[u8]| match kind {
-        Kind::Status => take(plain, 4).to_string(),
-        Kind::Time | Kind::Bytes => take(plain, 8).to_string(),
+    let mut value = |plain: &mut &[u8]| match field.kind {
+        Kind::Int32 => take(plain, 4).to_string(),
+        Kind::Time | Kind::Int64 => take(plain, 8).to_string(),
+        Kind::Double => f64::from_bits(take(plain, 8)).to_string(),
         Kind::Truth => {
             truths += 1;
             (plain[(truths - 1) / 8] >> ((truths - 1) % 8) & 1 == 1).to_string()
         }
-        Kind::Text | Kind::Url => {
+        Kind::Text => {
             let length = take(plain, 4) as usize;
             let (text, rest) = plain.split_at(length);
             *plain = rest;
@@ -149,8 +152,8 @@ fn page_values(mut plain: &[u8], rows: usize, kind: Kind) -> Vec<String> {
 fn columns_come_back() {
     for rows in [0, 1, 7, 8, 1000, ROWS_PER_GROUP + 17] {
         let mut random = Random::new(rows as u64);
-        let (mut file, mut expected) = (Vec::new(), vec![Vec::new(); NAMES.len()]);
-        let mut writer = ParquetWriter::begin(&mut file).expect("memory");
+        let (mut file, mut expected) = (Vec::new(), vec![Vec::new(); Requests::FIELDS.len()]);
+        let mut writer = Requests::begin(&mut file).expect("memory");
         for row in 0..rows {
             let record = Record {
                 time_ms: (random.below(4) > 0).then(|| random.bits() >> 20),
@@ -175,6 +178,38 @@ fn columns_come_back() {
             writer.put(&record, &mut file).expect("memory");
         }
         writer.finish(&mut file).expect("memory");
-        assert!(read(&file) == expected, "{rows} rows");
+        assert!(read(&file, &Requests::FIELDS) == expected, "{rows} rows");
     }
+}
+
+#[test]
+fn rows_without_values_and_values_of_another_kind_are_told_apart() {
+    let fields = [
+        Field::required("name", Kind::Text),
+        Field::optional("share", Kind::Double),
+        Field::required("count", Kind::Int64),
+        Field::optional("is", Kind::Truth),
+        Field::required("small", Kind::Int32),
+    ];
+    let mut file = Vec::new();
+    let mut table = Table::begin("results", &fields, &mut file).expect("memory");
+    table.end_row(&mut file).expect("memory");
+    for column in table.columns() {
+        column.number(Some(u64::MAX));
+    }
+    table.end_row(&mut file).expect("memory");
+    table.columns()[0].text(Some("ä"));
+    table.columns()[1].double(Some(-0.25));
+    table.columns()[3].truth(Some(true));
+    table.end_row(&mut file).expect("memory");
+    table.finish(&mut file).expect("memory");
+    let largest = (i64::MAX.to_string(), i32::MAX.to_string());
+    let columns = [
+        ["", "", "ä"],
+        ["-", "-", "-0.25"],
+        ["0", &largest.0, "0"],
+        ["-", "-", "true"],
+        ["0", &largest.1, "0"],
+    ];
+    assert_eq!(read(&file, &fields), columns);
 }

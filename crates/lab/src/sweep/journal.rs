@@ -1,0 +1,173 @@
+//! What a sweep has computed: a line a cell in `FOLDER/journal`, so that a sweep that was killed goes on where it stopped.
+//!
+//! ```text
+//! shoal sweep 1 0.1.0
+//! 9f86d081884c7d65 <tab> policy <tab> tproxy <tab> tlru <tab> … <tab> c4711 <tab> d0.75 <tab> -
+//! xxh3 of the rest       kind        parameters, digest of the trace, results, why it was refused
+//! ```
+//!
+//! A line is appended with one write when its cell is done; a line that is cut off or damaged ends what is read, and is written over. A cell is found
+//! again by its kind, parameters and trace, not by its place, so that a specification that grew computes only what is new. One process at a
+//! time may write: the file is locked. Another version of the program may compute otherwise, and does not go on with it.
+
+use super::kind::Kind;
+use super::value::Value;
+use super::{Error, Sweep, tables};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A sweep's journal, open.
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    folder: PathBuf,
+    /// What each cell is found by.
+    keys: Vec<String>,
+    /// What came out of each cell of the sweep, as far as it is known.
+    answers: Vec<Option<Vec<Value>>>,
+    /// The digest of each trace.
+    digests: Vec<String>,
+}
+
+impl Journal {
+    /// Opens the journal of a folder, which is made where it is missing, and reads what of this sweep has been computed.
+    ///
+    /// # Errors
+    /// When files cannot be read or written, another process writes there, or the journal is another version's.
+    pub fn open(folder: &Path, sweep: &Sweep) -> Result<Self, Error> {
+        let digest = |source: &super::Source| {
+            source.digest().map_err(|why| Error::Trace { name: source.name.clone(), why })
+        };
+        let digests: Vec<String> = sweep.traces.iter().map(digest).collect::<Result<_, _>>()?;
+        let path = folder.join("journal");
+        let failed = |source| Error::File { path: path.clone(), source };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::Busy { path }),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        let keys: Vec<String> = (0..sweep.cells.len()).map(|cell| key(sweep, cell, &digests)).collect();
+        let (answers, end) = read(&bytes, &keys, sweep, &path)?;
+        file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
+        if end == 0 {
+            file.write_all(HEAD.as_bytes()).map_err(failed)?;
+        }
+        Ok(Self { file, folder: folder.into(), keys, answers, digests, path })
+    }
+
+    /// Cells that have not been computed, in order.
+    pub fn due(&self) -> Vec<usize> {
+        (0..self.answers.len()).filter(|cell| self.answers[*cell].is_none()).collect()
+    }
+
+    /// What a cell answered, where that is known.
+    pub fn answer(&self, cell: usize) -> Option<&[Value]> {
+        self.answers.get(cell)?.as_deref()
+    }
+
+    /// Keeps what a cell answered: what [`Sweep::compute`] gave. It is in the file when this returns. A cell that has an answer keeps it.
+    ///
+    /// # Errors
+    /// When there is no such cell, the answer is not one of its kind, or the file cannot be written.
+    pub fn add(&mut self, sweep: &Sweep, cell: usize, answer: Vec<Value>) -> Result<(), Error> {
+        let kind = sweep.cells.get(cell).ok_or(Error::NoSuchCell { number: cell })?.kind;
+        check(kind, &answer)?;
+        if self.answers[cell].is_some() {
+            return Ok(());
+        }
+        let written: Vec<String> = answer.iter().map(Value::written).collect();
+        let rest = format!("{}\t{}", self.keys[cell], written.join("\t"));
+        let line = format!("{:016x}\t{rest}\n", xxh3_64(rest.as_bytes()));
+        let failed = |source| Error::File { path: self.path.clone(), source };
+        self.file.write_all(line.as_bytes()).map_err(failed)?;
+        self.answers[cell] = Some(answer);
+        Ok(())
+    }
+
+    /// Writes what is known as Parquet, a file for each kind that the sweep has, and gives their paths.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write_tables(&self, sweep: &Sweep) -> Result<Vec<PathBuf>, Error> {
+        tables::write(&self.folder, sweep, &self.digests, &self.answers)
+    }
+}
+
+/// What a cell is found by: kind, parameters, and the digest of its trace.
+fn key(sweep: &Sweep, cell: usize, digests: &[String]) -> String {
+    let cell = &sweep.cells[cell];
+    let mut parts = vec![cell.kind.name.to_owned()];
+    parts.extend(cell.inputs.iter().map(Value::written));
+    if cell.kind.has_trace() {
+        let digest = cell.trace.and_then(|trace| digests.get(trace));
+        parts.push(digest.map_or(Value::None, |digest| Value::Text(digest.clone())).written());
+    }
+    parts.join("\t")
+}
+
+/// The answers in a journal, and how far it can be read.
+#[allow(clippy::type_complexity, reason = "the answers and the end, told here")]
+fn read(
+    bytes: &[u8],
+    keys: &[String],
+    sweep: &Sweep,
+    path: &Path,
+) -> Result<(Vec<Option<Vec<Value>>>, u64), Error> {
+    let mut answers = vec![None; keys.len()];
+    if HEAD.as_bytes().starts_with(bytes) && bytes.len() < HEAD.len() {
+        return Ok((answers, 0));
+    }
+    if !bytes.starts_with(HEAD.as_bytes()) {
+        let found = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]);
+        let found = found.lines().next().unwrap_or_default().to_owned();
+        return Err(Error::Foreign { path: path.into(), found });
+    }
+    let places: HashMap<&str, usize> = keys.iter().enumerate().map(|(at, key)| (key.as_str(), at)).collect();
+    let mut end = HEAD.len();
+    for line in bytes[HEAD.len()..].split_inclusive(|byte| *byte == b'\n') {
+        let Some(rest) = checked(line) else { break };
+        end += line.len();
+        let count = rest.split('\t').count();
+        let kind = super::kind::named(rest.split('\t').next().unwrap_or_default());
+        let Some(kind) = kind else { continue };
+        let inputs = (1 + kind.parameters.len() + usize::from(kind.has_trace())).min(count);
+        let Some(cut) = rest.match_indices('\t').nth(inputs - 1).map(|(at, _)| at) else { continue };
+        let Some(place) = places.get(&rest[..cut]) else { continue };
+        let answer: Option<Vec<Value>> = rest[cut + 1..].split('\t').map(Value::read).collect();
+        if let Some(answer) = answer.filter(|answer| check(sweep.cells[*place].kind, answer).is_ok()) {
+            answers[*place] = Some(answer);
+        }
+    }
+    Ok((answers, end as u64))
+}
+
+/// A whole line without its checksum.
+fn checked(line: &[u8]) -> Option<&str> {
+    let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
+    let (sum, rest) = line.split_once('\t')?;
+    (sum == format!("{:016x}", xxh3_64(rest.as_bytes()))).then_some(rest)
+}
+
+/// Whether an answer is one of this kind.
+fn check(kind: &'static Kind, answer: &[Value]) -> Result<(), Error> {
+    let fields = kind.answers();
+    let wrong = |why: String| Err(Error::Results { kind: kind.name, why });
+    if fields.len() != answer.len() {
+        return wrong(format!("{} values where it has {}", answer.len(), fields.len()));
+    }
+    match fields.iter().zip(answer).find(|(field, value)| !value.fits(field.kind)) {
+        Some((field, value)) => wrong(format!("{} is {value:?}", field.name)),
+        None => Ok(()),
+    }
+}
+
+/// The first line: format 1, and the program's version.
+const HEAD: &str = concat!("shoal sweep 1 ", env!("CARGO_PKG_VERSION"), "\n");

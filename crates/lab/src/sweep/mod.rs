@@ -1,0 +1,149 @@
+//! Sweeps: a grid of simulations and models, written down once, computed on all cores, and gone on with where it stopped.
+//!
+//! A specification in TOML names traces and, for each [`Kind`] of question, lists of values for its parameters. Every combination is a [`Cell`]:
+//! what is asked is a row of values, and what comes out another. Cells do not know of each other, so that threads, or machines, share them
+//! as they like; [`Sweep::compute`] answers one.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `spec` | reading a specification, with the place of each mistake |
+//! | `parameter` | what a parameter takes, and how lists and ranges are written |
+//! | `kind` | the questions: one file each, with parameters and results as data |
+//! | `source` | traces, read or made, and the digest by which they are known |
+//! | `journal` | what was computed, a line a cell, so that nothing is computed twice |
+//! | `run` | all cores at work |
+//! | `tables` | the results as Parquet, a file a kind |
+//!
+//! The same cell gives the same results wherever it is computed. Memory: one trace at a time, and what each running simulation takes.
+
+mod journal;
+pub mod kind;
+mod parameter;
+mod run;
+mod source;
+mod spec;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use journal::Journal;
+pub use kind::{KINDS, Kind};
+pub use parameter::{Parameter, Take};
+pub use run::{Summary, run};
+pub use source::{Loaded, Source};
+pub use spec::Mistake;
+pub use value::Value;
+
+use std::path::{Path, PathBuf};
+
+/// A specification that has been read.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// The traces, by the order of the specification.
+    pub traces: Vec<Source>,
+    /// The cells, each once, in the order of the specification.
+    pub cells: Vec<Cell>,
+}
+
+/// One question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// What kind of question.
+    pub kind: &'static Kind,
+    /// A value for each of its parameters; none for one that does not matter here.
+    pub inputs: Vec<Value>,
+    /// The number of its trace, where it has one.
+    pub trace: Option<usize>,
+}
+
+impl Sweep {
+    /// Reads a specification. Files that it names start at `folder`.
+    ///
+    /// # Errors
+    /// Every mistake, with its line.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, Vec<Mistake>> {
+        spec::parse(text, folder)
+    }
+
+    /// Reads or makes the trace that a cell needs.
+    ///
+    /// # Errors
+    /// When it cannot be read or made.
+    pub fn load(&self, trace: usize) -> Result<Loaded, Error> {
+        let source = self.traces.get(trace).ok_or(Error::NoSuchCell { number: trace })?;
+        source.load().map_err(|why| Error::Trace { name: source.name.clone(), why })
+    }
+
+    /// Answers one cell: a value for each result of its kind and, last, why it was refused where it was. `loaded` is its trace.
+    ///
+    /// # Errors
+    /// When there is no such cell.
+    pub fn compute(&self, cell: usize, loaded: Option<&Loaded>) -> Result<Vec<Value>, Error> {
+        let cell = self.cells.get(cell).ok_or(Error::NoSuchCell { number: cell })?;
+        Ok(cell.kind.answer(cell, loaded))
+    }
+}
+
+/// Why a sweep cannot go on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A trace cannot be had.
+    Trace {
+        /// Its name in the specification.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// A file cannot be read or written.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Another process works on the same folder.
+    Busy {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The folder holds what another program, or another version of this one, computed.
+    Foreign {
+        /// The journal.
+        path: PathBuf,
+        /// How it begins.
+        found: String,
+    },
+    /// There is no cell, or no trace, of this number.
+    NoSuchCell {
+        /// Which.
+        number: usize,
+    },
+    /// Results are not those of the cell's kind.
+    Results {
+        /// The kind.
+        kind: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Trace { name, why } => write!(f, "trace {name}: {why}"),
+            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Busy { path } => write!(f, "{}: another sweep is writing there", path.display()),
+            Self::Foreign { path, found } => write!(
+                f,
+                "{}: begins with {found:?} and was not written by this version; choose another folder",
+                path.display()
+            ),
+            Self::NoSuchCell { number } => write!(f, "there is no number {number} in this sweep"),
+            Self::Results { kind, why } => write!(f, "no results of [[{kind}]]: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

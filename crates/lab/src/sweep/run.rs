@@ -1,0 +1,97 @@
+//! All cores at work on a sweep: cells that are due are taken in turn by threads, and their answers kept as they come.
+//!
+//! Cells of one trace are computed together, since the trace is in memory then, and the next trace is read when they are done. A sweep that is stopped
+//! anywhere loses the cells that are being computed, and no other.
+
+use super::{Error, Journal, Loaded, Sweep, Value};
+use crate::experiment::Progress;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// What a run of a sweep did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Cells of the sweep.
+    pub cells: usize,
+    /// Of these, computed now.
+    pub computed: usize,
+    /// Of all, those that were refused.
+    pub refused: usize,
+    /// The files of results.
+    pub files: Vec<PathBuf>,
+}
+
+/// Computes what is due of a sweep on so many threads, keeps it in a folder, and writes the results there.
+///
+/// # Errors
+/// When a trace cannot be had, or files cannot be read or written.
+pub fn run(
+    sweep: &Sweep,
+    folder: &Path,
+    threads: usize,
+    progress: &mut dyn Progress,
+) -> Result<Summary, Error> {
+    let mut journal = Journal::open(folder, sweep)?;
+    let due = journal.due();
+    progress.begin("sweep", sweep.cells.len() as u64);
+    progress.done((sweep.cells.len() - due.len()) as u64);
+    let traces = std::iter::once(None).chain((0..sweep.traces.len()).map(Some));
+    for trace in traces {
+        let due: Vec<usize> = due.iter().copied().filter(|cell| sweep.cells[*cell].trace == trace).collect();
+        if due.is_empty() {
+            continue;
+        }
+        let loaded = trace.map(|trace| sweep.load(trace)).transpose()?;
+        share_out(sweep, &due, loaded.as_ref(), threads, |cell, answer| {
+            journal.add(sweep, cell, answer)?;
+            progress.done(1);
+            Ok(())
+        })?;
+    }
+    let is_refused = |cell: &usize| {
+        let answer = journal.answer(*cell);
+        answer.and_then(|answer| answer.last()).is_some_and(|refused| *refused != Value::None)
+    };
+    let refused = (0..sweep.cells.len()).filter(is_refused).count();
+    Ok(Summary {
+        cells: sweep.cells.len(),
+        computed: due.len(),
+        refused,
+        files: journal.write_tables(sweep)?,
+    })
+}
+
+/// Has threads compute cells and takes their answers as they come. The first answer that cannot be taken ends it.
+fn share_out(
+    sweep: &Sweep,
+    due: &[usize],
+    loaded: Option<&Loaded>,
+    threads: usize,
+    mut take: impl FnMut(usize, Vec<Value>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let next = AtomicUsize::new(0);
+    let (answers, taken) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, due.len().max(1)) {
+            let (next, answers) = (&next, answers.clone());
+            scope.spawn(move || {
+                while let Some(cell) = due.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if answers.send((*cell, sweep.compute(*cell, loaded))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(answers);
+        let mut ended = Ok(());
+        for (cell, answer) in taken {
+            ended = answer.and_then(|answer| take(cell, answer));
+            if ended.is_err() {
+                next.store(due.len(), Ordering::Relaxed);
+                break;
+            }
+        }
+        ended
+    })
+}

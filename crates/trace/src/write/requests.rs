@@ -1,0 +1,42 @@
+//! Requests as a table of Parquet: seven columns, of which the URL alone is always there.
+
+use crate::parquet::{Field, Kind, Table};
+use crate::record::Record;
+use std::io::{self, Write};
+
+/// Writes requests as rows.
+pub(crate) struct Requests(Table);
+
+impl Requests {
+    /// The columns.
+    pub(crate) const FIELDS: [Field; 7] = [
+        Field::optional("time", Kind::Time),
+        Field::optional("client", Kind::Text),
+        Field::optional("method", Kind::Text),
+        Field::optional("status", Kind::Int32),
+        Field::optional("bytes", Kind::Int64),
+        Field::optional("from_cache", Kind::Truth),
+        Field::required("url", Kind::Text),
+    ];
+
+    pub(crate) fn begin(output: &mut impl Write) -> io::Result<Self> {
+        Table::begin("requests", &Self::FIELDS, output).map(Self)
+    }
+
+    pub(crate) fn put(&mut self, record: &Record<'_>, output: &mut impl Write) -> io::Result<()> {
+        if let [time, client, method, status, bytes, from_cache, url] = self.0.columns() {
+            time.number(record.time_ms);
+            client.text(record.client.as_deref());
+            method.text(record.method.as_deref());
+            status.number(record.status.map(u64::from));
+            bytes.number(record.bytes);
+            from_cache.truth(record.from_cache);
+            url.text(Some(&record.url));
+        }
+        self.0.end_row(output)
+    }
+
+    pub(crate) fn finish(self, output: &mut impl Write) -> io::Result<()> {
+        self.0.finish(output)
+    }
+}
