@@ -7,15 +7,19 @@
 //! - A page is a document and embedded objects of the same host, asked for in short succession; some of them are common to the
 //!   host's pages. This is what makes server names local (Maltzahn 1999, 2.4.1 and Figure 2).
 //! - A client stays on a host for a few pages, then goes elsewhere. Pages within a host are drawn by the same weights, so
-//!   that staying changes the order of requests and not popularity.
+//!   that staying changes the order of requests and not popularity. With `recall` it goes back to a page that it has just seen.
 //! - Sizes are lognormal with a Pareto tail, a function of the object alone (Barford, Crovella: Generating Representative Web Workloads,
-//!   SIGMETRICS 1998).
+//!   SIGMETRICS 1998). With `size-popularity` they go with the rank of the page, by a normal copula, so that the distribution stays.
+//! - Some objects change, each by a Poisson process, popular ones at a rate of their own (Wolman et al.: On the scale and performance of
+//!   cooperative Web proxy caching, SOSP 1999); a change is seen in the trace as another size.
 //! - How many pages there are is not given but searched for, so that an infinite cache hits the share asked for over the whole trace.
 //!
-//! What it does not have: objects that change, popularity that drifts, time of day, sizes that go with popularity.
+//! What it does not have: popularity that drifts, time of day.
 //!
 //! Costs about one heap operation and 20 comparisons a request, a dozen times over for the search; 40 bytes a page.
 
+mod change;
+mod normal;
 mod parse;
 mod sizes;
 pub mod specweb99;
@@ -24,10 +28,12 @@ mod tests;
 mod walk;
 mod web;
 
+pub use change::Changes;
 pub use sizes::Sizes;
 
 use crate::record::Record;
 use crate::trace::{Request, Trace};
+use change::Versions;
 use walk::Walk;
 use web::Web;
 
@@ -52,10 +58,16 @@ pub struct Traffic {
     pub pages_per_host: f64,
     /// The probability that a client's next page is on the same host.
     pub stay: f64,
+    /// The probability that a client's next page is one of those that it has just seen.
+    pub recall: f64,
     /// Requests a second, of all clients together.
     pub rate: f64,
     /// The sizes.
     pub sizes: Sizes,
+    /// The correlation of a page's popularity with the sizes of its objects: from -1, where popular ones are the smallest, to 1.
+    pub size_popularity: f64,
+    /// How objects change.
+    pub changes: Changes,
 }
 
 impl Default for Traffic {
@@ -71,8 +83,11 @@ impl Default for Traffic {
             common: 0.2,
             pages_per_host: 30.0,
             stay: 0.7,
+            recall: 0.0,
             rate: 10.0,
             sizes: Sizes::default(),
+            size_popularity: 0.0,
+            changes: Changes::default(),
         }
     }
 }
@@ -100,9 +115,10 @@ impl Traffic {
         let mut trace = Trace::with_clients(self.clients);
         let mut numbers = vec![u32::MAX; web.objects()];
         let mut walk = Walk::new(self, &web);
+        let mut versions = Versions::new(self, &web);
         for _ in 0..self.requests {
             let step = walk.step();
-            let bytes = self.sizes.of(self.seed, step.object);
+            let bytes = versions.bytes(step.object, step.time_ms);
             let number = &mut numbers[step.object as usize];
             let request = Request { time_ms: step.time_ms, bytes, object: *number, client: step.client };
             if *number != u32::MAX {
@@ -174,7 +190,10 @@ impl Traffic {
         within("common", self.common, 0.0, 1.0)?;
         within("pages-per-host", self.pages_per_host, 1.0, 1e6)?;
         within("stay", self.stay, 0.0, 0.99)?;
+        within("recall", self.recall, 0.0, 0.99)?;
+        within("size-popularity", self.size_popularity, -1.0, 1.0)?;
         within("rate", self.rate, 1e-3, 1e6)?;
+        self.changes.check(within)?;
         self.sizes.check(within)
     }
 }

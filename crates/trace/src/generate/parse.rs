@@ -31,7 +31,12 @@ impl Traffic {
             "common" => self.common = read(name, value)?,
             "pages-per-host" => self.pages_per_host = read(name, value)?,
             "stay" => self.stay = read(name, value)?,
+            "recall" => self.recall = read(name, value)?,
             "rate" => self.rate = read(name, value)?,
+            "size-popularity" => self.size_popularity = read(name, value)?,
+            "changing" => self.changes.changing = read(name, value)?,
+            "change-days" => self.changes.days = read(name, value)?,
+            "popular-change-days" => self.changes.popular_days = read(name, value)?,
             "median" => self.sizes.median = read(name, value)?,
             "sigma" => self.sizes.sigma = read(name, value)?,
             "tail" => self.sizes.tail = read(name, value)?,
@@ -48,12 +53,14 @@ impl fmt::Display for Traffic {
     /// As it is read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, requests, alpha, hit_ratio, clients, embedded, common, .. } = self;
-        let Self { pages_per_host, stay, rate, sizes, .. } = self;
+        let Self { pages_per_host, stay, recall, rate, sizes, size_popularity, changes, .. } = self;
         write!(f, "seed={seed},requests={requests},alpha={alpha},hit-ratio={hit_ratio},clients={clients},")?;
         write!(
             f,
-            "embedded={embedded},common={common},pages-per-host={pages_per_host},stay={stay},rate={rate},"
+            "embedded={embedded},common={common},pages-per-host={pages_per_host},stay={stay},recall={recall},rate={rate},"
         )?;
+        write!(f, "size-popularity={size_popularity},changing={},", changes.changing)?;
+        write!(f, "change-days={},popular-change-days={},", changes.days, changes.popular_days)?;
         write!(f, "median={},sigma={},tail={},", sizes.median, sizes.sigma, sizes.tail)?;
         write!(f, "tail-min={},tail-alpha={},max={}", sizes.tail_min, sizes.tail_alpha, sizes.max)
     }
@@ -63,5 +70,5 @@ fn read<T: FromStr>(name: &str, value: &str) -> Result<T, Impossible> {
     value.parse().map_err(|_| Impossible(format!("{name} cannot be {value:?}")))
 }
 
-const KNOWN: &str = "seed, requests, alpha, hit-ratio, clients, embedded, common, pages-per-host, stay, rate, median, \
-                     sigma, tail, tail-min, tail-alpha, max";
+const KNOWN: &str = "seed, requests, alpha, hit-ratio, clients, embedded, common, pages-per-host, stay, recall, rate, \
+                     size-popularity, changing, change-days, popular-change-days, median, sigma, tail, tail-min, tail-alpha, max";

@@ -1,6 +1,6 @@
 //! Sizes of objects: a lognormal body with a Pareto tail.
 
-use super::Impossible;
+use super::{Impossible, normal};
 use crate::random::Random;
 
 /// The distribution of sizes, in bytes.
@@ -32,11 +32,34 @@ impl Sizes {
     pub(super) fn of(&self, seed: u64, object: u32) -> u64 {
         let mut random = Random::of(seed ^ SIZE, u64::from(object));
         let bytes = if random.unit() < self.tail {
-            self.tail_min * (1.0 - random.unit()).powf(-1.0 / self.tail_alpha)
+            self.in_tail(random.unit())
         } else {
-            self.median * (self.sigma * random.normal()).exp()
+            self.in_body(random.normal())
         };
         bytes.clamp(LEAST, self.max) as u64
+    }
+
+    /// The same for an object that something else is known of, as a normal deviate that its size correlates with: the sum of both parts is
+    /// a normal deviate again, and its quantile is the size's.
+    pub(super) fn correlated(&self, seed: u64, object: u32, (deviate, correlation): (f64, f64)) -> u64 {
+        let own = Random::of(seed ^ SIZE, u64::from(object)).normal();
+        let joint = correlation * deviate + (1.0 - correlation * correlation).sqrt() * own;
+        let quantile = normal::below(joint);
+        let body = 1.0 - self.tail;
+        let bytes = if quantile < body {
+            self.in_body(normal::deviate(quantile / body))
+        } else {
+            self.in_tail((quantile - body) / self.tail)
+        };
+        bytes.clamp(LEAST, self.max) as u64
+    }
+
+    fn in_body(&self, deviate: f64) -> f64 {
+        self.median * (self.sigma * deviate).exp()
+    }
+
+    fn in_tail(&self, quantile: f64) -> f64 {
+        self.tail_min * (1.0 - quantile).powf(-1.0 / self.tail_alpha)
     }
 
     pub(super) fn check(

@@ -127,3 +127,79 @@ fn what_cannot_be_had_is_told() {
     let traffic = Traffic { seed: 5, alpha: 0.8, ..Traffic::default() };
     assert_eq!(traffic.to_string().parse(), Ok(traffic));
 }
+
+#[test]
+fn sizes_go_with_popularity_as_told_and_keep_their_distribution() {
+    let quantiles = |correlation: f64| {
+        let wanted = Traffic { size_popularity: correlation, embedded: 0.0, common: 0.0, ..traffic(100_000) };
+        let trace = wanted.make().expect("possible");
+        let mut counts = vec![0u32; trace.objects().len()];
+        let mut sizes = vec![0u64; trace.objects().len()];
+        for request in trace.requests() {
+            counts[request.object as usize] += 1;
+            sizes[request.object as usize] = request.bytes;
+        }
+        let mean = |is_it: &dyn Fn(u32) -> bool| {
+            let logs = counts.iter().zip(&sizes).filter(|(count, _)| is_it(**count));
+            let logs: Vec<f64> = logs.map(|(_, size)| (*size as f64).ln()).collect();
+            logs.iter().sum::<f64>() / logs.len() as f64
+        };
+        (mean(&|count| count >= 20), mean(&|count| count == 1))
+    };
+    let ((popular, once), (small, large)) = (quantiles(0.0), quantiles(-0.6));
+    assert!((popular - once).abs() < 0.15, "{popular} {once}");
+    assert!(small < large - 0.8, "{small} {large}");
+    let sizes = Sizes::default();
+    let deviates = (0..200_000).map(|object| {
+        let deviate = crate::random::Random::of(9, object).normal();
+        sizes.correlated(10, object as u32, (deviate, 0.7))
+    });
+    let mut drawn: Vec<u64> = deviates.collect();
+    drawn.sort_unstable();
+    let mut plain: Vec<u64> = (0..200_000).map(|object| sizes.of(10, object)).collect();
+    plain.sort_unstable();
+    for at in [20_000, 100_000, 180_000, 198_000] {
+        let ratio = drawn[at] as f64 / plain[at] as f64;
+        assert!((0.9..1.1).contains(&ratio), "{at}: {ratio}");
+    }
+}
+
+#[test]
+fn objects_change_at_their_rate() {
+    let changes = Changes { changing: 0.5, days: 0.1, popular_days: 0.01 };
+    let trace = Traffic { changes, ..traffic(60_000) }.make().expect("possible");
+    let mut last: Vec<Option<(u64, u64)>> = vec![None; trace.objects().len()];
+    let (mut changed, mut expected) = (0.0, 0.0);
+    for request in trace.requests() {
+        if let Some((bytes, then)) = last[request.object as usize].replace((request.bytes, request.time_ms)) {
+            changed += f64::from(u8::from(bytes != request.bytes));
+            // Half of the objects do not change; popular ones, few of them, change more often.
+            let days = (request.time_ms - then) as f64 / 86_400_000.0;
+            expected += 0.5 * (1.0 - (-days / 0.1).exp());
+        }
+    }
+    assert!((0.9..1.5).contains(&(changed / expected)), "{changed} where {expected} are expected");
+    let still = traffic(20_000).make().expect("possible");
+    let mut sizes = vec![None; still.objects().len()];
+    let same = still.requests().iter().all(|request| {
+        sizes[request.object as usize].replace(request.bytes).is_none_or(|bytes| bytes == request.bytes)
+    });
+    assert!(same, "by default nothing changes");
+}
+
+#[test]
+fn clients_go_back_when_they_remember() {
+    let again = |recall: f64| {
+        let trace = Traffic { recall, hit_ratio: 0.6, ..traffic(30_000) }.make().expect("possible");
+        let mut last_of: Vec<Vec<u32>> = vec![Vec::new(); 500];
+        let of_own = trace.requests().iter().filter(|request| {
+            let own = &mut last_of[request.client as usize];
+            let is_again = own.contains(&request.object);
+            own.push(request.object);
+            is_again
+        });
+        of_own.count() as f64 / 30_000.0
+    };
+    let (forgetful, remembering) = (again(0.0), again(0.5));
+    assert!(remembering > forgetful + 0.2, "{forgetful} {remembering}");
+}

@@ -14,6 +14,9 @@ pub(super) struct Walk<'a> {
     due: BinaryHeap<Reverse<(u64, u32)>>,
     random: Random,
     stay: f64,
+    recall: f64,
+    /// The last pages of each client, where they are asked for.
+    seen: Vec<[u32; SEEN]>,
     think_us: f64,
 }
 
@@ -22,6 +25,8 @@ struct Client {
     page: u32,
     /// The place in the page that is asked for next.
     place: u32,
+    /// Pages that it has left.
+    left: u32,
 }
 
 /// One request.
@@ -38,11 +43,13 @@ impl<'a> Walk<'a> {
         let per_page = 1.0 + traffic.embedded;
         let cycle_us = f64::from(traffic.clients) * per_page / traffic.rate * 1e6;
         let think_us = (cycle_us - traffic.embedded * GAP_US).max(GAP_US);
-        let client = |_| Client { page: web.any_page(&mut random), place: 0 };
+        let client = |_| Client { page: web.any_page(&mut random), place: 0, left: 0 };
         let clients: Vec<Client> = (0..traffic.clients).map(client).collect();
         let start = |client| Reverse((random.exponential(think_us) as u64, client));
         let due = (0..traffic.clients).map(start).collect();
-        Self { web, clients, due, random, stay: traffic.stay, think_us }
+        let remembering = if traffic.recall > 0.0 { clients.len() } else { 0 };
+        let seen = vec![[0; SEEN]; remembering];
+        Self { web, clients, due, random, stay: traffic.stay, recall: traffic.recall, seen, think_us }
     }
 
     /// The next request.
@@ -57,19 +64,36 @@ impl<'a> Walk<'a> {
         let pause_us = if client.place < self.web.objects_of(client.page) {
             self.random.exponential(GAP_US)
         } else {
-            let stays = self.random.unit() < self.stay;
-            client.page = match stays {
-                true => self.web.neighbour(client.page, &mut self.random),
-                false => self.web.any_page(&mut self.random),
-            };
-            client.place = 0;
+            self.turn(number);
             self.random.exponential(self.think_us)
         };
         self.due.push(Reverse((now_us + pause_us as u64, number)));
         Step { time_ms: now_us / 1000, client: number, object }
     }
+
+    /// A client goes to its next page.
+    fn turn(&mut self, number: u32) {
+        let client = &mut self.clients[number as usize];
+        if let Some(seen) = self.seen.get_mut(number as usize) {
+            seen[client.left as usize % SEEN] = client.page;
+            client.left += 1;
+            if self.random.unit() < self.recall {
+                let known = u64::from(client.left).min(SEEN as u64);
+                (client.page, client.place) = (seen[self.random.below(known) as usize], 0);
+                return;
+            }
+        }
+        let stays = self.random.unit() < self.stay;
+        client.page = match stays {
+            true => self.web.neighbour(client.page, &mut self.random),
+            false => self.web.any_page(&mut self.random),
+        };
+        client.place = 0;
+    }
 }
 
+/// Pages that a client goes back to.
+const SEEN: usize = 16;
 /// Between the requests for the objects of one page, on average.
 const GAP_US: f64 = 100_000.0;
 /// What keeps the draws of one seed apart.

@@ -3,7 +3,7 @@
 //! Objects are numbered page by page: the document, then what it embeds; after all pages the common objects, host by host. All of it
 //! follows from the seed and the page's number, so that nothing but borders and weights is stored.
 
-use super::Traffic;
+use super::{Traffic, normal};
 use crate::random::Random;
 
 /// Pages, hosts and objects.
@@ -99,18 +99,37 @@ impl Web {
             + random.below(u64::from(self.common_per_host)) as u32
     }
 
+    /// The place of an object's page in the order of popularity, as a normal deviate: the most popular has the highest. What is common to a host's
+    /// pages stands in the middle.
+    pub(super) fn popularity(&self, object: u32) -> f64 {
+        if object >= self.own_objects() {
+            return 0.0;
+        }
+        let pages = self.host_of.len() as f64;
+        normal::deviate(1.0 - (self.page_of(object) as f64 + 0.5) / pages)
+    }
+
+    /// Whether an object is one of the most popular pages', of which there is this share.
+    pub(super) fn is_popular(&self, object: u32, share: f64) -> bool {
+        object < self.own_objects() && (self.page_of(object) as f64) < self.host_of.len() as f64 * share
+    }
+
     /// The URL of an object.
     pub(super) fn url(&self, object: u32) -> String {
         if let Some(common) = object.checked_sub(self.own_objects()) {
             let (host, place) = (common / self.common_per_host, common % self.common_per_host);
             return format!("http://h{host}.example/common/{place}.gif");
         }
-        let page = self.first_object.partition_point(|first| *first <= object) - 1;
+        let page = self.page_of(object);
         let host = self.host_of[page];
         match object - self.first_object[page] {
             0 => format!("http://h{host}.example/{page}.html"),
             place => format!("http://h{host}.example/{page}/{place}.gif"),
         }
+    }
+
+    fn page_of(&self, object: u32) -> usize {
+        self.first_object.partition_point(|first| *first <= object) - 1
     }
 
     fn own_objects(&self) -> u32 {

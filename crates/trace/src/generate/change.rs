@@ -1,0 +1,93 @@
+//! Objects that change: which, how often, and what size they have after it.
+
+use super::web::Web;
+use super::{Impossible, Traffic};
+use crate::random::Random;
+use std::collections::HashMap;
+
+/// How objects change.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Changes {
+    /// The share of objects that ever change.
+    pub changing: f64,
+    /// Days from one change of such an object to the next, the mean of an exponential distribution.
+    pub days: f64,
+    /// The same for objects of the most popular 0.3% of the pages.
+    pub popular_days: f64,
+}
+
+impl Default for Changes {
+    /// Nothing changes; what is made to change does so at the slow rates of Voelker 2000, Table 5.1.
+    fn default() -> Self {
+        Self { changing: 0.0, days: 186.0, popular_days: 14.0 }
+    }
+}
+
+impl Changes {
+    pub(super) fn check(
+        &self,
+        within: impl Fn(&str, f64, f64, f64) -> Result<(), Impossible>,
+    ) -> Result<(), Impossible> {
+        within("changing", self.changing, 0.0, 1.0)?;
+        within("change-days", self.days, 1e-6, 1e6)?;
+        within("popular-change-days", self.popular_days, 1e-6, 1e6)
+    }
+}
+
+/// The sizes of objects as time goes on. What has not been asked for needs no memory; time goes forwards.
+pub(super) struct Versions<'a> {
+    traffic: &'a Traffic,
+    web: &'a Web,
+    /// Of objects that change: the size now, and when the next change is due.
+    now: HashMap<u32, (u64, u64)>,
+}
+
+impl<'a> Versions<'a> {
+    pub(super) fn new(traffic: &'a Traffic, web: &'a Web) -> Self {
+        Self { traffic, web, now: HashMap::new() }
+    }
+
+    /// An object's size at a time.
+    pub(super) fn bytes(&mut self, object: u32, time_ms: u64) -> u64 {
+        let Traffic { seed, changes, .. } = *self.traffic;
+        if changes.changing == 0.0 || Random::of(seed ^ CHANGES, object.into()).unit() >= changes.changing {
+            return self.first(object);
+        }
+        let days = if self.web.is_popular(object, POPULAR) { changes.popular_days } else { changes.days };
+        // The time since the last change before the beginning has the same distribution as any pause.
+        let pause = |after_ms: u64| {
+            let mut random = Random::of(seed ^ PAUSE, u64::from(object) ^ after_ms << 20);
+            after_ms.saturating_add(random.exponential(days * DAY_MS).max(1.0) as u64)
+        };
+        let first = self.first(object);
+        let (bytes, due) = self.now.entry(object).or_insert_with(|| (first, pause(0)));
+        if time_ms >= *due {
+            let mut random = Random::of(seed ^ EDIT, u64::from(object) ^ *due << 20);
+            let edited = (first as f64 * (EDIT_SIGMA * random.normal()).exp()).max(1.0) as u64;
+            // What is as long as before would not be seen.
+            *bytes = if edited == *bytes { edited + 1 } else { edited };
+            // Of several changes since the last request one is seen.
+            *due = pause(time_ms);
+        }
+        *bytes
+    }
+
+    /// The size that an object begins with.
+    fn first(&self, object: u32) -> u64 {
+        let Traffic { seed, sizes, size_popularity, .. } = *self.traffic;
+        if size_popularity == 0.0 {
+            return sizes.of(seed, object);
+        }
+        sizes.correlated(seed, object, (self.web.popularity(object), size_popularity))
+    }
+}
+
+/// The share of pages that are popular: Wolman et al. 1999.
+const POPULAR: f64 = 0.003;
+const DAY_MS: f64 = 86_400_000.0;
+/// How far a change moves the logarithm of the size.
+const EDIT_SIGMA: f64 = 0.2;
+/// What keeps the draws of one seed apart.
+const CHANGES: u64 = 0x6368_616e;
+const PAUSE: u64 = 0x7061_7573;
+const EDIT: u64 = 0x6564_6974;
