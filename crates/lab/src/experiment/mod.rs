@@ -7,6 +7,7 @@ pub mod machine;
 pub mod maltzahn;
 pub mod policies;
 pub mod specweb99;
+pub mod traffic;
 pub mod voelker_ch3;
 pub mod voelker_ch5;
 mod workload;
@@ -36,6 +37,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     maltzahn::differences::EXPERIMENT,
     policies::EXPERIMENT,
     specweb99::EXPERIMENT,
+    traffic::EXPERIMENT,
     voelker_ch3::EXPERIMENT,
     voelker_ch5::EXPERIMENT,
 ];

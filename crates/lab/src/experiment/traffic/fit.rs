@@ -1,0 +1,203 @@
+//! The generator's values that make traffic like a trace.
+//!
+//! What a trace shows is read off: sizes, hosts, clients, rates, changes. What it does not show is searched for: the exponent by whose
+//! traffic the fitted line falls as the trace's does, and how often clients go back, by how soon objects come back.
+
+use crate::character::{Character, Known};
+use crate::experiment::{Progress, Silent};
+use shoal_trace::Trace;
+use shoal_trace::generate::{Changes, Impossible, Sizes, Traffic};
+
+/// Traffic like this trace.
+///
+/// # Errors
+/// When no traffic has its hit ratio.
+pub fn fit(
+    trace: &Trace,
+    character: &Character,
+    seed: u64,
+    progress: &mut dyn Progress,
+) -> Result<Traffic, Impossible> {
+    let embedded = embedded(trace);
+    let per_page = 1.0 + embedded;
+    let locality = character.locality.same_host_per_client;
+    let mut traffic = Traffic {
+        seed,
+        requests: trace.requests().len(),
+        alpha: character.popularity.alpha.clamp(0.3, 1.5),
+        hit_ratio: character.infinite.hit_ratio.clamp(0.01, 0.99),
+        clients: (character.clients.max(1) as u32).min(1_000_000),
+        embedded,
+        common: Traffic::default().common,
+        pages_per_host: (character.objects as f64 / character.hosts.max(1) as f64 / per_page).clamp(1.0, 1e6),
+        // Of the steps within a page all stay on its host.
+        stay: (locality * per_page - embedded).clamp(0.0, 0.9),
+        recall: 0.0,
+        rate: character.rate().clamp(1e-3, 1e6),
+        sizes: sizes(trace),
+        size_popularity: size_popularity(trace, &character.popularity.counts),
+        changes: changes(trace, character),
+    };
+    progress.begin("values that make such traffic", (ALPHAS.len() + RECALLS.len()) as u64);
+    // Clients that go back make objects come back sooner, and the few popular ones less popular.
+    traffic.recall = nearest(
+        traffic,
+        &RECALLS,
+        progress,
+        |traffic, recall| traffic.recall = recall,
+        |made| half_of(made) - half_of(character),
+    )?;
+    traffic.alpha = nearest(
+        traffic,
+        &ALPHAS,
+        progress,
+        |traffic, alpha| traffic.alpha = alpha,
+        |made| made.popularity.alpha - character.popularity.alpha,
+    )?;
+    Ok(traffic)
+}
+
+/// The value by which what is made comes closest.
+fn nearest(
+    traffic: Traffic,
+    values: &[f64],
+    progress: &mut dyn Progress,
+    set: impl Fn(&mut Traffic, f64),
+    distance: impl Fn(&Character) -> f64,
+) -> Result<f64, Impossible> {
+    let mut best: Option<(f64, f64)> = None;
+    let mut refused = None;
+    for value in values {
+        let mut tried = traffic;
+        set(&mut tried, *value);
+        match tried.make() {
+            Ok(trace) => {
+                let far = distance(&Character::of(&trace, Known::ALL, tried.seed, &mut Silent)).abs();
+                if best.is_none_or(|(least, _)| far < least) {
+                    best = Some((far, *value));
+                }
+            }
+            Err(error) => refused = Some(error),
+        }
+        progress.done(1);
+    }
+    match (best, refused) {
+        (None, Some(error)) => Err(error),
+        (best, _) => Ok(best.map_or(values[0], |(_, value)| value)),
+    }
+}
+
+/// The logarithm of the number of other objects within which half of the repeats come.
+pub(super) fn half_of(character: &Character) -> f64 {
+    let quantile = character.reuse.distances().quantiles_by_objects(&[character.infinite.hit_ratio / 2.0]);
+    quantile.first().copied().flatten().map_or(0.0, |distance| (distance.max(1) as f64).ln())
+}
+
+/// Requests for what pages embed, for each of the others, by the endings of names.
+fn embedded(trace: &Trace) -> f64 {
+    let is_image: Vec<bool> = trace
+        .objects()
+        .iter()
+        .map(|url| {
+            let path = url.split(['?', '#']).next().unwrap_or(url).to_ascii_lowercase();
+            ENDINGS.iter().any(|ending| path.ends_with(ending))
+        })
+        .collect();
+    let images = trace.requests().iter().filter(|request| is_image[request.object as usize]).count() as f64;
+    let pages = trace.requests().len() as f64 - images;
+    (images / pages.max(1.0)).clamp(0.0, 50.0)
+}
+
+/// Body and tail of the objects' sizes: the median, the spread between the 10 and 90% quantiles, and the tail's exponent by Hill's estimator (*A
+/// Simple General Approach to Inference About the Tail of a Distribution*, Annals of Statistics 1975) over the largest 3%.
+fn sizes(trace: &Trace) -> Sizes {
+    let mut sizes: Vec<f64> =
+        last_sizes(trace).into_iter().filter(|bytes| *bytes > 0).map(|bytes| bytes as f64).collect();
+    if sizes.len() < 100 {
+        return Sizes::default();
+    }
+    sizes.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| sizes[((sizes.len() - 1) as f64 * share) as usize];
+    let tail = Sizes::default().tail;
+    let largest = &sizes[((sizes.len() as f64) * (1.0 - tail)) as usize..];
+    let hill = largest.iter().map(|bytes| (bytes / largest[0]).ln()).sum::<f64>() / largest.len() as f64;
+    Sizes {
+        median: at(0.5 * (1.0 - tail)),
+        sigma: ((at(0.9 * (1.0 - tail)) / at(0.1 * (1.0 - tail))).ln() / (2.0 * DEVIATE_90))
+            .clamp(0.01, 10.0),
+        tail,
+        tail_min: largest[0],
+        tail_alpha: (1.0 / hill.max(1e-3)).clamp(0.2, 50.0),
+        max: at(1.0),
+    }
+}
+
+/// The correlation of ranks by count with ranks by size (Spearman), over objects asked for twice at least: the others have no rank to speak of.
+fn size_popularity(trace: &Trace, counts: &[u32]) -> f64 {
+    let sizes = last_sizes(trace);
+    let objects: Vec<usize> = (0..counts.len()).filter(|object| counts[*object] > 1).collect();
+    if objects.len() < 100 {
+        return 0.0;
+    }
+    let by_count = ranks(&objects, |object| u64::from(counts[object]));
+    let by_size = ranks(&objects, |object| sizes[object]);
+    let middle = (objects.len() as f64 - 1.0) / 2.0;
+    let product =
+        |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - middle) * (b - middle)).sum::<f64>();
+    let spread = (product(&by_count, &by_count) * product(&by_size, &by_size)).sqrt();
+    if spread > 0.0 { (product(&by_count, &by_size) / spread).clamp(-0.99, 0.99) } else { 0.0 }
+}
+
+/// Ranks by a number; equal ones share the mean of theirs.
+fn ranks(objects: &[usize], number: impl Fn(usize) -> u64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..objects.len()).collect();
+    order.sort_by_key(|at| number(objects[*at]));
+    let mut ranks = vec![0.0; objects.len()];
+    let mut from = 0;
+    for run in order.chunk_by(|a, b| number(objects[*a]) == number(objects[*b])) {
+        let rank = from as f64 + (run.len() as f64 - 1.0) / 2.0;
+        run.iter().for_each(|at| ranks[*at] = rank);
+        from += run.len();
+    }
+    ranks
+}
+
+/// How often objects change: those that did, and the days between changes of these.
+fn changes(trace: &Trace, character: &Character) -> Changes {
+    let mut last: Vec<Option<(u64, bool)>> = vec![None; trace.objects().len()];
+    for request in trace.requests() {
+        let entry = &mut last[request.object as usize];
+        *entry = match *entry {
+            None => Some((request.bytes, false)),
+            Some((bytes, changed)) => Some((request.bytes, changed || bytes != request.bytes)),
+        };
+    }
+    let repeated = character.popularity.counts.iter().filter(|count| **count > 1).count();
+    let changed = last.iter().filter(|entry| entry.is_some_and(|(_, changed)| changed)).count();
+    if changed == 0 {
+        return Changes::default();
+    }
+    let changing = (changed as f64 / repeated.max(1) as f64).clamp(0.0, 1.0);
+    let days = |class: &crate::character::ChangeClass| {
+        class.per_day().filter(|rate| *rate > 0.0).map(|rate| (changing / rate).clamp(1e-6, 1e6))
+    };
+    let slow = Changes::default();
+    Changes {
+        changing,
+        days: days(&character.change.others).unwrap_or(slow.days),
+        popular_days: days(&character.change.popular).unwrap_or(slow.popular_days),
+    }
+}
+
+fn last_sizes(trace: &Trace) -> Vec<u64> {
+    let mut sizes = vec![0; trace.objects().len()];
+    trace.requests().iter().for_each(|request| sizes[request.object as usize] = request.bytes);
+    sizes
+}
+
+const ENDINGS: [&str; 8] = [".gif", ".jpg", ".jpeg", ".xbm", ".png", ".css", ".js", ".ico"];
+/// The normal deviate that 90% are below.
+const DEVIATE_90: f64 = 1.2816;
+/// Exponents that are tried; the fitted line falls less steeply than they say, since most objects are asked for once.
+const ALPHAS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2];
+const RECALLS: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
