@@ -8,7 +8,7 @@ use crate::trace::source::Reading;
 use crate::trace::told::{account, refused};
 use shoal_core::ByteCount;
 use shoal_lab::character::{Character, Loaded, load};
-use shoal_lab::plan::{Plan, Wishes, json, report, settings, text};
+use shoal_lab::plan::{Footprint, Plan, Wishes, json, report, settings, text};
 use std::path::PathBuf;
 
 /// Tell what cache an access log would need: RAM, disk, hit ratios, wear, a settings file
@@ -32,6 +32,9 @@ pub struct Options {
     /// What a GB fetched from origins costs, in the same currency
     #[arg(long, value_name = "PRICE")]
     egress_price: Option<f64>,
+    /// The RAM that there is
+    #[arg(long, value_name = "SIZE")]
+    ram: Option<ByteCount>,
     /// The disk that there is
     #[arg(long, value_name = "SIZE")]
     disk: Option<ByteCount>,
@@ -47,6 +50,9 @@ pub struct Options {
     /// Operations a second that the drive may be asked for at the peak, where prices decide
     #[arg(long, value_name = "NUMBER", default_value_t = 5000.0)]
     drive_operations: f64,
+    /// The head of a response, in bytes, as origins send it
+    #[arg(long, value_name = "BYTES", default_value_t = 280)]
+    head: u64,
     /// What a request that RAM misses costs the machine, in requests that it hits
     #[arg(long, value_name = "TIMES", default_value_t = 5.0)]
     miss_cost: f64,
@@ -111,6 +117,12 @@ impl Options {
                 "--miss-cost: a miss costs as much as a hit at least, such as 5".into(),
             ));
         }
+        if self.ram.is_some_and(|ram| ram.0 < LEAST_RAM) {
+            return Err(Failure::Usage("--ram: a cache has 4 MiB of RAM at least".into()));
+        }
+        if self.head > HEAD_MAX {
+            return Err(Failure::Usage("--head: no origin sends heads of more than 64 KiB".into()));
+        }
         if self.ram_price.is_some() != self.egress_price.is_some() {
             return Err(Failure::Usage(
                 "--ram-price and --egress-price go together: one weighs the other".into(),
@@ -120,11 +132,13 @@ impl Options {
             ram_price: self.ram_price,
             disk_price: self.disk_price,
             egress_price: self.egress_price,
+            ram_bytes: self.ram.map(|bytes| bytes.0),
             disk_bytes: self.disk.map(|bytes| bytes.0),
             drive_bytes: self.drive.0,
             drive_writes_per_day: self.drive_writes,
             drive_years: self.drive_years,
             drive_operations: self.drive_operations,
+            footprint: Footprint { head_bytes: self.head, ..Footprint::default() },
             miss_cost: self.miss_cost,
             warm_up: self.warm_up,
             seed: self.seed,
@@ -156,3 +170,7 @@ impl Options {
         format!("{read}\n{}", text(plan, self.name()))
     }
 }
+
+/// The least that `cache.ram` takes.
+const LEAST_RAM: u64 = 4 << 20;
+const HEAD_MAX: u64 = 64 << 10;

@@ -5,7 +5,7 @@
 //! | exact stack distances | LRU | O(log objects) | [`Shards::exact`] |
 //! | sampled stack distances, with an error | LRU | a hash; O(log objects) for one in 1/rate | [`Shards`] |
 //! | small caches over a sample | any of `shoal_policy::POLICIES` | a hash; one step a size for one in 1/rate | [`MiniSimulation`] |
-//! | RAM before disk | any two | as above, for each pair of sizes | [`TwoTiers`] |
+//! | RAM before disk | any, before any disk | as above, for each pair of sizes | [`TwoTiers`] |
 //!
 //! All of them count requests and bytes. The estimate's error is not guessed from the sample's size: the sample is parted into
 //! [`GROUPS`] by other bits of the same hash, each part makes a curve of its own, and the spread of these says how far the whole may be off.
@@ -22,7 +22,7 @@ pub use histogram::Histogram;
 pub use shards::{Sampled, Shards};
 pub use simulated::MiniSimulation;
 pub use stack::{Distance, Stack};
-pub use tiers::{TierPoint, TwoTiers};
+pub use tiers::{DiskTier, MakeDisk, TierPoint, TwoTiers, Weights};
 
 /// A curve: what caches of growing size hit.
 #[derive(Clone, Debug, PartialEq, Default)]

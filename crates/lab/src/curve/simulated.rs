@@ -67,6 +67,12 @@ impl MiniSimulation {
     /// The next request.
     #[inline]
     pub fn request(&mut self, object: u64, bytes: u64) {
+        self.request_weighing(object, bytes, bytes);
+    }
+
+    /// The next request, for an object that takes another number of bytes than are asked for.
+    #[inline]
+    pub fn request_weighing(&mut self, object: u64, bytes: u64, weight_bytes: u64) {
         self.requests += 1;
         self.bytes += bytes;
         let hash = mixed(object, self.seed);
@@ -75,12 +81,12 @@ impl MiniSimulation {
         }
         let request = Request { object, bytes };
         for cache in &mut self.caches {
-            cache.request(request);
+            cache.request_weighing(request, weight_bytes);
         }
         if !self.groups.is_empty() {
             let group = ((u128::from(hash.reverse_bits()) * GROUPS as u128) >> 64) as usize;
             for cache in &mut self.groups[group] {
-                cache.request(request);
+                cache.request_weighing(request, weight_bytes);
             }
         }
     }

@@ -110,7 +110,8 @@ fn a_warm_up_is_not_counted_and_blocks_are_part_of_the_error() {
     let sizes = [2_000_000];
     let lru = Policy::<u64>::named("lru").expect("it is there").construct;
     let mut simulation = MiniSimulation::new(lru, &sizes, 1.0, 1);
-    let (mut sampler, mut tiers) = (Shards::exact(), TwoTiers::new(lru, lru, &[(2_000_000, 0)], 1.0, 1));
+    let mut sampler = Shards::exact();
+    let mut tiers = TwoTiers::new(lru, &disk, &[(2_000_000, 0)], 1.0, 1);
     let mut simulator = Simulator::new(Lru::default(), Capacity::Bytes(2_000_000));
     let warm = simulator.run(stream[..20_000].iter().copied());
     let counts = simulator.run(stream[20_000..].iter().copied()).since(&warm);
@@ -121,10 +122,11 @@ fn a_warm_up_is_not_counted_and_blocks_are_part_of_the_error() {
             tiers.measure_from_here();
         } else if at > 20_000 && at % 10_000 == 0 {
             simulation.mark();
+            tiers.mark();
         }
         simulation.request(request.object, request.bytes);
         sampler.request(request.object, request.bytes);
-        tiers.request(request.object, request.bytes);
+        tiers.request(request.object, Weights::plain(request.bytes));
     }
     simulation.mark();
     let point = simulation.curve().points[0];
@@ -140,8 +142,8 @@ fn two_tiers_are_two_caches_in_a_row() {
     let lru = Policy::<u64>::named("lru").expect("it is there").construct;
     let pairs = [(1_000_000, 0), (1_000_000, 5_000_000), (5_000_000, 5_000_000), (0, 5_000_000)];
     let run = |rate: f64| {
-        let mut tiers = TwoTiers::new(lru, lru, &pairs, rate, 3);
-        stream.iter().for_each(|request| tiers.request(request.object, request.bytes));
+        let mut tiers = TwoTiers::new(lru, &disk, &pairs, rate, 3);
+        stream.iter().for_each(|request| tiers.request(request.object, Weights::plain(request.bytes)));
         tiers.points()
     };
     let points = run(1.0);
@@ -175,4 +177,10 @@ fn sizes_knees_and_targets_are_found() {
     assert!((curve.at(10).0 - 0.6).abs() < 1e-9 && (curve.at(31).1 - 0.3246).abs() < 0.001);
     assert_eq!((curve.at(5000), Curve::default().at(5)), ((0.72, 0.36), (0.0, 0.0)));
     assert_eq!(Curve { points: vec![point(1, 0.5); 3] }.knee(), None);
+}
+
+/// A disk replaced by LRU.
+fn disk(bytes: u64) -> Box<dyn DiskTier> {
+    let lru: Box<dyn shoal_policy::Replacement<u64>> = Box::new(Lru::default());
+    Box::new(Simulator::new(lru, Capacity::Bytes(bytes)))
 }

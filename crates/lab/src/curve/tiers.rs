@@ -1,10 +1,11 @@
 //! RAM before disk, both at once: what each hits, and what the disk must do, for pairs of sizes.
 //!
 //! As the proxy has it: a request is looked for in RAM, then on disk; what comes from the origin goes to both, and what the disk has is
-//! brought to RAM. The disk's replacement does not hear of hits in RAM. Sampled like [`super::MiniSimulation`].
+//! brought to RAM. The disk's replacement does not hear of hits in RAM. An object takes other amounts of RAM and of disk than its body has
+//! bytes ([`Weights`]), and what is too large for RAM is on disk alone. Sampled like [`super::MiniSimulation`].
 
-use super::mixed;
 use super::simulated::Construct;
+use super::{mixed, spread};
 use crate::simulator::{Capacity, Request, Simulator};
 use shoal_policy::Replacement;
 
@@ -18,16 +19,64 @@ pub struct TwoTiers {
     bytes: u64,
 }
 
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// Bytes that are asked for.
+    pub bytes: u64,
+    /// Bytes that the object takes in RAM; `None` for one that is not kept there.
+    pub ram: Option<u64>,
+    /// Bytes of the object's record on disk, before what the disk rounds up.
+    pub disk: u64,
+}
+
+impl Weights {
+    /// An object that takes its bytes and nothing more.
+    pub fn plain(bytes: u64) -> Self {
+        Self { bytes, ram: Some(bytes), disk: bytes }
+    }
+}
+
+/// A disk of some size: what it holds, and what it gives up.
+pub trait DiskTier {
+    /// One request that RAM missed, for an object whose record has so many bytes. True when it hits; otherwise the object is taken, or not.
+    fn request(&mut self, object: u64, record_bytes: u64) -> bool;
+
+    /// Objects that were not taken.
+    fn declined(&self) -> u64;
+}
+
+/// Makes a disk of so many bytes.
+pub type MakeDisk<'a> = &'a dyn Fn(u64) -> Box<dyn DiskTier>;
+
+impl DiskTier for Simulator<Box<dyn Replacement<u64>>> {
+    fn request(&mut self, object: u64, record_bytes: u64) -> bool {
+        Simulator::request(self, Request { object, bytes: record_bytes })
+    }
+
+    fn declined(&self) -> u64 {
+        self.counts().declined
+    }
+}
+
 struct Pair {
     ram: Simulator<Box<dyn Replacement<u64>>>,
-    disk: Simulator<Box<dyn Replacement<u64>>>,
+    disk: Option<Box<dyn DiskTier>>,
     point: TierPoint,
-    /// Requests and bytes of the sample that both missed.
-    missed: (u64, u64),
-    /// Those that the disk was asked for.
-    asked: (u64, u64),
+    tally: Tally,
+    /// What had been counted at each mark.
+    marks: Vec<(u64, Tally)>,
     /// Objects that the disk did not take during the warm-up.
     declined_before: u64,
+}
+
+/// Counts of the sample.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    /// Requests and bytes that both missed.
+    missed: (u64, u64),
+    /// Requests that the disk was asked for.
+    asked: u64,
 }
 
 /// What a pair of caches does, over all requests of the stream.
@@ -47,19 +96,30 @@ pub struct TierPoint {
     pub write_ratio: f64,
     /// Bytes written to disk.
     pub written_bytes: f64,
+    /// How far both hit ratios together may be off at 95% confidence, by how much they vary between marks; 0 of fewer than three.
+    pub error: f64,
+    /// The lowest and the highest of both hit ratios together between two marks; 0 without.
+    pub range: (f64, f64),
+}
+
+impl TierPoint {
+    /// Share of requests that one of them answers.
+    pub fn hit_ratio(&self) -> f64 {
+        self.ram_hit_ratio + self.disk_hit_ratio
+    }
 }
 
 impl TwoTiers {
     /// Pairs of (RAM, disk) in bytes, over this share of the objects: 1 is all of them.
-    pub fn new(ram: Construct, disk: Construct, pairs: &[(u64, u64)], rate: f64, seed: u64) -> Self {
+    pub fn new(ram: Construct, disk: MakeDisk<'_>, pairs: &[(u64, u64)], rate: f64, seed: u64) -> Self {
         let rate = rate.clamp(f64::MIN_POSITIVE, 1.0);
-        let room = |bytes: u64| Capacity::Bytes((bytes as f64 * rate).ceil() as u64);
+        let room = |bytes: u64| (bytes as f64 * rate).ceil() as u64;
         let pair = |(ram_bytes, disk_bytes): &(u64, u64)| Pair {
-            ram: Simulator::new(ram(), room(*ram_bytes)),
-            disk: Simulator::new(disk(), room(*disk_bytes)),
+            ram: Simulator::new(ram(), Capacity::Bytes(room(*ram_bytes))),
+            disk: (*disk_bytes > 0).then(|| disk(room(*disk_bytes))),
             point: TierPoint { ram_bytes: *ram_bytes, disk_bytes: *disk_bytes, ..TierPoint::default() },
-            missed: (0, 0),
-            asked: (0, 0),
+            tally: Tally::default(),
+            marks: Vec::new(),
             declined_before: 0,
         };
         Self {
@@ -74,22 +134,21 @@ impl TwoTiers {
 
     /// The next request.
     #[inline]
-    pub fn request(&mut self, object: u64, bytes: u64) {
+    pub fn request(&mut self, object: u64, weights: Weights) {
         self.requests += 1;
-        self.bytes += bytes;
+        self.bytes += weights.bytes;
         if mixed(object, self.seed) > self.threshold {
             return;
         }
-        let request = Request { object, bytes };
         for pair in &mut self.pairs {
-            if pair.ram.request(request) {
+            if weights.ram.is_some_and(|bytes| pair.ram.request(Request { object, bytes })) {
                 continue;
             }
-            pair.asked.0 += 1;
-            pair.asked.1 += bytes;
-            if pair.point.disk_bytes == 0 || !pair.disk.request(request) {
-                pair.missed.0 += 1;
-                pair.missed.1 += bytes;
+            pair.tally.asked += 1;
+            let hits = pair.disk.as_mut().is_some_and(|disk| disk.request(object, weights.disk));
+            if !hits {
+                pair.tally.missed.0 += 1;
+                pair.tally.missed.1 += weights.bytes;
             }
         }
     }
@@ -98,34 +157,51 @@ impl TwoTiers {
     pub fn measure_from_here(&mut self) {
         (self.requests, self.bytes) = (0, 0);
         for pair in &mut self.pairs {
-            (pair.missed, pair.asked) = ((0, 0), (0, 0));
-            pair.declined_before = pair.disk.counts().declined;
+            pair.tally = Tally::default();
+            pair.marks = vec![(0, Tally::default())];
+            pair.declined_before = pair.disk.as_ref().map_or(0, |disk| disk.declined());
+        }
+    }
+
+    /// Ends a block of the measured part, as [`super::MiniSimulation::mark`] does.
+    pub fn mark(&mut self) {
+        for pair in &mut self.pairs {
+            pair.marks.push((self.requests, pair.tally));
         }
     }
 
     /// What each pair did, in the order given.
     pub fn points(&self) -> Vec<TierPoint> {
+        self.pairs.iter().map(|pair| self.point(pair)).collect()
+    }
+
+    fn point(&self, pair: &Pair) -> TierPoint {
         let share = |part: f64, whole: u64| if whole == 0 { 0.0 } else { part / self.rate / whole as f64 };
-        let point = |pair: &Pair| {
-            let declined = (pair.disk.counts().declined - pair.declined_before) as f64;
-            let (asked, missed) =
-                (share(pair.asked.0 as f64, self.requests), share(pair.missed.0 as f64, self.requests));
-            TierPoint {
-                ram_hit_ratio: (1.0 - asked).clamp(0.0, 1.0),
-                disk_hit_ratio: (asked - missed).clamp(0.0, 1.0),
-                byte_hit_ratio: (1.0 - share(pair.missed.1 as f64, self.bytes)).clamp(0.0, 1.0),
-                write_ratio: match pair.point.disk_bytes {
-                    0 => 0.0,
-                    _ => share(pair.missed.0 as f64 - declined, self.requests).clamp(0.0, 1.0),
-                },
-                written_bytes: if pair.point.disk_bytes == 0 {
-                    0.0
-                } else {
-                    pair.missed.1 as f64 / self.rate
-                },
-                ..pair.point
+        let of_requests = |part: u64| share(part as f64, self.requests);
+        let (asked, missed) = (of_requests(pair.tally.asked), of_requests(pair.tally.missed.0));
+        let (write_ratio, written_bytes) = match &pair.disk {
+            None => (0.0, 0.0),
+            Some(disk) => {
+                let declined = (disk.declined() - pair.declined_before) as f64;
+                let written = share(pair.tally.missed.0 as f64 - declined, self.requests).clamp(0.0, 1.0);
+                (written, pair.tally.missed.1 as f64 / self.rate)
             }
         };
-        self.pairs.iter().map(point).collect()
+        let blocks = pair.marks.windows(2).map(|ends| {
+            let [(from, before), (to, after)] = ends else { return 0.0 };
+            1.0 - share((after.missed.0 - before.missed.0) as f64, to - from)
+        });
+        let blocks: Vec<f64> = blocks.collect();
+        let most = blocks.iter().copied().reduce(f64::max).unwrap_or(0.0);
+        TierPoint {
+            ram_hit_ratio: (1.0 - asked).clamp(0.0, 1.0),
+            disk_hit_ratio: (asked - missed).clamp(0.0, 1.0),
+            byte_hit_ratio: (1.0 - share(pair.tally.missed.1 as f64, self.bytes)).clamp(0.0, 1.0),
+            write_ratio,
+            written_bytes,
+            error: spread(&blocks),
+            range: (blocks.iter().copied().fold(most, f64::min), most),
+            ..pair.point
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What the log does not tell, and how much that can change.
 
+use super::Wishes;
 use super::demand::Demand;
-use super::memory::OVERHEAD_BYTES;
 use crate::character::census::is_dynamic;
 use crate::character::{Character, Loaded};
 use crate::experiment::share;
@@ -23,8 +23,8 @@ pub struct Bound {
 }
 
 /// Every assumption.
-pub(super) fn bounds(loaded: &Loaded, character: &Character, demand: &Demand) -> Vec<Bound> {
-    let assumed = character.infinite.hit_ratio;
+pub(super) fn bounds(loaded: &Loaded, character: &Character, demand: &Demand, wishes: &Wishes) -> Vec<Bound> {
+    let (assumed, footprint) = (character.infinite.hit_ratio, wishes.footprint);
     let bound = |key, text: &str, otherwise, other: &str| Bound {
         key,
         assumed: text.into(),
@@ -80,16 +80,19 @@ pub(super) fn bounds(loaded: &Loaded, character: &Character, demand: &Demand) ->
     bounds.push(bound(
         "heads",
         &format!(
-            "an object takes {OVERHEAD_BYTES} bytes beside its body, in RAM and on disk: head and bookkeeping"
+            "a response's head has {} bytes; with bookkeeping an object takes {} bytes of RAM and {} of disk beside its body",
+            footprint.head_bytes,
+            footprint.ram_overhead(),
+            footprint.record(0)
         ),
         None,
-        "sizes grow or shrink by the difference, times the objects",
+        "a byte more of head takes about five bytes more of RAM for each object",
     ));
     bounds.push(bound(
         "log",
         "the future is like the log",
         None,
-        "error bars hold how much the hit ratio varied within it",
+        "error bars are of the mean, and hold if its parts vary by chance; what is recommended is told with the least and the most of its fifths, which is what a future that differs as they do would bring",
     ));
     bounds
 }

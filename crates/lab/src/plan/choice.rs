@@ -4,6 +4,7 @@ use super::Wishes;
 use super::demand::Demand;
 use super::disk::Disk;
 use super::memory::{Goal, Memory};
+use super::tier;
 use crate::curve::{Curve, TierPoint};
 
 /// A recommendation.
@@ -17,10 +18,6 @@ pub struct Choice {
     pub architecture: String,
     /// Objects that the store must hold.
     pub objects: u64,
-    /// The hit ratio that this gives, over storable requests.
-    pub hit_ratio: f64,
-    /// The share of requests that RAM answers.
-    pub ram_hit_ratio: f64,
     /// Why this.
     pub why: String,
     /// What another policy would do in RAM of that size, where it does much more; empty otherwise.
@@ -71,25 +68,21 @@ impl Choice {
         let possible = priced.iter().filter(|pair| pair.operations <= wishes.drive_operations);
         let cheapest = possible.min_by(|a, b| a.total().total_cmp(&b.total()));
         let (ram, disk_bytes, why) = match cheapest {
-            Some(best) => (best.ram_bytes, best.disk_bytes + best.disk_bytes / 4, best.why(priced.len())),
+            Some(best) => (best.ram_bytes, best.disk_bytes, best.why(priced.len())),
             None => by_shape(memory, disk),
         };
-        let ram_bytes = rounded(ram.max(LEAST_RAM));
+        let ram_bytes = wishes.ram_bytes.unwrap_or_else(|| rounded(ram.max(LEAST_RAM)));
         let disk_bytes = match (wishes.disk_bytes, disk_bytes) {
             (_, 0) => 0,
             (Some(told), _) => told,
             (None, bytes) => rounded(bytes.max(LEAST_DISK)),
         };
-        let objects = disk.objects as f64 * disk_bytes as f64 / disk.bytes.max(1) as f64;
-        // What lies within the room that blocks and folders leave.
-        let held = (disk_bytes as f64 * 0.8) as u64;
+        let objects = tier::objects(disk_bytes, demand.mean_object_bytes(), wishes.footprint);
         Self {
             ram_bytes,
             disk_bytes,
-            architecture: disk.least().map_or("squid".into(), |wear| wear.architecture.clone()),
-            objects: (objects * 1.25) as u64 + 1000,
-            hit_ratio: memory.curve().at(held.max(ram_bytes)).0,
-            ram_hit_ratio: memory.curve().at(ram_bytes).0,
+            architecture: disk.recommended().into(),
+            objects: (objects * tier::OBJECTS_ROOM / 100).max(LEAST_OBJECTS),
             hint: hint(memory, ram_bytes),
             why,
             priced,
@@ -159,6 +152,7 @@ fn rounded(bytes: u64) -> u64 {
 
 const LEAST_RAM: u64 = 16 << 20;
 const LEAST_DISK: u64 = 64 << 20;
+const LEAST_OBJECTS: u64 = 1000;
 /// A share of the requests for which a setting is worth changing.
 const WORTH: f64 = 0.02;
 const DAYS_A_MONTH: f64 = 30.44;

@@ -62,6 +62,11 @@ impl Demand {
         self.storable as f64 / self.requests.max(1) as f64
     }
 
+    /// Mean size of an object, in bytes.
+    pub fn mean_object_bytes(&self) -> u64 {
+        self.unique_bytes / self.objects.max(1)
+    }
+
     /// Storable requests a day, on average.
     pub fn storable_per_day(&self) -> Option<f64> {
         self.mean_rate.map(|rate| rate * self.storable_share() * 86_400.0)

@@ -7,6 +7,7 @@
 use super::Wishes;
 use super::demand::Demand;
 use super::memory::Memory;
+use super::tier;
 use crate::character::{Character, Loaded};
 use crate::curve::Curve;
 use crate::experiment::maltzahn::{Outcome, modelled};
@@ -63,8 +64,7 @@ impl Disk {
         let most = curve.points.last().map_or(0.0, |point| point.hit_ratio);
         let bytes = wishes.disk_bytes.unwrap_or_else(|| wanted(curve, most));
         let hit_ratio = curve.at(bytes).0;
-        let mean_object = (demand.unique_bytes as f64 / demand.objects.max(1) as f64).max(1.0);
-        let objects = (bytes as f64 / (mean_object + OBJECT_OVERHEAD)).ceil() as u64;
+        let objects = tier::objects(bytes, demand.mean_object_bytes(), wishes.footprint);
         let trace = beginning(&loaded.trace);
         let counted_over = trace.requests().len() as u64;
         let inputs = Inputs::new(trace, 0.0);
@@ -87,7 +87,7 @@ impl Disk {
             bytes,
             hit_ratio,
             objects,
-            index_bytes: (objects as f64 * INDEX_BYTES) as u64,
+            index_bytes: objects * tier::INDEX_BYTES,
             wear: outcomes.iter().map(of).collect(),
             counted_over,
         })
@@ -97,6 +97,11 @@ impl Disk {
     pub fn ios(&self, hits: f64, misses: f64) -> f64 {
         let wear = self.least();
         wear.map_or(0.0, |wear| hits * wear.reads_per_hit + misses * wear.writes_per_insert)
+    }
+
+    /// The architecture that a plan recommends.
+    pub fn recommended(&self) -> &str {
+        self.least().map_or("squid", |wear| &wear.architecture)
     }
 
     /// The architecture with the fewest operations where half the requests are hits of the disk; not the one without an index, which asks
@@ -165,10 +170,6 @@ fn inserted_bytes(inputs: &Inputs) -> u64 {
     inputs.workload.sizes().iter().sum()
 }
 
-/// Header, metadata and what is lost in the last block, about.
-const OBJECT_OVERHEAD: f64 = 2500.0;
-/// docs/FORMATS.md, Index: an entry, its bucket and its side word.
-const INDEX_BYTES: f64 = 44.1;
 /// The least that a plan proposes.
 const LEAST_DISK: u64 = 64 << 20;
 /// Enough for the counts to settle, seconds of computing.

@@ -42,6 +42,7 @@ pub fn json(plan: &Plan, log: &str) -> Value {
             "ram_hit_ratio": tier.ram_hit_ratio,
             "disk_hit_ratio": tier.disk_hit_ratio,
             "byte_hit_ratio": tier.byte_hit_ratio,
+            "hit_ratio_error": tier.error,
             "write_ratio": tier.write_ratio,
         })).collect::<Vec<_>>(),
         "disk": {
@@ -78,15 +79,18 @@ fn cooperated(cooperation: &Cooperation) -> Value {
 }
 
 fn chosen(plan: &Plan) -> Value {
-    let Plan { choice, demand, .. } = plan;
+    let Plan { choice, demand, expected, .. } = plan;
     json!({
         "ram_bytes": choice.ram_bytes,
         "disk_bytes": choice.disk_bytes,
         "architecture": choice.architecture,
         "max_objects": choice.objects,
-        "hit_ratio": choice.hit_ratio,
-        "ram_hit_ratio": choice.ram_hit_ratio,
-        "hit_ratio_of_all_requests": choice.hit_ratio * demand.storable_share(),
+        "hit_ratio": expected.hit_ratio(),
+        "hit_ratio_error": expected.error,
+        "hit_ratio_of_fifths": { "least": expected.range.0, "most": expected.range.1 },
+        "byte_hit_ratio": expected.byte_hit_ratio,
+        "ram_hit_ratio": expected.ram_hit_ratio,
+        "hit_ratio_of_all_requests": expected.hit_ratio() * demand.storable_share(),
         "why": choice.why,
         "hint": choice.hint,
         "prices_a_month": choice.priced.iter().map(|priced| json!({

@@ -7,6 +7,8 @@
 use super::Wishes;
 use super::demand::Demand;
 use super::disk::Disk;
+use super::footprint::Footprint;
+use super::tier;
 use crate::character::{Character, Loaded};
 use crate::curve::{Curve, MiniSimulation, Point, Shards, TierPoint, TwoTiers, sizes_between};
 use crate::experiment::Progress;
@@ -58,7 +60,8 @@ impl Memory {
         wishes: &Wishes,
         progress: &mut dyn Progress,
     ) -> Self {
-        let sizes = sizes(character);
+        let footprint = wishes.footprint;
+        let sizes = sizes(character, footprint);
         let requests = loaded.trace.requests();
         let rate = rate(requests.len());
         let policies = POLICIES.map(|name| (name, policy(name)));
@@ -74,10 +77,10 @@ impl Memory {
             } else if at > demand.warm_up && (at - demand.warm_up).is_multiple_of(block) {
                 simulations.iter_mut().for_each(|(_, simulation)| simulation.mark());
             }
-            let bytes = request.bytes + OVERHEAD_BYTES;
-            stack.request(request.object.into(), bytes);
+            let weight = footprint.ram(request.bytes);
+            stack.request(request.object.into(), weight);
             for (_, simulation) in &mut simulations {
-                simulation.request(request.object.into(), bytes);
+                simulation.request_weighing(request.object.into(), request.bytes, weight);
             }
             progress.done(1);
         }
@@ -113,13 +116,7 @@ impl Memory {
     }
 
     /// RAM before disk, for pairs around what is likely to be chosen.
-    pub(super) fn tiers(
-        &self,
-        loaded: &Loaded,
-        demand: &Demand,
-        wishes: &Wishes,
-        progress: &mut dyn Progress,
-    ) -> Vec<TierPoint> {
+    pub(super) fn pairs(&self, wishes: &Wishes) -> Vec<(u64, u64)> {
         let sizes: Vec<u64> = self.curve().points.iter().map(|point| point.size).collect();
         let every = |step: usize| sizes.iter().copied().step_by(step).collect::<Vec<_>>();
         let mut disks = vec![0];
@@ -127,17 +124,32 @@ impl Memory {
             Some(bytes) => disks.push(bytes),
             None => disks.extend(every(6).into_iter().skip(1).chain(sizes.last().copied())),
         }
-        let pairs: Vec<(u64, u64)> =
-            every(4).into_iter().flat_map(|ram| disks.iter().map(move |disk| (ram, *disk))).collect();
-        let mut tiers =
-            TwoTiers::new(policy(POLICIES[0]), policy(DISK_POLICY), &pairs, self.rate, wishes.seed);
+        let rams = wishes.ram_bytes.map_or_else(|| every(4), |bytes| vec![bytes]);
+        rams.into_iter().flat_map(|ram| disks.iter().map(move |disk| (ram, *disk))).collect()
+    }
+
+    /// What pairs of RAM and disk do, the disk under this architecture.
+    pub(super) fn tiers(
+        &self,
+        loaded: &Loaded,
+        demand: &Demand,
+        (architecture, pairs): (&str, &[(u64, u64)]),
+        wishes: &Wishes,
+        progress: &mut dyn Progress,
+    ) -> Vec<TierPoint> {
+        let (footprint, mean) = (wishes.footprint, demand.mean_object_bytes());
+        let disk = |bytes| tier::disk(architecture, bytes, mean, footprint);
+        let mut tiers = TwoTiers::new(policy(POLICIES[0]), &disk, pairs, self.rate, wishes.seed);
         let requests = loaded.trace.requests();
+        let block = ((requests.len() - demand.warm_up) / BLOCKS).max(1);
         progress.begin("RAM before disk", requests.len() as u64);
         for (at, request) in requests.iter().enumerate() {
             if at == demand.warm_up {
                 tiers.measure_from_here();
+            } else if at > demand.warm_up && (at - demand.warm_up).is_multiple_of(block) {
+                tiers.mark();
             }
-            tiers.request(request.object.into(), request.bytes + OVERHEAD_BYTES);
+            tiers.request(request.object.into(), footprint.weights(request.bytes));
             progress.done(1);
         }
         tiers.points()
@@ -152,8 +164,8 @@ fn hit_ratio_for(share: f64, most: f64, miss_cost: f64) -> f64 {
 }
 
 /// From about a thousandth of all objects' bytes to all of them, with room to spare for the last.
-fn sizes(character: &Character) -> Vec<u64> {
-    let all = (character.unique_bytes + character.objects * OVERHEAD_BYTES).max(1 << 20);
+fn sizes(character: &Character, footprint: Footprint) -> Vec<u64> {
+    let all = (character.unique_bytes + character.objects * footprint.ram_overhead()).max(1 << 20);
     let last = all + all / 20 + character.sizes.of_objects.quantiles[4];
     // Below a megabyte there is nothing to plan, but logs may be small as a whole.
     sizes_between((last / 1000).max(1 << 20).min(last / 20), last, CURVE_POINTS)
@@ -168,12 +180,8 @@ fn policy(name: &str) -> fn() -> Box<dyn Replacement<u64>> {
     Policy::<u64>::named(name).expect("the names below are in the table: a test asks for each").construct
 }
 
-/// What an object takes beside its body: its head, and the RAM tier's 256 bytes.
-pub(super) const OVERHEAD_BYTES: u64 = 600;
 /// Policies with curves; the first is the RAM tier's default.
 const POLICIES: [&str; 3] = ["s3_fifo", "lru", "gdsf"];
-/// The store's default.
-const DISK_POLICY: &str = "clock";
 const SHARES: [f64; 3] = [0.95, 0.98, 0.99];
 /// Sizes of a curve.
 pub(super) const CURVE_POINTS: usize = 20;
@@ -188,7 +196,7 @@ mod tests {
 
     #[test]
     fn every_policy_is_there_and_throughput_is_that_of_the_formula() {
-        POLICIES.into_iter().chain([DISK_POLICY]).for_each(|name| drop(policy(name)()));
+        POLICIES.into_iter().for_each(|name| drop(policy(name)()));
         let throughput = |hits: f64| 1.0 / (1.0 + 4.0 * (1.0 - hits));
         for share in SHARES {
             let hits = hit_ratio_for(share, 0.8, 5.0);

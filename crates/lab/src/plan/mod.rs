@@ -10,6 +10,7 @@ mod choice;
 mod cooperation;
 mod demand;
 mod disk;
+mod footprint;
 mod json;
 mod memory;
 mod report;
@@ -17,12 +18,14 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tier;
 
 pub use bounds::Bound;
 pub use choice::{Choice, Priced};
 pub use cooperation::{Cooperation, Joined};
 pub use demand::Demand;
 pub use disk::{Disk, Wear};
+pub use footprint::Footprint;
 pub use json::json;
 pub use memory::{Goal, Memory, Target};
 pub use report::report;
@@ -43,6 +46,8 @@ pub struct Wishes {
     pub disk_price: Option<f64>,
     /// What a GB fetched from origins costs.
     pub egress_price: Option<f64>,
+    /// Bytes of RAM that there are; without, the plan says how many it takes.
+    pub ram_bytes: Option<u64>,
     /// Bytes of disk that there are; without, the plan says how many it takes.
     pub disk_bytes: Option<u64>,
     /// Bytes of the drive that the disk is on; at least those of the disk.
@@ -53,6 +58,8 @@ pub struct Wishes {
     pub drive_years: f64,
     /// Operations a second that the drive may be asked for at the peak.
     pub drive_operations: f64,
+    /// What an object takes beside its body.
+    pub footprint: Footprint,
     /// What a request that RAM misses costs the machine, in requests that it hits.
     pub miss_cost: f64,
     /// The part of the requests that warms the caches.
@@ -67,11 +74,13 @@ impl Default for Wishes {
             ram_price: None,
             disk_price: None,
             egress_price: None,
+            ram_bytes: None,
             disk_bytes: None,
             drive_bytes: 480_000_000_000,
             drive_writes_per_day: 1.0,
             drive_years: 5.0,
             drive_operations: 5000.0,
+            footprint: Footprint::default(),
             miss_cost: 5.0,
             warm_up: 0.3,
             seed: 1,
@@ -97,6 +106,8 @@ pub struct Plan {
     pub cooperation: Cooperation,
     /// What is recommended.
     pub choice: Choice,
+    /// What that does, simulated.
+    pub expected: TierPoint,
 }
 
 impl Plan {
@@ -118,10 +129,14 @@ impl Plan {
         let mut memory = Memory::of(loaded, character, &demand, &wishes, progress);
         let disk = Disk::of(loaded, character, &demand, &memory, &wishes, progress)?;
         memory.aim(&disk, &demand, &wishes);
-        let tiers = memory.tiers(loaded, &demand, &wishes, progress);
+        let architecture = disk.recommended().to_owned();
+        let mut simulated =
+            |pairs: &[(u64, u64)]| memory.tiers(loaded, &demand, (&architecture, pairs), &wishes, progress);
+        let tiers = simulated(&memory.pairs(&wishes));
         let choice = Choice::of(&memory, &tiers, &disk, &demand, &wishes);
+        let expected = simulated(&[(choice.ram_bytes, choice.disk_bytes)])[0];
         Ok(Self {
-            bounds: bounds::bounds(loaded, character, &demand),
+            bounds: bounds::bounds(loaded, character, &demand, &wishes),
             cooperation: Cooperation::of(character, &demand),
             wishes,
             demand,
@@ -129,6 +144,7 @@ impl Plan {
             tiers,
             disk,
             choice,
+            expected,
         })
     }
 }

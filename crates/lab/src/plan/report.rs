@@ -9,14 +9,16 @@ use crate::report::{Report, Section, Table};
 
 /// The page of a plan for a log of this name.
 pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> Report {
-    let choice = &plan.choice;
+    let (choice, expected) = (&plan.choice, &plan.expected);
     let demand = &plan.demand;
     let verdict = format!(
-        "{} of RAM and {} of disk: {} of the storable requests hit, {} of all",
+        "{} of RAM and {} of disk: {} of the storable requests hit ({} to {} in fifths of the log), {} of all",
         bytes(choice.ram_bytes),
         bytes(choice.disk_bytes),
-        share(choice.hit_ratio),
-        share(choice.hit_ratio * demand.storable_share())
+        share(expected.hit_ratio()),
+        share(expected.range.0),
+        share(expected.range.1),
+        share(expected.hit_ratio() * demand.storable_share())
     );
     let rate = |rate: Option<f64>| rate.map_or("not told".into(), |rate| format!("{rate:.2} a second"));
     Report {

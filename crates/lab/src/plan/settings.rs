@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The settings that the plan comes to; what they do not name rests at its default.
 pub fn settings(plan: &Plan, log: &str) -> String {
-    let choice = &plan.choice;
+    let (choice, expected) = (&plan.choice, &plan.expected);
     let (ram, disk) = (ByteCount(choice.ram_bytes), ByteCount(choice.disk_bytes));
     let mut text = format!(
         "# Made by `shoal plan` from {}. What is not named here rests at its default; `shoal config default` prints all.\n",
@@ -15,8 +15,8 @@ pub fn settings(plan: &Plan, log: &str) -> String {
     let _ = writeln!(
         text,
         "# Expected: {:.1}% of the requests that may be stored hit, {:.1}% in RAM.",
-        choice.hit_ratio * 100.0,
-        choice.ram_hit_ratio * 100.0
+        expected.hit_ratio() * 100.0,
+        expected.ram_hit_ratio * 100.0
     );
     let _ = writeln!(text, "\n[cache]\nram = \"{ram}\"");
     if choice.disk_bytes == 0 {

@@ -56,8 +56,9 @@ fn a_plan_agrees_with_itself() {
         plan.disk.wear
     );
     assert!(
-        plan.choice.hit_ratio >= plan.choice.ram_hit_ratio
-            && plan.choice.hit_ratio > 0.9 * plan.demand.achievable
+        plan.expected.hit_ratio() > 0.9 * plan.demand.achievable && plan.expected.error > 0.0,
+        "{:?}",
+        plan.expected
     );
     let keys: Vec<&str> = plan.bounds.iter().map(|bound| bound.key).collect();
     assert_eq!(keys, ["freshness", "cacheability", "vary", "heads", "log"]);
@@ -90,7 +91,7 @@ fn prices_decide() {
     let (dear, cheap) = (priced(1e6, 0.01), priced(0.001, 100.0));
     assert_eq!(dear.choice.disk_bytes, 0, "{:?}", dear.choice);
     assert!(settings(&dear, "x.log").contains("directory = \"\""));
-    assert!(cheap.choice.disk_bytes > 0 && cheap.choice.hit_ratio > dear.choice.ram_hit_ratio);
+    assert!(cheap.choice.disk_bytes > 0 && cheap.expected.hit_ratio() > dear.expected.ram_hit_ratio);
     assert!(dear.choice.priced.len() > 10 && cheap.choice.why.contains("costs least"));
     let slow = Wishes {
         ram_price: Some(0.001),
@@ -101,6 +102,11 @@ fn prices_decide() {
     assert_eq!(planned(3000, slow).0.choice.disk_bytes, 0, "the drive cannot do it");
     let disk = planned(3000, Wishes { disk_bytes: Some(100 << 20), ..Wishes::default() }).0;
     assert_eq!((disk.choice.disk_bytes, disk.disk.bytes), (100 << 20, 100 << 20));
+    let both = Wishes { ram_bytes: Some(5 << 20), disk_bytes: Some(40 << 20), ..Wishes::default() };
+    let both = planned(3000, both).0;
+    assert_eq!((both.expected.ram_bytes, both.expected.disk_bytes), (5 << 20, 40 << 20));
+    assert!(both.tiers.iter().all(|tier| tier.ram_bytes == 5 << 20));
+    assert!(both.tiers.contains(&both.expected), "the same pair is simulated alike");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub fn text(plan: &Plan, log: &str) -> String {
     disk(plan, &mut text);
     let _ = writeln!(text, "\nCooperation\n  {}", plan.cooperation.verdict);
     bounds(plan, &mut text);
-    let choice = &plan.choice;
+    let (choice, expected) = (&plan.choice, &plan.expected);
     let _ = writeln!(
         text,
         "\nRecommended: {} of RAM, {} of disk ({})",
@@ -24,9 +24,12 @@ pub fn text(plan: &Plan, log: &str) -> String {
     );
     let _ = writeln!(
         text,
-        "  {} of the storable requests hit, {} of all; {}.",
-        share(choice.hit_ratio),
-        share(choice.hit_ratio * plan.demand.storable_share()),
+        "  {} of the storable requests hit ({} to {} in fifths of the log, one after the other), {} in RAM; {} of all requests; {}.",
+        within(expected.hit_ratio(), expected.error),
+        share(expected.range.0),
+        share(expected.range.1),
+        share(expected.ram_hit_ratio),
+        share(expected.hit_ratio() * plan.demand.storable_share()),
         choice.why
     );
     if !choice.hint.is_empty() {

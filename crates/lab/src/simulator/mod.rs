@@ -43,6 +43,11 @@ impl<P: Replacement<u64>> Simulator<P> {
 
     /// One request. True when it hits.
     pub fn request(&mut self, request: Request) -> bool {
+        self.request_weighing(request, request.bytes)
+    }
+
+    /// One request for an object that takes so many bytes of a capacity in bytes. True when it hits.
+    pub fn request_weighing(&mut self, request: Request, weight_bytes: u64) -> bool {
         let hash = request.object.fingerprint();
         self.counts.requests += 1;
         self.counts.bytes += request.bytes;
@@ -54,7 +59,7 @@ impl<P: Replacement<u64>> Simulator<P> {
             self.counts.hit_bytes += request.bytes;
             return true;
         }
-        self.take_in(request, hash);
+        self.take_in(request.object, weight_bytes, hash);
         false
     }
 
@@ -96,14 +101,14 @@ impl<P: Replacement<u64>> Simulator<P> {
         self.table.memory_bytes() + self.policy.memory_bytes()
     }
 
-    fn take_in(&mut self, request: Request, hash: u64) {
+    fn take_in(&mut self, object: u64, bytes: u64, hash: u64) {
         let (weight, room) = match self.capacity {
-            Capacity::Bytes(room) => (request.bytes, room),
+            Capacity::Bytes(room) => (bytes, room),
             Capacity::Objects(room) => (1, room),
         };
         if weight > room {
             self.counts.declined += 1;
-            self.policy.declined(request.object);
+            self.policy.declined(object);
             return;
         }
         while self.policy.weight() + weight > room {
@@ -111,7 +116,7 @@ impl<P: Replacement<u64>> Simulator<P> {
             self.table.remove(victim.key.fingerprint(), victim.handle.number());
             self.counts.evictions += 1;
         }
-        let handle = self.policy.insert(request.object, weight);
+        let handle = self.policy.insert(object, weight);
         let Self { policy, table, .. } = self;
         let hash_of = |slot| policy.key(Handle::from_number(slot)).map_or(0, Identity::fingerprint);
         table.insert(hash, handle.number(), hash_of);

@@ -1,0 +1,137 @@
+//! Disks as the cache architectures replace on them, without their I/O: which objects a disk of some size would still have.
+//!
+//! Files (`squid` and its kin) take whole blocks, and a hand goes over them (`clock`). Where small objects stand in a mapped file,
+//! they have a quarter of the disk and replace each other there by FBC ([`MappedCache`]); what finds no place is a file. Index and folders
+//! take their part first.
+
+use super::footprint::Footprint;
+use crate::curve::DiskTier;
+use crate::simulator::{Capacity, MappedCache, MappedPolicy, Request, Simulator};
+use shoal_policy::{Appender, Packer, Placement, Policy, Replacement};
+
+/// A disk of so many bytes under an architecture, for objects of this mean body size.
+pub(super) fn disk(
+    architecture: &str,
+    disk_bytes: u64,
+    mean_bytes: u64,
+    footprint: Footprint,
+) -> Box<dyn DiskTier> {
+    let room = disk_bytes.saturating_sub(fixed(disk_bytes, mean_bytes, footprint));
+    let placement: Box<dyn Placement> = match architecture {
+        "squidm" | "squidml" => Box::new(Appender::default()),
+        "squidmla" => Box::new(Packer::default()),
+        _ => return Box::new(Files::new(room)),
+    };
+    let mapped_bytes = room.min(disk_bytes / MAPPED_SHARE);
+    let policy = MappedPolicy::Fbc { c_max: 3, a_max: 100 };
+    Box::new(Segmented {
+        small: MappedCache::placed_by(placement, policy, mapped_bytes),
+        files: Files::new(room - mapped_bytes),
+    })
+}
+
+/// Objects that a disk of so many bytes holds, about, with room for more small ones than the mean tells.
+pub(super) fn objects(disk_bytes: u64, mean_bytes: u64, footprint: Footprint) -> u64 {
+    disk_bytes / (blocks(footprint.record(mean_bytes)) + INDEX_BYTES)
+}
+
+/// What index and folders take.
+fn fixed(disk_bytes: u64, mean_bytes: u64, footprint: Footprint) -> u64 {
+    let objects = objects(disk_bytes, mean_bytes, footprint) * OBJECTS_ROOM / 100;
+    let folders = 2 + objects / FILES_PER_FOLDER;
+    objects * INDEX_BYTES + (folders + OTHER_FILES) * BLOCK_BYTES
+}
+
+/// Objects as files.
+struct Files(Simulator<Box<dyn Replacement<u64>>>);
+
+impl Files {
+    fn new(bytes: u64) -> Self {
+        let clock =
+            Policy::<u64>::named("clock").expect("the store's default is in the table: a test asks for it");
+        Self(Simulator::new((clock.construct)(), Capacity::Bytes(bytes)))
+    }
+}
+
+impl DiskTier for Files {
+    fn request(&mut self, object: u64, record_bytes: u64) -> bool {
+        Simulator::request(&mut self.0, Request { object, bytes: blocks(record_bytes) })
+    }
+
+    fn declined(&self) -> u64 {
+        self.0.counts().declined
+    }
+}
+
+/// Small objects in a mapped file, the others as files.
+struct Segmented {
+    small: MappedCache,
+    files: Files,
+}
+
+impl DiskTier for Segmented {
+    fn request(&mut self, object: u64, record_bytes: u64) -> bool {
+        if record_bytes > SEGMENT_MAX {
+            return self.files.request(object, record_bytes);
+        }
+        // What found no segment is a file.
+        self.small.request(Request { object, bytes: record_bytes })
+            || (!self.small.holds(object) && self.files.request(object, record_bytes))
+    }
+
+    fn declined(&self) -> u64 {
+        self.files.declined()
+    }
+}
+
+/// Whole blocks, and those that say where a long file's blocks are.
+fn blocks(bytes: u64) -> u64 {
+    let data = bytes.div_ceil(BLOCK_BYTES).max(1);
+    (data + if data > 12 { 1 + data / 1024 } else { 0 }) * BLOCK_BYTES
+}
+
+/// Room for more objects than the mean size tells, in percent: what `max_objects` is set to.
+pub(super) const OBJECTS_ROOM: u64 = 150;
+/// docs/FORMATS.md, Index: an entry, its bucket and its side word.
+pub(super) const INDEX_BYTES: u64 = 44;
+const BLOCK_BYTES: u64 = 4096;
+const SEGMENT_MAX: u64 = 8192;
+/// The default of `store.segments`.
+const MAPPED_SHARE: u64 = 4;
+const FILES_PER_FOLDER: u64 = 256;
+/// The index's journal, the lock, the table of purges, upper folders.
+const OTHER_FILES: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_store::arch::ARCHITECTURES;
+
+    #[test]
+    fn every_architecture_holds_what_fits_and_not_more() {
+        for architecture in ARCHITECTURES {
+            let mut disk = disk(architecture.name, 20 << 20, 4000, Footprint::default());
+            let record = Footprint::default().record(4000);
+            // An eighth of the disk, in segments of 8 KB or two blocks.
+            (0..300).for_each(|object| {
+                disk.request(object, record);
+            });
+            assert!((0..300).all(|object| disk.request(object, record)), "{}", architecture.name);
+            (0..30_000).for_each(|object| {
+                disk.request(object, record);
+            });
+            // Backwards, so that what is looked for is what came last.
+            let held = (0..30_000).rev().filter(|object| disk.request(*object, record)).count() as u64;
+            assert!((500..(20 << 20) / record).contains(&held), "{}: {held}", architecture.name);
+        }
+    }
+
+    #[test]
+    fn large_objects_are_files_and_what_is_larger_than_the_disk_is_declined() {
+        let mut disk = disk("squidmla", 20 << 20, 4000, Footprint::default());
+        assert!(!disk.request(1, 1 << 20) && disk.request(1, 1 << 20));
+        assert!(!disk.request(2, 1 << 30) && !disk.request(2, 1 << 30));
+        assert_eq!(disk.declined(), 2);
+        assert_eq!((blocks(1), blocks(4097), blocks(13 * 4096)), (4096, 8192, 14 * 4096));
+    }
+}
