@@ -17,8 +17,8 @@ use std::path::PathBuf;
 /// would do is counted with the store's own code on a modelled machine. What the log does not tell (freshness, cacheability,
 /// Vary, missing sizes) is assumed, said, and bounded.
 ///
-/// With --ram-price and --egress-price the cheapest pair of RAM and disk is recommended; without, RAM for 95% of the throughput and disk
-/// for 99% of the hits that can be had.
+/// With --ram-price and --egress-price the cheapest pair of RAM and disk is recommended; without, disk for 99% of the hits that can be had, and RAM
+/// at the knee of its curve where that leaves the drive idle, or for 95% of the throughput where it does not.
 #[derive(clap::Args)]
 pub struct Options {
     /// The log: a file, or - for standard input, in any format that `shoal trace` reads
@@ -47,7 +47,7 @@ pub struct Options {
     /// Years of that rating
     #[arg(long, value_name = "YEARS", default_value_t = 5.0)]
     drive_years: f64,
-    /// Operations a second that the drive may be asked for at the peak, where prices decide
+    /// Operations a second that the drive may be asked for at the peak
     #[arg(long, value_name = "NUMBER", default_value_t = 5000.0)]
     drive_operations: f64,
     /// The head of a response, in bytes, as origins send it

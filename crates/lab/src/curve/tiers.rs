@@ -2,7 +2,7 @@
 //!
 //! As the proxy has it: a request is looked for in RAM, then on disk; what comes from the origin goes to both, and what the disk has is
 //! brought to RAM. The disk's replacement does not hear of hits in RAM. An object takes other amounts of RAM and of disk than its body has
-//! bytes ([`Weights`]), and what is too large for RAM is on disk alone. Sampled like [`super::MiniSimulation`].
+//! bytes ([`Weights`]; a disk knows what it takes), and what is too large for RAM is on disk alone. Sampled like [`super::MiniSimulation`].
 
 use super::simulated::Construct;
 use super::{mixed, spread};
@@ -26,21 +26,27 @@ pub struct Weights {
     pub bytes: u64,
     /// Bytes that the object takes in RAM; `None` for one that is not kept there.
     pub ram: Option<u64>,
-    /// Bytes of the object's record on disk, before what the disk rounds up.
-    pub disk: u64,
 }
 
 impl Weights {
     /// An object that takes its bytes and nothing more.
     pub fn plain(bytes: u64) -> Self {
-        Self { bytes, ram: Some(bytes), disk: bytes }
+        Self { bytes, ram: Some(bytes) }
     }
 }
 
 /// A disk of some size: what it holds, and what it gives up.
 pub trait DiskTier {
-    /// One request that RAM missed, for an object whose record has so many bytes. True when it hits; otherwise the object is taken, or not.
-    fn request(&mut self, object: u64, record_bytes: u64) -> bool;
+    /// One request that RAM missed, for an object whose body has so many bytes. True when it hits; otherwise the object is taken, or not.
+    fn request(&mut self, object: u64, body_bytes: u64) -> bool;
+
+    /// A request that RAM answered.
+    fn answered_by_ram(&mut self, _object: u64, _body_bytes: u64) {}
+
+    /// What is left of RAM for objects beside this disk.
+    fn ram_left(&self, ram_bytes: u64) -> u64 {
+        ram_bytes
+    }
 
     /// Objects that were not taken.
     fn declined(&self) -> u64;
@@ -50,8 +56,8 @@ pub trait DiskTier {
 pub type MakeDisk<'a> = &'a dyn Fn(u64) -> Box<dyn DiskTier>;
 
 impl DiskTier for Simulator<Box<dyn Replacement<u64>>> {
-    fn request(&mut self, object: u64, record_bytes: u64) -> bool {
-        Simulator::request(self, Request { object, bytes: record_bytes })
+    fn request(&mut self, object: u64, body_bytes: u64) -> bool {
+        Simulator::request(self, Request { object, bytes: body_bytes })
     }
 
     fn declined(&self) -> u64 {
@@ -114,13 +120,17 @@ impl TwoTiers {
     pub fn new(ram: Construct, disk: MakeDisk<'_>, pairs: &[(u64, u64)], rate: f64, seed: u64) -> Self {
         let rate = rate.clamp(f64::MIN_POSITIVE, 1.0);
         let room = |bytes: u64| (bytes as f64 * rate).ceil() as u64;
-        let pair = |(ram_bytes, disk_bytes): &(u64, u64)| Pair {
-            ram: Simulator::new(ram(), Capacity::Bytes(room(*ram_bytes))),
-            disk: (*disk_bytes > 0).then(|| disk(room(*disk_bytes))),
-            point: TierPoint { ram_bytes: *ram_bytes, disk_bytes: *disk_bytes, ..TierPoint::default() },
-            tally: Tally::default(),
-            marks: Vec::new(),
-            declined_before: 0,
+        let pair = |(ram_bytes, disk_bytes): &(u64, u64)| {
+            let disk = (*disk_bytes > 0).then(|| disk(room(*disk_bytes)));
+            let ram_left = disk.as_ref().map_or(*ram_bytes, |disk| disk.ram_left(*ram_bytes));
+            Pair {
+                ram: Simulator::new(ram(), Capacity::Bytes(room(ram_left))),
+                disk,
+                point: TierPoint { ram_bytes: *ram_bytes, disk_bytes: *disk_bytes, ..TierPoint::default() },
+                tally: Tally::default(),
+                marks: Vec::new(),
+                declined_before: 0,
+            }
         };
         Self {
             seed,
@@ -142,10 +152,13 @@ impl TwoTiers {
         }
         for pair in &mut self.pairs {
             if weights.ram.is_some_and(|bytes| pair.ram.request(Request { object, bytes })) {
+                if let Some(disk) = &mut pair.disk {
+                    disk.answered_by_ram(object, weights.bytes);
+                }
                 continue;
             }
             pair.tally.asked += 1;
-            let hits = pair.disk.as_mut().is_some_and(|disk| disk.request(object, weights.disk));
+            let hits = pair.disk.as_mut().is_some_and(|disk| disk.request(object, weights.bytes));
             if !hits {
                 pair.tally.missed.0 += 1;
                 pair.tally.missed.1 += weights.bytes;

@@ -1,7 +1,7 @@
 //! What the log does not tell, and how much that can change.
 
-use super::Wishes;
 use super::demand::Demand;
+use super::{Footprint, Wishes};
 use crate::character::census::is_dynamic;
 use crate::character::{Character, Loaded};
 use crate::experiment::share;
@@ -77,24 +77,34 @@ pub(super) fn bounds(loaded: &Loaded, character: &Character, demand: &Demand, wi
             "bytes and byte hit ratios are off by at most these requests' part",
         ));
     }
-    bounds.push(bound(
-        "heads",
-        &format!(
-            "a response's head has {} bytes; with bookkeeping an object takes {} bytes of RAM and {} of disk beside its body",
-            footprint.head_bytes,
-            footprint.ram_overhead(),
-            footprint.record(0)
-        ),
-        None,
-        "a byte more of head takes about five bytes more of RAM for each object",
-    ));
-    bounds.push(bound(
-        "log",
-        "the future is like the log",
-        None,
-        "error bars are of the mean, and hold if its parts vary by chance; what is recommended is told with the least and the most of its fifths, which is what a future that differs as they do would bring",
-    ));
+    bounds.extend(of_the_plan(assumed, footprint));
     bounds
+}
+
+/// What the plan itself takes for granted.
+fn of_the_plan(hit_ratio: f64, footprint: Footprint) -> [Bound; 2] {
+    let bound = |key, assumed: String, other: &str| Bound {
+        key,
+        assumed,
+        hit_ratio,
+        otherwise: None,
+        other: other.into(),
+    };
+    let heads = format!(
+        "a response's head has {} bytes; with bookkeeping an object takes {} bytes of RAM and {} of disk beside its body",
+        footprint.head_bytes,
+        footprint.ram_overhead(),
+        footprint.volume(0)
+    );
+    [
+        bound("heads", heads, "a byte more of head takes a byte more of RAM and of disk for each object"),
+        bound(
+            "log",
+            "the future is like the log".into(),
+            "error bars are of the mean, and hold if the log's parts vary by chance; what is recommended is told with the least and the most \
+             of its fifths, which is what a future that differs as they do would bring",
+        ),
+    ]
 }
 
 /// What an infinite cache hits when nothing that looks computed is stored, and when each client has a cache of its own.

@@ -69,7 +69,7 @@ impl Choice {
         let cheapest = possible.min_by(|a, b| a.total().total_cmp(&b.total()));
         let (ram, disk_bytes, why) = match cheapest {
             Some(best) => (best.ram_bytes, best.disk_bytes, best.why(priced.len())),
-            None => by_shape(memory, disk),
+            None => by_shape(memory, disk, demand, wishes),
         };
         let ram_bytes = wishes.ram_bytes.unwrap_or_else(|| rounded(ram.max(LEAST_RAM)));
         let disk_bytes = match (wishes.disk_bytes, disk_bytes) {
@@ -77,7 +77,8 @@ impl Choice {
             (Some(told), _) => told,
             (None, bytes) => rounded(bytes.max(LEAST_DISK)),
         };
-        let objects = tier::objects(disk_bytes, demand.mean_object_bytes(), wishes.footprint);
+        let objects =
+            tier::objects(disk.recommended(), disk_bytes, demand.mean_object_bytes(), wishes.footprint);
         Self {
             ram_bytes,
             disk_bytes,
@@ -90,14 +91,32 @@ impl Choice {
     }
 }
 
-/// RAM for 95% of the throughput that can be had, disk for 99% of the hits.
-fn by_shape(memory: &Memory, disk: &Disk) -> (u64, u64, String) {
+/// RAM for 95% of the throughput that can be had, disk for 99% of the hits. A drive that is idle at the peak needs no such RAM: there the knee
+/// will do.
+fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &Wishes) -> (u64, u64, String) {
     let target = memory.targets.iter().find(|target| target.goal == Goal::Throughput);
-    let (ram, told) = match target {
-        Some(target) => (target.ram_bytes, "RAM gives 95% of the throughput that RAM for everything would"),
-        None => (memory.knee.map_or(LEAST_RAM, |knee| knee.size), "RAM is at the knee of its curve"),
+    let most = memory.curve().points.last().map_or(0.0, |point| point.hit_ratio);
+    let at_knee = memory
+        .knee
+        .zip(demand.storable_peak())
+        .map(|(knee, peak)| (knee.size, peak * disk.ios((most - knee.hit_ratio).max(0.0), 1.0 - most)));
+    let idle = at_knee.filter(|(_, ios)| *ios <= wishes.drive_operations * IDLE);
+    let (ram, told) = match (idle, target) {
+        (Some((ram, ios)), _) => {
+            let told = format!(
+                "RAM is at the knee of its curve, since the drive then does {ios:.1} operations a second at the peak and may do {:.0}",
+                wishes.drive_operations
+            );
+            (ram, told)
+        }
+        (None, Some(target)) => {
+            (target.ram_bytes, "RAM gives 95% of the throughput that RAM for everything would".into())
+        }
+        (None, None) => {
+            (memory.knee.map_or(LEAST_RAM, |knee| knee.size), "RAM is at the knee of its curve".into())
+        }
     };
-    let why = format!("{told}, and the disk holds what 99% of the achievable hits take; no prices were told");
+    let why = format!("{told}; the disk holds what 99% of the achievable hits take; no prices were told");
     (ram, disk.bytes, why)
 }
 
@@ -150,6 +169,8 @@ fn rounded(bytes: u64) -> u64 {
     bytes.div_ceil(unit) * unit
 }
 
+/// The part of what a drive can do that leaves it idle.
+const IDLE: f64 = 0.1;
 const LEAST_RAM: u64 = 16 << 20;
 const LEAST_DISK: u64 = 64 << 20;
 const LEAST_OBJECTS: u64 = 1000;

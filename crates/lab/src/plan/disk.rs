@@ -64,7 +64,6 @@ impl Disk {
         let most = curve.points.last().map_or(0.0, |point| point.hit_ratio);
         let bytes = wishes.disk_bytes.unwrap_or_else(|| wanted(curve, most));
         let hit_ratio = curve.at(bytes).0;
-        let objects = tier::objects(bytes, demand.mean_object_bytes(), wishes.footprint);
         let trace = beginning(&loaded.trace);
         let counted_over = trace.requests().len() as u64;
         let inputs = Inputs::new(trace, 0.0);
@@ -83,14 +82,12 @@ impl Disk {
                 wishes,
             )
         };
-        Ok(Self {
-            bytes,
-            hit_ratio,
-            objects,
-            index_bytes: objects * tier::INDEX_BYTES,
-            wear: outcomes.iter().map(of).collect(),
-            counted_over,
-        })
+        let wear = outcomes.iter().map(of).collect();
+        let mut disk = Self { bytes, hit_ratio, objects: 0, index_bytes: 0, wear, counted_over };
+        let (name, mean) = (disk.recommended(), demand.mean_object_bytes());
+        let objects = tier::objects(name, bytes, mean, wishes.footprint);
+        (disk.index_bytes, disk.objects) = (objects * tier::index_bytes(name), objects);
+        Ok(disk)
     }
 
     /// Disk operations of a request, when so large shares of the requests are hits of the disk and misses.
@@ -101,7 +98,7 @@ impl Disk {
 
     /// The architecture that a plan recommends.
     pub fn recommended(&self) -> &str {
-        self.least().map_or("squid", |wear| &wear.architecture)
+        self.least().map_or(tier::VOLUME, |wear| &wear.architecture)
     }
 
     /// The architecture with the fewest operations where half the requests are hits of the disk; not the one without an index, which asks

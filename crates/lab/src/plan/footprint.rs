@@ -1,7 +1,7 @@
 //! What an object takes beside its body, in RAM and on disk: the product's own accounting, for a response head of an assumed length.
 //!
-//! Logs tell sizes of bodies. Where objects are small the rest decides: a head of 280 bytes with eight fields is charged about 1.8 KB of
-//! RAM, since fields are kept parsed and as lines, with an entry of the cache's tables.
+//! Logs tell sizes of bodies. Where objects are small the rest decides: with a head of 280 bytes an object is charged some 970 bytes of RAM
+//! beside its body, since there are judgement, key and the entries of tables.
 
 use crate::curve::Weights;
 
@@ -26,26 +26,33 @@ impl Footprint {
         body_bytes.saturating_add(self.ram_overhead())
     }
 
-    /// What is charged in RAM beside the body: the lines twice, each field parsed, the record, the key, the tier's entry.
+    /// What is charged in RAM beside the body: the head's lines, the record, the key, the tier's entry.
     pub fn ram_overhead(self) -> u64 {
-        self.head_bytes * 2 + self.fields() * FIELD_BYTES + RECORD_BYTES + KEY_BYTES + ENTRY_BYTES
+        self.head_bytes + RECORD_BYTES + KEY_BYTES + ENTRY_BYTES
     }
 
-    /// An object's record on disk, whole files and segments alike (docs/FORMATS.md): header, key, metadata with room to grow, body, a
-    /// checksum of 8 bytes for each 64 KiB.
-    pub fn record(self, body_bytes: u64) -> u64 {
+    /// An object's file or segment (docs/FORMATS.md): header, key, metadata with room to grow, body, a checksum of 8 bytes for each 64 KiB.
+    pub fn file(self, body_bytes: u64) -> u64 {
         let around = RECORD_HEADER_BYTES + KEY_BYTES + self.head_bytes + METADATA_SLACK_BYTES;
         around.next_multiple_of(64) + body_bytes + body_bytes.div_ceil(64 << 10) * 8
+    }
+
+    /// An object's records in a volume (docs/FORMATS.md): whole units, an item in the contents, and for a longer body a record for each
+    /// 64 KiB and a table of these.
+    pub fn volume(self, body_bytes: u64) -> u64 {
+        let head = VOLUME_HEAD_BYTES + KEY_BYTES + self.head_bytes + VOLUME_METADATA_BYTES;
+        if body_bytes <= PIECE_BYTES {
+            return (head + body_bytes).next_multiple_of(UNIT_BYTES) + ITEM_BYTES;
+        }
+        let pieces = body_bytes.div_ceil(PIECE_BYTES);
+        let around = (VOLUME_HEAD_BYTES + UNIT_BYTES / 2 + ITEM_BYTES) * pieces;
+        body_bytes + around + (head + pieces * PLACE_BYTES).next_multiple_of(UNIT_BYTES) + ITEM_BYTES
     }
 
     /// A request for a body of so many bytes.
     pub fn weights(self, body_bytes: u64) -> Weights {
         let ram = (body_bytes <= self.ram_object_max).then(|| self.ram(body_bytes));
-        Weights { bytes: body_bytes, ram, disk: self.record(body_bytes) }
-    }
-
-    fn fields(self) -> u64 {
-        self.head_bytes / FIELD_LINE_BYTES
+        Weights { bytes: body_bytes, ram }
     }
 }
 
@@ -53,12 +60,8 @@ impl Footprint {
 const HEAD_BYTES: u64 = 280;
 /// The default of `cache.ram_object_max`.
 const RAM_OBJECT_MAX: u64 = 1 << 20;
-/// A line of a head, on average.
-const FIELD_LINE_BYTES: u64 = 35;
-/// A parsed field.
-const FIELD_BYTES: u64 = 96;
-/// The judgement kept beside a response, and its allocations.
-const RECORD_BYTES: u64 = 400;
+/// The judgement kept beside a response, and allocations.
+const RECORD_BYTES: u64 = 380;
 /// A URL.
 const KEY_BYTES: u64 = 60;
 /// `shoal_store::memory::ENTRY_OVERHEAD_BYTES`.
@@ -67,6 +70,16 @@ const ENTRY_BYTES: u64 = shoal_store::memory::ENTRY_OVERHEAD_BYTES;
 const RECORD_HEADER_BYTES: u64 = 80;
 /// Judgement and times in front of the fields, and room for a longer head later.
 const METADATA_SLACK_BYTES: u64 = 290;
+/// Of a record in a volume.
+const VOLUME_HEAD_BYTES: u64 = 88;
+/// Judgement and times, and room in steps of 16 bytes.
+const VOLUME_METADATA_BYTES: u64 = 110;
+/// The longest body in one record.
+const PIECE_BYTES: u64 = 64 << 10;
+const UNIT_BYTES: u64 = 64;
+const ITEM_BYTES: u64 = 32;
+/// A piece in a table.
+const PLACE_BYTES: u64 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -75,11 +88,15 @@ mod tests {
     #[test]
     fn small_objects_cost_more_around_them_than_in_them() {
         let footprint = Footprint::default();
-        assert_eq!(footprint.ram(0), 560 + 768 + 400 + 60 + 256);
-        assert_eq!(footprint.record(0) % 64, 0);
-        assert_eq!(footprint.record(200_000) - footprint.record(0), 200_000 + 4 * 8);
+        assert_eq!(footprint.ram(0), 280 + 380 + 60 + 256);
+        assert_eq!(footprint.file(0) % 64, 0);
+        assert_eq!(footprint.file(200_000) - footprint.file(0), 200_000 + 4 * 8);
+        assert_eq!(footprint.volume(100) % 64, 32);
+        assert!(
+            footprint.volume(200_000) < 200_000 + 2000 && footprint.volume(65_537) > footprint.volume(65_536)
+        );
         assert_eq!(footprint.weights((1 << 20) + 1).ram, None);
         let longer = Footprint { head_bytes: 2000, ..footprint };
-        assert!(longer.ram(0) > footprint.ram(0) + 2 * 1720);
+        assert_eq!(longer.ram(0), footprint.ram(0) + 1720);
     }
 }

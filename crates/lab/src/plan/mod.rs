@@ -12,6 +12,7 @@ mod demand;
 mod disk;
 mod footprint;
 mod json;
+mod log_tier;
 mod memory;
 mod report;
 mod settings;

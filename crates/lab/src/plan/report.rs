@@ -1,7 +1,7 @@
 //! A plan as a page with figures.
 
 use super::text::lasting;
-use super::{Goal, Plan, bytes, settings};
+use super::{Bound, Goal, Plan, Priced, bytes, settings};
 use crate::character::{Character, report_section};
 use crate::curve::Curve;
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Mark, Plot, Series, Shape, Unit};
@@ -43,6 +43,7 @@ pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> R
             ram(plan),
             targets(plan),
             tiers(plan),
+            prices(plan),
             disk(plan),
             cooperation(plan),
             bounds(plan),
@@ -192,6 +193,39 @@ fn tiers(plan: &Plan) -> Section {
     }
 }
 
+/// What each pair of sizes costs; empty but for its question where no prices are told.
+fn prices(plan: &Plan) -> Section {
+    let heading =
+        ["RAM", "disk", "RAM and disk", "fetched from origins", "together", "operations a second, peak"];
+    let mut table = Table::new("Costs a month, in the currency of the prices", &heading);
+    let cost = |cost: f64| format!("{cost:.2}");
+    let mut priced: Vec<&Priced> = plan.choice.priced.iter().collect();
+    priced.sort_by(|a, b| a.total().total_cmp(&b.total()));
+    for pair in &priced {
+        table.row(&[
+            &bytes(pair.ram_bytes),
+            &bytes(pair.disk_bytes),
+            &cost(pair.machine),
+            &cost(pair.egress),
+            &cost(pair.total()),
+            &format!("{:.1}", pair.operations),
+        ]);
+    }
+    let question = match priced.is_empty() {
+        true => {
+            "No prices were told: `--ram-price` and `--egress-price` make it the cheapest pair of sizes that is recommended."
+        }
+        false => "What does each pair of sizes cost, the cheapest first?",
+    };
+    Section {
+        anchor: "costs".into(),
+        title: "Costs".into(),
+        question: question.into(),
+        tables: if priced.is_empty() { Vec::new() } else { vec![table] },
+        ..Section::default()
+    }
+}
+
 fn disk(plan: &Plan) -> Section {
     let disk = &plan.disk;
     let heading = [
@@ -290,17 +324,19 @@ fn cooperation(plan: &Plan) -> Section {
 fn bounds(plan: &Plan) -> Section {
     let mut table = Table::new(
         "An infinite cache, all storable requests",
-        &["assumed", "hits", "otherwise", "what else could be"],
+        &["what hangs on", "hits as assumed", "hits otherwise"],
     );
     for bound in &plan.bounds {
         let otherwise = bound.otherwise.map_or("–".into(), share);
-        table.row(&[&bound.assumed, &share(bound.hit_ratio), &otherwise, &bound.other]);
+        table.row(&[bound.key, &share(bound.hit_ratio), &otherwise]);
     }
+    let note = |bound: &Bound| format!("{}: {}. Otherwise: {}.", bound.key, bound.assumed, bound.other);
     Section {
         anchor: "assumptions".into(),
         title: "What was assumed".into(),
         question: "What does the log not tell, and how much can that change?".into(),
         tables: vec![table],
+        notes: plan.bounds.iter().map(note).collect(),
         ..Section::default()
     }
 }

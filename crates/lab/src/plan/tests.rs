@@ -93,6 +93,7 @@ fn prices_decide() {
     assert!(settings(&dear, "x.log").contains("directory = \"\""));
     assert!(cheap.choice.disk_bytes > 0 && cheap.expected.hit_ratio() > dear.expected.ram_hit_ratio);
     assert!(dear.choice.priced.len() > 10 && cheap.choice.why.contains("costs least"));
+    assert!(text(&cheap, "x.log").contains("Costs a month, the cheapest 5 of"), "{}", text(&cheap, "x.log"));
     let slow = Wishes {
         ram_price: Some(0.001),
         egress_price: Some(100.0),

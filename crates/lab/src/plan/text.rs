@@ -1,6 +1,6 @@
 //! A plan for people who read it in a terminal.
 
-use super::{Goal, Plan, bytes, settings};
+use super::{Goal, Plan, Priced, bytes, settings};
 use crate::figure::Unit;
 use std::fmt::Write;
 
@@ -11,6 +11,7 @@ pub fn text(plan: &Plan, log: &str) -> String {
     sizes(plan, &mut text);
     targets(plan, &mut text);
     tiers(plan, &mut text);
+    prices(plan, &mut text);
     disk(plan, &mut text);
     let _ = writeln!(text, "\nCooperation\n  {}", plan.cooperation.verdict);
     bounds(plan, &mut text);
@@ -131,6 +132,26 @@ fn tiers(plan: &Plan, text: &mut String) {
     }
 }
 
+/// The cheapest pairs of sizes, where prices are told.
+fn prices(plan: &Plan, text: &mut String) {
+    let mut priced: Vec<&Priced> = plan.choice.priced.iter().collect();
+    if priced.is_empty() {
+        return;
+    }
+    priced.sort_by(|a, b| a.total().total_cmp(&b.total()));
+    let _ = writeln!(text, "\nCosts a month, the cheapest {CHEAPEST} of {} pairs", priced.len());
+    let _ = writeln!(
+        text,
+        "  {:>10}  {:>10}  {:>12}  {:>12}  {:>12}",
+        "RAM", "disk", "RAM and disk", "from origins", "together"
+    );
+    for pair in priced.into_iter().take(CHEAPEST) {
+        let (machine, egress, total) = (pair.machine, pair.egress, pair.total());
+        let (ram, disk) = (bytes(pair.ram_bytes), bytes(pair.disk_bytes));
+        let _ = writeln!(text, "  {ram:>10}  {disk:>10}  {machine:>12.2}  {egress:>12.2}  {total:>12.2}");
+    }
+}
+
 fn disk(plan: &Plan, text: &mut String) {
     let disk = &plan.disk;
     let count = |number: u64| Unit::Count.shown(number as f64);
@@ -202,3 +223,6 @@ fn within(value: f64, error: f64) -> String {
 fn share(share: f64) -> String {
     Unit::Share.shown(share)
 }
+
+/// Pairs that are printed with their costs.
+const CHEAPEST: usize = 5;

@@ -1,10 +1,11 @@
 //! Disks as the cache architectures replace on them, without their I/O: which objects a disk of some size would still have.
 //!
-//! Files (`squid` and its kin) take whole blocks, and a hand goes over them (`clock`). Where small objects stand in a mapped file,
-//! they have a quarter of the disk and replace each other there by FBC ([`MappedCache`]); what finds no place is a file. Index and folders
-//! take their part first.
+//! A `volume` is a log with a cursor ([`super::log_tier`]). Files (`squid` and its kin) take whole blocks, and a hand goes over them
+//! (`clock`). Where small objects stand in a mapped file, they have a quarter of the disk and replace each other there by FBC
+//! ([`MappedCache`]); what finds no place is a file. Index and folders take their part first.
 
 use super::footprint::Footprint;
+use super::log_tier::Log;
 use crate::curve::DiskTier;
 use crate::simulator::{Capacity, MappedCache, MappedPolicy, Request, Simulator};
 use shoal_policy::{Appender, Packer, Placement, Policy, Replacement};
@@ -16,50 +17,66 @@ pub(super) fn disk(
     mean_bytes: u64,
     footprint: Footprint,
 ) -> Box<dyn DiskTier> {
-    let room = disk_bytes.saturating_sub(fixed(disk_bytes, mean_bytes, footprint));
+    let room = disk_bytes.saturating_sub(fixed(architecture, disk_bytes, mean_bytes, footprint));
     let placement: Box<dyn Placement> = match architecture {
+        VOLUME => return Box::new(Log::new(room, footprint)),
         "squidm" | "squidml" => Box::new(Appender::default()),
         "squidmla" => Box::new(Packer::default()),
-        _ => return Box::new(Files::new(room)),
+        _ => return Box::new(Files::new(room, footprint)),
     };
     let mapped_bytes = room.min(disk_bytes / MAPPED_SHARE);
     let policy = MappedPolicy::Fbc { c_max: 3, a_max: 100 };
     Box::new(Segmented {
         small: MappedCache::placed_by(placement, policy, mapped_bytes),
-        files: Files::new(room - mapped_bytes),
+        files: Files::new(room - mapped_bytes, footprint),
     })
 }
 
-/// Objects that a disk of so many bytes holds, about, with room for more small ones than the mean tells.
-pub(super) fn objects(disk_bytes: u64, mean_bytes: u64, footprint: Footprint) -> u64 {
-    disk_bytes / (blocks(footprint.record(mean_bytes)) + INDEX_BYTES)
+/// Objects of this mean size that a disk of so many bytes holds, about.
+pub(super) fn objects(architecture: &str, disk_bytes: u64, mean_bytes: u64, footprint: Footprint) -> u64 {
+    let each = match architecture {
+        VOLUME => footprint.volume(mean_bytes),
+        _ => blocks(footprint.file(mean_bytes)),
+    };
+    disk_bytes / (each + index_bytes(architecture))
+}
+
+/// Bytes of the index for each object (docs/FORMATS.md).
+pub(super) fn index_bytes(architecture: &str) -> u64 {
+    // An entry of a volume in a table that is three quarters full; or an entry, its bucket and its side word.
+    if architecture == VOLUME { 11 } else { 44 }
 }
 
 /// What index and folders take.
-fn fixed(disk_bytes: u64, mean_bytes: u64, footprint: Footprint) -> u64 {
-    let objects = objects(disk_bytes, mean_bytes, footprint) * OBJECTS_ROOM / 100;
-    let folders = 2 + objects / FILES_PER_FOLDER;
-    objects * INDEX_BYTES + (folders + OTHER_FILES) * BLOCK_BYTES
+fn fixed(architecture: &str, disk_bytes: u64, mean_bytes: u64, footprint: Footprint) -> u64 {
+    let objects = objects(architecture, disk_bytes, mean_bytes, footprint) * OBJECTS_ROOM / 100;
+    let blocks = match architecture {
+        VOLUME => VOLUME_BLOCKS,
+        _ => 2 + objects / FILES_PER_FOLDER + OTHER_FILES,
+    };
+    objects * index_bytes(architecture) + blocks * BLOCK_BYTES
 }
 
 /// Objects as files.
-struct Files(Simulator<Box<dyn Replacement<u64>>>);
+struct Files {
+    held: Simulator<Box<dyn Replacement<u64>>>,
+    footprint: Footprint,
+}
 
 impl Files {
-    fn new(bytes: u64) -> Self {
-        let clock =
-            Policy::<u64>::named("clock").expect("the store's default is in the table: a test asks for it");
-        Self(Simulator::new((clock.construct)(), Capacity::Bytes(bytes)))
+    fn new(bytes: u64, footprint: Footprint) -> Self {
+        let clock = Policy::<u64>::named("clock").expect("it is in the table: a test asks for it");
+        Self { held: Simulator::new((clock.construct)(), Capacity::Bytes(bytes)), footprint }
     }
 }
 
 impl DiskTier for Files {
-    fn request(&mut self, object: u64, record_bytes: u64) -> bool {
-        Simulator::request(&mut self.0, Request { object, bytes: blocks(record_bytes) })
+    fn request(&mut self, object: u64, body_bytes: u64) -> bool {
+        self.held.request(Request { object, bytes: blocks(self.footprint.file(body_bytes)) })
     }
 
     fn declined(&self) -> u64 {
-        self.0.counts().declined
+        self.held.counts().declined
     }
 }
 
@@ -70,13 +87,14 @@ struct Segmented {
 }
 
 impl DiskTier for Segmented {
-    fn request(&mut self, object: u64, record_bytes: u64) -> bool {
-        if record_bytes > SEGMENT_MAX {
-            return self.files.request(object, record_bytes);
+    fn request(&mut self, object: u64, body_bytes: u64) -> bool {
+        let record = self.files.footprint.file(body_bytes);
+        if record > SEGMENT_MAX {
+            return self.files.request(object, body_bytes);
         }
         // What found no segment is a file.
-        self.small.request(Request { object, bytes: record_bytes })
-            || (!self.small.holds(object) && self.files.request(object, record_bytes))
+        self.small.request(Request { object, bytes: record })
+            || (!self.small.holds(object) && self.files.request(object, body_bytes))
     }
 
     fn declined(&self) -> u64 {
@@ -90,10 +108,10 @@ fn blocks(bytes: u64) -> u64 {
     (data + if data > 12 { 1 + data / 1024 } else { 0 }) * BLOCK_BYTES
 }
 
+/// The store's default.
+pub(super) const VOLUME: &str = "volume";
 /// Room for more objects than the mean size tells, in percent: what `max_objects` is set to.
 pub(super) const OBJECTS_ROOM: u64 = 150;
-/// docs/FORMATS.md, Index: an entry, its bucket and its side word.
-pub(super) const INDEX_BYTES: u64 = 44;
 const BLOCK_BYTES: u64 = 4096;
 const SEGMENT_MAX: u64 = 8192;
 /// The default of `store.segments`.
@@ -101,6 +119,8 @@ const MAPPED_SHARE: u64 = 4;
 const FILES_PER_FOLDER: u64 = 256;
 /// The index's journal, the lock, the table of purges, upper folders.
 const OTHER_FILES: u64 = 64;
+/// A volume's superblock and what else stands before its stripes, and the table of purges.
+const VOLUME_BLOCKS: u64 = 34;
 
 #[cfg(test)]
 mod tests {
@@ -110,19 +130,21 @@ mod tests {
     #[test]
     fn every_architecture_holds_what_fits_and_not_more() {
         for architecture in ARCHITECTURES {
-            let mut disk = disk(architecture.name, 20 << 20, 4000, Footprint::default());
-            let record = Footprint::default().record(4000);
+            let footprint = Footprint::default();
+            let mut disk = disk(architecture.name, 20 << 20, 4000, footprint);
             // An eighth of the disk, in segments of 8 KB or two blocks.
             (0..300).for_each(|object| {
-                disk.request(object, record);
+                disk.request(object, 4000);
             });
-            assert!((0..300).all(|object| disk.request(object, record)), "{}", architecture.name);
+            assert!((0..300).all(|object| disk.request(object, 4000)), "{}", architecture.name);
+            // Twice each, for those that want to see an object again.
             (0..30_000).for_each(|object| {
-                disk.request(object, record);
+                disk.request(object / 2, 4000);
             });
             // Backwards, so that what is looked for is what came last.
-            let held = (0..30_000).rev().filter(|object| disk.request(*object, record)).count() as u64;
-            assert!((500..(20 << 20) / record).contains(&held), "{}: {held}", architecture.name);
+            let held = (0..15_000).rev().filter(|object| disk.request(*object, 4000)).count() as u64;
+            let most = (20 << 20) / footprint.volume(4000).min(footprint.file(4000));
+            assert!((500..=most).contains(&held), "{}: {held} of {most}", architecture.name);
         }
     }
 

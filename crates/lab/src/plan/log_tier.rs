@@ -1,0 +1,178 @@
+//! A volume as far as replacement is concerned: a log with a cursor that gives up what it comes to, or carries it on.
+//!
+//! The rules are the store's own (`shoal_policy::carry`, `shoal_policy::Probation`), as `shoal_store::arch` applies them: while there is
+//! unused space everything is taken, later what is asked for again before long; what RAM answers and the disk does not have is offered to it;
+//! hits of the disk alone count for the cursor. What is left out: stripes that are worth keeping as a whole.
+//!
+//! O(1) a request, and a step for each object that the cursor passes.
+
+use super::footprint::Footprint;
+use crate::curve::DiskTier;
+use shoal_core::Key;
+use shoal_policy::Probation;
+use shoal_policy::carry::{HITS_MAX, Verdict, judge};
+use std::collections::{HashMap, VecDeque};
+
+/// A volume. See the file's head.
+pub(super) struct Log {
+    footprint: Footprint,
+    room: u64,
+    used: u64,
+    /// Whether the cursor has been at the end.
+    is_full: bool,
+    /// In the order of the log.
+    order: VecDeque<u64>,
+    held: HashMap<u64, Held>,
+    probation: Probation,
+    declined: u64,
+}
+
+/// An object in the log.
+struct Held {
+    bytes: u64,
+    hits: u8,
+}
+
+impl Log {
+    /// An empty one with room for so many bytes of records.
+    pub(super) fn new(room: u64, footprint: Footprint) -> Self {
+        let stripe = (room / STRIPES_WANTED).clamp(STRIPE_MIN, STRIPE_BYTES);
+        Self {
+            footprint,
+            // The stripe at the cursor is given up as a whole before it is filled.
+            room: room.saturating_sub(stripe / 2),
+            used: 0,
+            is_full: false,
+            order: VecDeque::new(),
+            held: HashMap::new(),
+            probation: Probation::default(),
+            declined: 0,
+        }
+    }
+
+    fn offer(&mut self, object: u64, body_bytes: u64) {
+        let bytes = self.footprint.volume(body_bytes);
+        if bytes > self.room / LARGEST_SHARE || !self.admits(object) {
+            self.declined += 1;
+            return;
+        }
+        while self.used + bytes > self.room {
+            self.is_full = true;
+            self.advance();
+        }
+        self.used += bytes;
+        self.order.push_back(object);
+        self.held.insert(object, Held { bytes, hits: 0 });
+    }
+
+    fn admits(&mut self, object: u64) -> bool {
+        let remembered = self.held.len().max(REMEMBERED_MIN);
+        !self.is_full || self.probation.admits(Key::of(&object.to_le_bytes()), remembered)
+    }
+
+    /// The cursor comes to the next object.
+    fn advance(&mut self) {
+        let Some(object) = self.order.pop_front() else {
+            // Nothing is left, and what is asked to fit fits an empty log.
+            self.used = 0;
+            return;
+        };
+        let Some(held) = self.held.get_mut(&object) else { return };
+        match judge(held.hits, held.bytes) {
+            Verdict::Carry(hits) => {
+                held.hits = hits;
+                self.order.push_back(object);
+            }
+            Verdict::GiveUp => {
+                self.used -= held.bytes;
+                self.held.remove(&object);
+            }
+        }
+    }
+}
+
+impl DiskTier for Log {
+    fn request(&mut self, object: u64, body_bytes: u64) -> bool {
+        if let Some(held) = self.held.get_mut(&object) {
+            held.hits = (held.hits + 1).min(HITS_MAX);
+            return true;
+        }
+        self.offer(object, body_bytes);
+        false
+    }
+
+    fn answered_by_ram(&mut self, object: u64, body_bytes: u64) {
+        if !self.held.contains_key(&object) {
+            let declined = self.declined;
+            self.offer(object, body_bytes);
+            // It was no miss.
+            self.declined = declined;
+        }
+    }
+
+    fn ram_left(&self, ram_bytes: u64) -> u64 {
+        ram_bytes - ram_bytes * NEIGHBOURHOOD_PERCENT / 100
+    }
+
+    fn declined(&self) -> u64 {
+        self.declined
+    }
+}
+
+/// The default of `store.stripe`.
+const STRIPE_BYTES: u64 = 1 << 20;
+/// A small volume has so many stripes, unless they would be smaller than the least.
+const STRIPES_WANTED: u64 = 32;
+const STRIPE_MIN: u64 = 256 << 10;
+/// The default of `store.neighbourhood_percent`.
+const NEIGHBOURHOOD_PERCENT: u64 = 15;
+/// A volume takes no object of more than this part of itself.
+const LARGEST_SHARE: u64 = 4;
+/// Keys that are remembered at least.
+const REMEMBERED_MIN: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> Log {
+        Log::new(1 << 20, Footprint { head_bytes: 0, ..Footprint::default() })
+    }
+
+    #[test]
+    fn all_is_taken_while_there_is_room_and_then_what_comes_back() {
+        let mut log = log();
+        assert!((0..80).all(|object| !log.request(object, 10_000)));
+        assert!((0..80).all(|object| log.request(object, 10_000)), "all fits");
+        (1000..1100).for_each(|object| {
+            log.request(object, 10_000);
+        });
+        assert!(log.is_full && !log.held.contains_key(&1099), "it was asked for once");
+        assert!(!log.request(1099, 10_000) && log.request(1099, 10_000));
+        log.request(2000, 10_000);
+        log.answered_by_ram(2000, 10_000);
+        assert!(log.held.contains_key(&2000), "RAM has shown that it is wanted");
+        assert!(
+            !log.request(3000, 1 << 19) && !log.request(3000, 1 << 19),
+            "half of the volume is too large"
+        );
+        assert_eq!(log.used, log.held.values().map(|held| held.bytes).sum::<u64>());
+        assert_eq!(log.order.len(), log.held.len());
+    }
+
+    #[test]
+    fn the_cursor_carries_what_the_disk_was_asked_for() {
+        let mut log = log();
+        (0..80).for_each(|object| {
+            log.request(object, 10_000);
+        });
+        (0..3).for_each(|_| {
+            log.request(7, 10_000);
+        });
+        for object in 100..180 {
+            log.request(object, 10_000);
+            log.request(object, 10_000);
+        }
+        assert!(log.held.contains_key(&7) && !log.held.contains_key(&8));
+    }
+}
