@@ -2,7 +2,7 @@
 //!
 //! What a step prints is passed on as it comes; the tests run last, so that their results stand at the end.
 
-use crate::{Outcome, deps, instructions, tidy, workspace};
+use crate::{Outcome, deps, instructions, python, tidy, workspace};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,11 @@ const STEPS: &[Step] = &[
         name: "instructions",
         does: Does::Task(|root| instructions::run(root, &[])),
         remedy: "look with callgrind where they went; `cargo xtask instructions --renew` when they are worth it",
+    },
+    Step {
+        name: "python",
+        does: Does::Task(|root| python::run(root, &[])),
+        remedy: "run `cargo xtask python`, or `pip install ./python` and pytest in an environment of your own",
     },
     Step {
         name: "tests",
@@ -148,7 +153,7 @@ mod tests {
     fn the_summary_names_what_failed_and_what_was_not_run() {
         let took = Duration::from_millis(1500);
         let all: Vec<_> = STEPS.iter().map(|step| (step, true, took)).collect();
-        assert!(summary(&all, took).is_ok_and(|text| text.contains("all 8 steps passed")));
+        assert!(summary(&all, took).is_ok_and(|text| text.contains("all 9 steps passed")));
         let broken = [(&STEPS[0], true, took), (&STEPS[1], false, took)];
         let text = summary(&broken, took).expect_err("a failure");
         assert!(text.contains("tidy         FAILED      1.5 s"), "{text}");

@@ -13,6 +13,7 @@ mod exceptions;
 mod finding;
 mod fuzz;
 mod instructions;
+mod python;
 mod tidy;
 mod workspace;
 
@@ -44,6 +45,7 @@ fn run(arguments: &[&str]) -> Outcome {
         ["deps"] => deps::run(&root),
         ["fuzz", options @ ..] => fuzz::run(&root, options),
         ["instructions", options @ ..] => instructions::run(&root, options),
+        ["python", options @ ..] => python::run(&root, options),
         [] | ["help" | "--help" | "-h"] => Ok(USAGE.into()),
         [unknown, ..] => Err(format!("there is no task {unknown:?}\n\n{USAGE}")),
     }
@@ -54,4 +56,5 @@ cargo xtask ci [--keep-going]   everything a change must pass; stops at the firs
 cargo xtask tidy                the rules of the house over the sources and docs
 cargo xtask deps                the crate table, reasons, licences and duplicate versions of dependencies
 cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20), starting from fuzz/seeds
-cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)";
+cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)
+cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)";

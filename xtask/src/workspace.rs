@@ -75,5 +75,6 @@ fn cargo_command(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-const SKIPPED_NAMES: &[&str] = &[".git", "target", "node_modules", "__pycache__", "shoal-cache"];
+const SKIPPED_NAMES: &[&str] =
+    &[".git", "target", "node_modules", "__pycache__", ".pytest_cache", ".ipynb_checkpoints", "shoal-cache"];
 const SKIPPED_PATHS: &[&str] = &["fuzz/corpus", "fuzz/artifacts", "fuzz/seeds"];

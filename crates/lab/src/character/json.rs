@@ -3,12 +3,18 @@
 use super::{Census, ChangeClass, Character, Loaded, Spread};
 use serde_json::{Value, json};
 
-/// Everything that `shoal trace info --json` prints.
+/// Everything that `shoal trace info --json` prints: the character, and how the trace came out of its log.
 pub fn json(character: &Character, loaded: &Loaded) -> Value {
+    let mut told = facts(character);
+    told["reading"] = reading(loaded);
+    told["census"] = census(&loaded.census);
+    told
+}
+
+/// A trace's character alone.
+pub fn facts(character: &Character) -> Value {
     let Character { infinite, popularity, sizes, locality, working_set, change, .. } = character;
     json!({
-        "reading": reading(loaded),
-        "census": census(&loaded.census),
         "requests": character.requests,
         "objects": character.objects,
         "hosts": character.hosts,
@@ -62,7 +68,8 @@ pub fn json(character: &Character, loaded: &Loaded) -> Value {
     })
 }
 
-fn reading(loaded: &Loaded) -> Value {
+/// How a trace was read, and what was left out.
+pub fn reading(loaded: &Loaded) -> Value {
     let reading = &loaded.reading;
     json!({
         "format": reading.format.name(),
@@ -86,7 +93,8 @@ fn reading(loaded: &Loaded) -> Value {
     })
 }
 
-fn census(census: &Census) -> Value {
+/// What is in a log.
+pub fn census(census: &Census) -> Value {
     json!({
         "requests": census.lines,
         "without_status": census.statuses[0],

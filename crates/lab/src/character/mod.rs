@@ -19,7 +19,7 @@ mod time;
 
 pub use census::{Census, Loaded, load};
 pub use change::{Change, ChangeClass};
-pub use json::json;
+pub use json::{census as census_json, facts, json, reading as reading_json};
 pub use locality::Locality;
 pub use popularity::Popularity;
 pub use report::{report, section as report_section};

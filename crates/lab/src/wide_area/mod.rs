@@ -64,6 +64,37 @@ pub enum Cooperation {
     Summaries(Digests),
 }
 
+impl Cooperation {
+    /// The names of [`Cooperation::named`].
+    pub const NAMES: [&str; 9] = [
+        "alone",
+        "hierarchy",
+        "rendezvous",
+        "ring",
+        "carp",
+        "hash-tiers",
+        "directory",
+        "directory-tiers",
+        "summaries",
+    ];
+
+    /// The way of a name, without a loss; `digests` are those of `summaries`.
+    pub fn named(name: &str, digests: Digests) -> Option<Self> {
+        Some(match name {
+            "alone" => Self::Alone,
+            "hierarchy" => Self::Hierarchy,
+            "rendezvous" => Self::Hashed(HomeRule::Rendezvous, None),
+            "ring" => Self::Hashed(HomeRule::Ring, None),
+            "carp" => Self::Hashed(HomeRule::Carp, None),
+            "hash-tiers" => Self::HashTiers,
+            "directory" => Self::Directory,
+            "directory-tiers" => Self::DirectoryTiers,
+            "summaries" => Self::Summaries(digests),
+            _ => return None,
+        })
+    }
+}
+
 /// What was counted after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {

@@ -19,6 +19,11 @@ pub struct Item {
 }
 
 impl Population {
+    /// Any files.
+    pub fn of_items(items: Vec<Item>) -> Self {
+        Self { items }
+    }
+
     /// SPECweb99's (Eq. 1.4).
     pub fn of_files(set: &FileSet) -> Self {
         let item = |file| Item { probability: set.probability(file), bytes: file.exact_bytes() };

@@ -6,7 +6,7 @@ mod policy;
 mod wan;
 mod wide_area;
 
-pub use cluster::SYSTEMS;
+pub use cluster::{Make, Options, SYSTEMS};
 
 use super::parameter::Parameter;
 use super::source::Loaded;

@@ -5,7 +5,7 @@ use crate::model::wan::scheme::Region;
 use crate::sweep::parameter::{Default, Parameter, Take};
 use crate::sweep::source::Loaded;
 use crate::sweep::value::Value;
-use crate::wide_area::{Cooperation, Digests, HomeRule, Plan, Stream, simulate};
+use crate::wide_area::{Cooperation, Digests, Plan, Stream, simulate};
 use shoal_trace::SizeChange;
 use shoal_trace::parquet::Field;
 
@@ -129,35 +129,16 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
 }
 
 fn cooperation(inputs: &Inputs<'_>) -> Result<Cooperation, String> {
-    Ok(match inputs.text("cooperation").unwrap_or_default() {
-        "alone" => Cooperation::Alone,
-        "hierarchy" => Cooperation::Hierarchy,
-        "rendezvous" => Cooperation::Hashed(HomeRule::Rendezvous, None),
-        "ring" => Cooperation::Hashed(HomeRule::Ring, None),
-        "carp" => Cooperation::Hashed(HomeRule::Carp, None),
-        "hash-tiers" => Cooperation::HashTiers,
-        "directory" => Cooperation::Directory,
-        "directory-tiers" => Cooperation::DirectoryTiers,
-        "summaries" => Cooperation::Summaries(Digests {
-            bits_per_object: inputs.count("bits_per_object").unwrap_or(16) as u32,
-            hashes: inputs.count("hashes").unwrap_or(4) as u32,
-            threshold: inputs.number("threshold").unwrap_or(0.01),
-            tries: inputs.count("tries").unwrap_or(1) as usize,
-        }),
-        other => return Err(format!("there is no way to cooperate called {other:?}")),
-    })
+    let digests = Digests {
+        bits_per_object: inputs.count("bits_per_object").unwrap_or(16) as u32,
+        hashes: inputs.count("hashes").unwrap_or(4) as u32,
+        threshold: inputs.number("threshold").unwrap_or(0.01),
+        tries: inputs.count("tries").unwrap_or(1) as usize,
+    };
+    let name = inputs.text("cooperation").unwrap_or_default();
+    Cooperation::named(name, digests).ok_or_else(|| format!("there is no way to cooperate called {name:?}"))
 }
 
 fn names() -> Vec<&'static str> {
-    vec![
-        "alone",
-        "hierarchy",
-        "rendezvous",
-        "ring",
-        "carp",
-        "hash-tiers",
-        "directory",
-        "directory-tiers",
-        "summaries",
-    ]
+    Cooperation::NAMES.to_vec()
 }

@@ -1,0 +1,5 @@
+//! Analytic models: formulas of the papers over arrays.
+
+pub mod gms;
+pub mod kant_won;
+pub mod wan;

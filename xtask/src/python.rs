@@ -1,0 +1,97 @@
+//! `cargo xtask python`: the Python package built as pip builds it, and its tests run.
+//!
+//! Everything happens in a virtual environment below the target folder, which is kept from run to run. What the tests need comes from the package index that
+//! pip is configured for; where there is no Python, or the index cannot be reached, the task says so and passes. The package is built unoptimised, so
+//! that most of what it takes is compiled already. The test on a local Ray cluster takes a download and a while, and is a task of its own: `--ray`.
+
+use crate::Outcome;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What builds and tests the package.
+const TOOLS: &[&str] = &["maturin>=1.7,<2", "numpy", "pytest", "matplotlib"];
+/// What the tests on Ray need beside it.
+const RAY: &[&str] = &["ray"];
+
+/// Builds the package and runs its tests, or says why it cannot.
+pub fn run(root: &Path, options: &[&str]) -> Outcome {
+    let with_ray = match options {
+        [] => false,
+        ["--ray"] => true,
+        other => return Err(format!("python knows --ray, not {other:?}")),
+    };
+    let python = match environment(root)? {
+        Ok(python) => python,
+        Err(why) => return Ok(skipped(why)),
+    };
+    let tools = [TOOLS, if with_ray { RAY } else { &[] }].concat();
+    let fetched = ["-m", "pip", "install", "--quiet", "--retries", "1", "--timeout", "30"];
+    if !succeeds(Command::new(&python).current_dir(root).args(fetched).args(tools))? {
+        return Ok(skipped("since pip cannot fetch what the tests need"));
+    }
+    let built = ["-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall"];
+    let mut build = Command::new(&python);
+    build.current_dir(root).args(built).arg("./python").env("MATURIN_PEP517_ARGS", "--profile dev");
+    if !succeeds(build.env("PATH", path_with(&python)))? {
+        return Err("python: the package cannot be built".into());
+    }
+    let marker = if with_ray { "ray" } else { "not ray" };
+    let tested = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-m", marker];
+    match succeeds(Command::new(&python).current_dir(root.join("python")).args(tested))? {
+        true => Ok("python: built and tested".into()),
+        false => Err("python: a test failed".into()),
+    }
+}
+
+/// The Python of the virtual environment, which is made where it is missing, or why there is none.
+fn environment(root: &Path) -> Result<Result<PathBuf, &'static str>, String> {
+    const ASKED: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
+    let asked = Command::new("python3").args(["-c", ASKED]).output();
+    if !asked.is_ok_and(|output| output.status.success()) {
+        return Ok(Err("since there is no python3 from 3.10 on with venv"));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let folder = root.join(target).join("python-venv");
+    let python = folder.join("bin/python");
+    let works = Command::new(&python).args(["-c", "import pip"]).output();
+    if works.is_ok_and(|output| output.status.success()) {
+        return Ok(Ok(python));
+    }
+    let made = succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    Ok(if made { Ok(python) } else { Err("since no virtual environment can be made") })
+}
+
+/// The search path with the environment's programs first: pip calls maturin by its name.
+fn path_with(python: &Path) -> std::ffi::OsString {
+    let mut path = python.parent().unwrap_or(Path::new("")).as_os_str().to_owned();
+    if let Some(before) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(before);
+    }
+    path
+}
+
+fn succeeds(command: &mut Command) -> Result<bool, String> {
+    let status = command.status().map_err(|why| format!("python: cannot run {command:?}: {why}"))?;
+    Ok(status.success())
+}
+
+fn skipped(why: &str) -> String {
+    format!("python: SKIPPED, {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_options_are_refused() {
+        assert!(run(Path::new("."), &["--spark"]).is_err_and(|why| why.contains("--spark")));
+    }
+
+    #[test]
+    fn the_environments_programs_come_first() {
+        let path = path_with(Path::new("venv/bin/python"));
+        assert!(path.to_string_lossy().starts_with("venv/bin:"), "{path:?}");
+    }
+}
