@@ -196,6 +196,39 @@ fn model_gms_solves_the_queueing_model_of_global_memory() {
 }
 
 #[test]
+fn model_pgms_tells_what_prefetching_together_is_worth() {
+    let small = ["model", "pgms", "--scale", "64", "--epoch-seconds", "0.1"];
+    let output = shoal(&[&small[..], &["--idle", "0-3", "--json"]].concat());
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    let told: serde_json::Value = serde_json::from_str(stdout(&output)).expect("JSON");
+    let seconds =
+        |row: usize, system: &str| told["rows"][row][system]["elapsed_seconds"].as_f64().expect("seconds");
+    assert_eq!(seconds(0, "gms"), told["alone_seconds"].as_f64().expect("seconds"), "one node without hints");
+    assert!(seconds(3, "pgms") < seconds(0, "pgms") && seconds(0, "pgms") < seconds(0, "gms"));
+    assert!((told["glfd_bound"].as_f64().expect("a bound") - 1.0854).abs() < 1e-4);
+    let more = ["--program", "random", "--rounds", "2", "--hints", "part:0.5", "--prefetch", "dl,dg"];
+    let output = shoal(&[&small[..], &more[..]].concat());
+    assert!(output.status.success() && stdout(&output).lines().count() == 7, "{}", stdout(&output));
+    for (bad, told) in [
+        (vec!["--hints", "part:1.5"], "part:SHARE"),
+        (vec!["--prefetch", "xy"], "none of all"),
+        (vec!["--program", "sort"], "none of render"),
+        (vec!["--idle", "4-1"], "no range"),
+        (vec!["--disk-ms", "0"], "without a slower disk"),
+        (vec!["--disk-ms", "NaN"], "--disk-ms"),
+        (vec!["--global-us", "inf"], "--global-us"),
+        (vec!["--frames", "2"], "at least 16"),
+        (vec!["--idle", "5000"], "5001 nodes"),
+        (vec!["--epoch-seconds", "0"], "no length"),
+        (vec!["--scale", "0"], "--scale"),
+    ] {
+        let output = shoal(&[&["model", "pgms"], bad.as_slice()].concat());
+        assert_eq!(output.status.code(), Some(2), "{bad:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{bad:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn model_wan_tells_what_a_population_is_worth() {
     let output = shoal(&["model", "wan", "--clients", "500e3", "--levels", "50,10", "--json"]);
     let told: serde_json::Value = serde_json::from_str(stdout(&output)).expect("JSON");

@@ -3,12 +3,14 @@
 //! An experiment is a row of [`EXPERIMENTS`]: a name, its question, what it needs, and the function that makes its
 //! [`Report`]. It reads no clock and no files: traces, seed and results measured elsewhere are its [`Inputs`].
 
+mod drawing;
 pub mod machine;
 pub mod maltzahn;
 pub mod policies;
 pub mod specweb99;
 pub mod traffic;
 pub mod voelker_ch3;
+pub mod voelker_ch4;
 pub mod voelker_ch5;
 mod workload;
 
@@ -39,6 +41,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     specweb99::EXPERIMENT,
     traffic::EXPERIMENT,
     voelker_ch3::EXPERIMENT,
+    voelker_ch4::EXPERIMENT,
     voelker_ch5::EXPERIMENT,
 ];
 

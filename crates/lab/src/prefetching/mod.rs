@@ -133,12 +133,28 @@ impl Costs {
         disk: DiskTimes::TESTBED,
     };
 
+    /// The same with another time for a page from global memory, all its parts in proportion.
+    pub fn with_global(self, seconds: f64) -> Self {
+        let times = seconds / self.global_seconds();
+        Self {
+            getpage_seconds: self.getpage_seconds * times,
+            wire_seconds: self.wire_seconds * times,
+            transfer_seconds: self.transfer_seconds * times,
+            receive_seconds: self.receive_seconds * times,
+            ..self
+        }
+    }
+
+    fn global_seconds(&self) -> f64 {
+        self.getpage_seconds + self.wire_seconds + self.transfer_seconds + self.receive_seconds
+    }
+
     /// F_G and F_D, as the predicate counts them.
     ///
     /// # Errors
     /// When a page from global memory takes as long as one from disk, or a cost is no number.
     pub fn times(&self) -> Result<Times, Error> {
-        let global = self.getpage_seconds + self.wire_seconds + self.transfer_seconds + self.receive_seconds;
+        let global = self.global_seconds();
         let all = [self.access_seconds, self.ask_seconds, self.read_seconds, self.putpage_seconds];
         let parts = [
             self.getpage_seconds,

@@ -28,7 +28,7 @@ pub enum Hinting {
     Part(f64),
     /// All, but only so many references at a time, the next when it comes to them.
     Stepwise(usize),
-    /// All, but in such a share of the runs other pages than it will ask for.
+    /// All, but in such a share of the runs pages that it never asks for.
     Wrong(f64),
 }
 
@@ -131,7 +131,7 @@ impl Program {
                 }
                 Hinting::Part(share) if draw < share => hints.extend(run.iter().map(|page| u64::from(*page))),
                 Hinting::Wrong(share) if draw < share => {
-                    hints.extend(run.iter().map(|_| random.below(pages)))
+                    hints.extend(run.iter().map(|_| pages + random.below(pages)))
                 }
                 Hinting::Wrong(_) => hints.extend(run.iter().map(|page| u64::from(*page))),
                 Hinting::None | Hinting::Part(_) => {}

@@ -11,8 +11,9 @@ mod stacks;
 #[cfg(test)]
 mod tests;
 
+use super::drawing::{curve, dotted, plot};
 use super::{Error, Experiment, Inputs, Progress};
-use crate::figure::{Axis, Drawing, Figure, Mark, Plot, Series, Shape, Unit};
+use crate::figure::{Axis, Mark, Series, Unit};
 use crate::global_memory::Application;
 use crate::report::Report;
 
@@ -111,27 +112,6 @@ fn facts(inputs: &Inputs, programs: &[Application]) -> Vec<(String, String)> {
     let mut facts = vec![("traces".into(), read)];
     facts.extend(programs.iter().map(told));
     facts
-}
-
-/// A plot of named curves.
-fn plot(
-    name: &str,
-    title: &str,
-    alternative: &str,
-    axes: (Axis, Axis),
-    series: Vec<Series>,
-    marks: Vec<Mark>,
-) -> Figure {
-    let (x, y) = axes;
-    Figure::new(name, title, alternative, Drawing::Plot(Plot { x, y, series, marks }))
-}
-
-fn curve(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.into(), shape: Shape::Curve, points }
-}
-
-fn dotted(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.into(), shape: Shape::Dotted, points }
 }
 
 /// References below which a program says little about memory.

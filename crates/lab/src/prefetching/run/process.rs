@@ -89,6 +89,9 @@ impl<'a> Process<'a> {
             came_from_disk: false,
         };
         let told = program.hints(seed);
+        // hints may name pages that it never asks for
+        let last = told.iter().max().map_or(0, |last| *last as usize + 1);
+        let pages = program.pages().max(last);
         Self {
             program,
             index: 0,
@@ -99,7 +102,7 @@ impl<'a> Process<'a> {
             forestall: Forestall::default(),
             missing_from: 0,
             disk_from: 0,
-            pages: vec![page; program.pages()],
+            pages: vec![page; pages],
             finished: Finished::default(),
             on_processor_seconds: 0.0,
             waited_seconds: 0.0,

@@ -1,0 +1,265 @@
+//! `shoal model pgms`: cooperative prefetching, simulated for a cluster of one's own.
+
+use crate::failure::Failure;
+use crate::show::print;
+use serde_json::{Value, json};
+use shoal_lab::prefetching::{
+    Costs, DiskTimes, Fetches, Finished, Hinting, Prefetching, Program, Setting, simulate,
+};
+use std::fmt::Write;
+
+/// What prefetching with idle nodes' disks and memory is worth to a program that tells what it will read
+///
+/// One node runs a program that reads more pages (8 KB) than it has frames for; beside it are idle nodes with frames, and with a disk each that has a copy of
+/// the program's file. Under GMS idle nodes keep what the program's node evicts. Under PGMS they prefetch too (Voelker 2000, chapter 4): the program's hints
+/// lead to disk-to-global prefetches (d→g) by idle nodes as soon as a less valuable page can go, and to disk-to-local (d→l) and global-to-local (g→l) ones when
+/// the prefetch predicate says that the program would have to wait otherwise. Told for each number of idle nodes: elapsed time and speedup over one node
+/// without hints, the share of the time that the program waits (stall), and fetches of each kind.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// Idle nodes, a number or a range FIRST-LAST
+    #[arg(long, value_name = "N", default_value = "0-4")]
+    idle: String,
+    /// Frames of each node, of 8 KB [default: 4096, which is 32 MB, divided by --scale]
+    #[arg(long, value_name = "N")]
+    frames: Option<usize>,
+    /// Frames of all idle nodes together, instead of as many for each
+    #[arg(long, value_name = "N")]
+    idle_frames: Option<usize>,
+    /// The program: render, random, reverse or hotcold (section 4.4.3)
+    #[arg(long, value_name = "NAME", default_value = "render")]
+    program: String,
+    /// How often the program reads its data
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// The program's files are so many times smaller than the testbed's 100 MB
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    scale: u32,
+    /// Computing before each page, in microseconds [default: the program's, 250, and 2500 for render]
+    #[arg(long, value_name = "US")]
+    computing_us: Option<f64>,
+    /// What the program tells beforehand: all, none, part:SHARE (of the references), wrong:SHARE (of the hints), or steps:N (all, but N references at a time)
+    #[arg(long, value_name = "HINTS", default_value = "all")]
+    hints: String,
+    /// Kinds of prefetching: all, none, or several of dl, gl, dg
+    #[arg(long, value_name = "KINDS", num_args = 1.., value_delimiter = ',', default_value = "all")]
+    prefetch: Vec<String>,
+    /// F_D: a random page from disk, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 13.0)]
+    disk_ms: f64,
+    /// The page after the last one read, in milliseconds [default: 0.987, which is 8.3 MB/s]
+    #[arg(long, value_name = "MS")]
+    sequential_ms: Option<f64>,
+    /// F_G: a page from another node's memory, in microseconds
+    #[arg(long, value_name = "US", default_value_t = 370.0)]
+    global_us: f64,
+    /// B: prefetches into global memory that the node has outstanding at most
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    outstanding: usize,
+    /// T: how long an epoch lasts at most, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    epoch_seconds: f64,
+    /// Seed of what is drawn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  shoal model pgms                                      Render on one to five nodes (Figure 4.4)
+  shoal model pgms --prefetch dl,dg                     without prefetching from global memory to local
+  shoal model pgms --idle 1-4 --idle-frames 16384       128 MB shared among the idle nodes (Figure 4.8)
+  shoal model pgms --program random --rounds 3 --hints wrong:0.1   a tenth of the hints is wrong
+  shoal model pgms --disk-ms 0.1 --global-us 20         a flash disk and a network of today";
+
+/// The program at one number of idle nodes.
+struct Row {
+    idle: usize,
+    gms: Finished,
+    pgms: Finished,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        let program = self.program()?;
+        let costs = self.costs()?;
+        let bound = costs.times().map_err(wrong)?.bound();
+        let alone = self.gms(&program, &self.setting(0, costs)?)?.elapsed_seconds;
+        let rows: Vec<Row> = self
+            .counts()?
+            .into_iter()
+            .map(|idle| self.row(&program, idle, costs))
+            .collect::<Result<_, _>>()?;
+        print(&if self.json { json_of(&rows, alone, bound) } else { table_of(&rows, alone, bound) })
+    }
+
+    fn row(&self, program: &Program, idle: usize, costs: Costs) -> Result<Row, Failure> {
+        let setting = self.setting(idle, costs)?;
+        let pgms = simulate(std::slice::from_ref(program), &setting).map_err(wrong)?.programs[0];
+        Ok(Row { idle, gms: self.gms(program, &setting)?, pgms })
+    }
+
+    fn gms(&self, program: &Program, setting: &Setting) -> Result<Finished, Failure> {
+        let setting = Setting { prefetching: Prefetching::NONE, ..setting.clone() };
+        Ok(simulate(&[program.unhinted()], &setting).map_err(wrong)?.programs[0])
+    }
+
+    fn program(&self) -> Result<Program, Failure> {
+        let mut program = match self.program.as_str() {
+            "render" => Program::render(self.scale, self.seed),
+            "random" => Program::random(self.scale, self.seed),
+            "reverse" => Program::reverse(self.scale),
+            "hotcold" => Program::hotcold(self.scale, self.seed),
+            other => {
+                return Err(Failure::Usage(format!(
+                    "--program: {other:?} is none of render, random, reverse, hotcold"
+                )));
+            }
+        };
+        program.references = program.references.repeat(self.rounds as usize);
+        if let Some(computing) = self.computing_us {
+            program.computing_seconds = computing / 1e6;
+        }
+        Ok(program.hinting(self.hinting()?))
+    }
+
+    fn hinting(&self) -> Result<Hinting, Failure> {
+        let share = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+        let found = match self.hints.split_once(':') {
+            None if self.hints == "all" => Some(Hinting::Complete),
+            None if self.hints == "none" => Some(Hinting::None),
+            Some(("part", text)) => share(text).map(Hinting::Part),
+            Some(("wrong", text)) => share(text).map(Hinting::Wrong),
+            Some(("steps", text)) => text.parse().ok().filter(|step| *step > 0).map(Hinting::Stepwise),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            let text = &self.hints;
+            Failure::Usage(format!(
+                "--hints: {text:?} is none of all, none, part:SHARE, wrong:SHARE (from 0 to 1), steps:N"
+            ))
+        })
+    }
+
+    fn prefetching(&self) -> Result<Prefetching, Failure> {
+        let mut found = Prefetching::NONE;
+        for kind in &self.prefetch {
+            match kind.as_str() {
+                "all" => found = Prefetching::ALL,
+                "none" => {}
+                "dl" => found.disk_to_local = true,
+                "gl" => found.global_to_local = true,
+                "dg" => found.disk_to_global = true,
+                other => {
+                    return Err(Failure::Usage(format!(
+                        "--prefetch: {other:?} is none of all, none, dl, gl, dg"
+                    )));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn costs(&self) -> Result<Costs, Failure> {
+        for (option, value) in [
+            ("--disk-ms", Some(self.disk_ms)),
+            ("--global-us", Some(self.global_us)),
+            ("--sequential-ms", self.sequential_ms),
+            ("--computing-us", self.computing_us),
+        ] {
+            if value.is_some_and(|value| !value.is_finite() || value < 0.0) {
+                return Err(Failure::Usage(format!("{option}: a time from 0 up is needed")));
+            }
+        }
+        let random_seconds = self.disk_ms / 1e3;
+        let testbed = DiskTimes::TESTBED.sequential_seconds;
+        // a disk faster than the testbed's at random reads is no slower at those that follow each other
+        let sequential = self.sequential_ms.map_or(testbed.min(random_seconds), |ms| ms / 1e3);
+        let disk = DiskTimes { random_seconds, sequential_seconds: sequential };
+        Ok(Costs { disk, ..Costs::TESTBED.with_global(self.global_us / 1e6) })
+    }
+
+    fn setting(&self, idle: usize, costs: Costs) -> Result<Setting, Failure> {
+        let frames = self.frames.unwrap_or(4096 / self.scale as usize);
+        let mut setting = Setting::testbed(frames, idle);
+        if let Some(together) = self.idle_frames {
+            setting.frames.iter_mut().skip(1).for_each(|frames| *frames = together / idle);
+        }
+        setting.prefetching = self.prefetching()?;
+        setting.costs = costs;
+        setting.outstanding = self.outstanding;
+        setting.epoch_seconds = self.epoch_seconds;
+        setting.seed = self.seed;
+        Ok(setting)
+    }
+
+    /// The numbers of idle nodes.
+    fn counts(&self) -> Result<Vec<usize>, Failure> {
+        let text = &self.idle;
+        let counts = || {
+            let (first, last) = text.split_once('-').unwrap_or((text, text));
+            let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            Some((first..=last).take(MOST_ROWS).collect::<Vec<usize>>())
+        };
+        counts()
+            .filter(|counts| !counts.is_empty())
+            .ok_or_else(|| Failure::Usage(format!("--idle: {text:?} is no number and no range such as 0-4")))
+    }
+}
+
+fn wrong(error: shoal_lab::prefetching::Error) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+fn table_of(rows: &[Row], alone: f64, bound: f64) -> String {
+    let mut text = format!(
+        "{:>5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>9} {:>9} {:>9}\n",
+        "idle", "GMS s", "speedup", "PGMS s", "speedup", "stall", "d→l", "g→l", "d→g"
+    );
+    let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
+    for Row { idle, gms, pgms } in rows {
+        let _ = writeln!(
+            text,
+            "{idle:>5} {:>10.2} {:>8.2} {:>10.2} {:>8.2} {:>7.1}% {:>9} {:>9} {:>9}",
+            gms.elapsed_seconds,
+            share(alone, gms.elapsed_seconds),
+            pgms.elapsed_seconds,
+            share(alone, pgms.elapsed_seconds),
+            100.0 * share(pgms.stall_seconds(), pgms.elapsed_seconds),
+            pgms.disk_to_local.all(),
+            pgms.global_to_local.all(),
+            pgms.disk_to_global.all(),
+        );
+    }
+    let _ =
+        writeln!(text, "GLFD replacement costs at most {bound:.3} times the least possible (1 + 3 F_G/F_D)");
+    text
+}
+
+fn json_of(rows: &[Row], alone: f64, bound: f64) -> String {
+    let of = |run: &Finished| {
+        let fetches = |of: &Fetches| json!({ "in_time": of.in_time, "stalls": of.stalls, "cold": of.cold });
+        json!({
+            "elapsed_seconds": run.elapsed_seconds,
+            "user_seconds": run.user_seconds,
+            "system_seconds": run.system_seconds,
+            "stall_seconds": run.stall_seconds(),
+            "disk_to_local": fetches(&run.disk_to_local),
+            "global_to_local": fetches(&run.global_to_local),
+            "disk_to_global": fetches(&run.disk_to_global),
+        })
+    };
+    let row = |row: &Row| json!({ "idle_nodes": row.idle, "gms": of(&row.gms), "pgms": of(&row.pgms) });
+    let rows: Vec<Value> = rows.iter().map(row).collect();
+    let all = json!({ "alone_seconds": alone, "glfd_bound": bound, "rows": rows });
+    let mut text = serde_json::to_string_pretty(&all).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Longer tables nobody reads.
+const MOST_ROWS: usize = 100;

@@ -1,0 +1,26 @@
+//! Figures of experiments in few words.
+
+use crate::figure::{Axis, Drawing, Figure, Mark, Plot, Series, Shape};
+
+/// A plot of named curves.
+pub(super) fn plot(
+    name: &str,
+    title: &str,
+    alternative: &str,
+    axes: (Axis, Axis),
+    series: Vec<Series>,
+    marks: Vec<Mark>,
+) -> Figure {
+    let (x, y) = axes;
+    Figure::new(name, title, alternative, Drawing::Plot(Plot { x, y, series, marks }))
+}
+
+/// A curve through points.
+pub(super) fn curve(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
+    Series { name: name.into(), shape: Shape::Curve, points }
+}
+
+/// A curve through points that are shown.
+pub(super) fn dotted(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
+    Series { name: name.into(), shape: Shape::Dotted, points }
+}
