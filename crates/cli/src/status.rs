@@ -4,7 +4,7 @@ use crate::admin_client::ask;
 use crate::configuration::admin_address;
 use crate::failure::Failure;
 use crate::show::{self, print};
-use shoal_proxy::admin::Status;
+use shoal_proxy::admin::{DiskStatus, Status};
 use shoal_settings::AdminAddress;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -77,6 +77,7 @@ fn told(status: &Status) -> String {
                 store.architecture,
                 store.directory
             );
+            disks(&mut text, &store.disks);
         }
         None => text.push_str("disk     none\n"),
     }
@@ -85,6 +86,26 @@ fn told(status: &Status) -> String {
             writeln!(text, "upstream {} {}", upstream.url, if upstream.healthy { "healthy" } else { "down" });
     }
     text
+}
+
+/// A line for each of several disks, and for one that is out of service.
+fn disks(text: &mut String, disks: &[DiskStatus]) {
+    for disk in disks {
+        let space = &disk.space;
+        let _ = match disk.is_in_service() {
+            true if disks.len() == 1 => Ok(()),
+            true => writeln!(
+                text,
+                "  {} {} of {}, {}, {}",
+                disk.path,
+                show::size(space.bytes),
+                show::limit(space.bytes_max),
+                show::counted(space.objects, "object"),
+                show::counted(disk.failures, "failure")
+            ),
+            false => writeln!(text, "  {} out of service, {}: {}", disk.path, disk.service, disk.why),
+        };
+    }
 }
 
 /// `hits` of `all` in brackets; nothing when there are none.
@@ -96,6 +117,11 @@ fn share(hits: u64, all: u64) -> String {
 mod tests {
     use super::*;
     use shoal_proxy::admin::{Readiness, Responses, Space, StoreStatus, UpstreamStatus};
+
+    fn disk(path: &str, service: &str, why: &str) -> DiskStatus {
+        let space = Space { objects: 3, bytes: 1000, bytes_max: 1_000_000 };
+        DiskStatus { path: path.into(), service: service.into(), why: why.into(), space, failures: 0 }
+    }
 
     #[test]
     fn a_status_is_told_in_lines() {
@@ -112,6 +138,7 @@ mod tests {
                 directory: "shoal-cache".into(),
                 space: Space { objects: 1234, bytes: 5_000_000, bytes_max: 10_000_000_000 },
                 objects_max: 769_230,
+                disks: vec![disk("/d1", "in_service", ""), disk("/d2", "failed", "could not read: EIO")],
                 evictions: 0,
                 spared_reads: 0,
                 corrupt: 0,
@@ -124,6 +151,8 @@ listens  127.0.0.1:3128
 answered 1,600 requests, 1,200 out of the cache (75.0%)
 RAM      1.0 KB of 256 MiB, 1 response
 disk     5.0 MB of 10 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt (squid in shoal-cache)
+  /d1 1.0 KB of 1.0 MB, 3 objects, 0 failures
+  /d2 out of service, failed: could not read: EIO
 upstream http://a down
 ";
         assert_eq!(told(&status), expected);

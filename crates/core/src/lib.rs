@@ -7,8 +7,10 @@
 
 mod key;
 mod quantity;
+mod rendezvous;
 mod time;
 
 pub use key::{Key, ObjectKey};
 pub use quantity::{ByteCount, QuantityError, parse_duration};
+pub use rendezvous::{mixed, rendezvous_score};
 pub use time::Timestamp;

@@ -17,6 +17,7 @@ pub mod node;
 pub mod per_core;
 pub mod route;
 pub mod server;
+mod storage;
 mod stored_head;
 pub mod tunnel;
 pub mod upstream;

@@ -4,31 +4,28 @@ use crate::access_log::{AccessLog, OpenError};
 use crate::admin::{
     PurgeOutcome, PurgeRequest, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
 };
-use crate::exchange::shelf::{Limits, Shelf};
-use crate::exchange::{Epochs, Exchange, Front, Live, LiveError, Parts};
-use crate::io_pool::IoPool;
+use crate::exchange::shelf::Shelf;
+use crate::exchange::{Exchange, Front, Live, LiveError, Parts};
 use crate::metrics::Metrics;
 use crate::server::{self, Running};
+use crate::storage::Storage;
 use crate::upstream::{SetupError, Upstreams};
 use parking_lot::Mutex;
-use shoal_core::{Key, Timestamp};
-use shoal_policy::{Admission, Policy};
+use shoal_core::Key;
 use shoal_settings::{AdminAddress, Settings};
-use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings};
-use shoal_store::memory::{self, Ledger, MemoryTier};
-use shoal_store::{OpenOptions, Store};
+use shoal_store::disks::Disks;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 /// A running node.
 pub struct Node {
     exchange: Arc<Exchange>,
     shelf: Arc<Shelf>,
+    disks: Option<Arc<Disks>>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
     settings: Mutex<Settings>,
@@ -61,7 +58,6 @@ impl Node {
     /// Starts a node: everything is bound and read before the first client is accepted. A disk store that cannot
     /// be used is said once in the log; the node then serves from RAM.
     pub fn start(settings: Settings) -> Result<Self, NodeError> {
-        memory::return_freed_bytes();
         let metrics = Arc::new(Metrics::default());
         let bound = server::bind(&settings).map_err(NodeError::Server)?;
         let addresses = bound.addresses().to_vec();
@@ -71,7 +67,8 @@ impl Node {
         let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
-        let (shelf, epochs) = shelf(&settings, &metrics).map_err(NodeError::Threads)?;
+        let Storage { shelf, disks, epochs } =
+            Storage::open(&settings, &metrics).map_err(NodeError::Threads)?;
         let exchange = Exchange::new(Parts {
             live,
             shelf: Arc::clone(&shelf),
@@ -87,6 +84,7 @@ impl Node {
         Ok(Self {
             exchange,
             shelf,
+            disks,
             upstreams,
             metrics,
             settings: Mutex::new(settings),
@@ -155,6 +153,16 @@ impl Node {
         }
     }
 
+    /// Takes a disk of the store out of service, or brings it back. Blocks. True when it was not there before.
+    ///
+    /// # Errors
+    /// Why it could not be done, in a line.
+    pub fn set_disk_online(&self, path: &str, online: bool) -> Result<bool, String> {
+        let Some(disks) = &self.disks else { return Err("this node has no disk store".into()) };
+        let done = if online { disks.bring_online(path) } else { disks.take_offline(path) };
+        done.map_err(|error| error.to_string())
+    }
+
     /// Whether clients are accepted.
     pub fn readiness(&self) -> Readiness {
         if self.draining.load(Ordering::Acquire) { Readiness::Draining } else { Readiness::Ready }
@@ -178,8 +186,8 @@ impl Node {
                 bytes: self.shelf.ledger().used(),
                 bytes_max: self.shelf.ledger().limit(),
             },
-            store: self.shelf.disk().map(|disk| {
-                StoreStatus::new(disk.name(), &settings.store.directory.to_string_lossy(), &disk.usage())
+            store: self.disks.as_ref().map(|disks| {
+                StoreStatus::new(&settings.store.architecture, &settings.store.directory, &disks.states())
             }),
             upstreams: members
                 .map(|member| UpstreamStatus {
@@ -196,94 +204,12 @@ impl Node {
         if let Some(running) = self.running.lock().take() {
             running.stop(grace);
         }
-        self.shelf.pool().close();
+        self.shelf.pools().iter().for_each(|pool| pool.close());
         if let Some(disk) = self.shelf.disk()
             && let Err(error) = disk.close()
         {
             tracing::error!(%error, "the disk store was not closed in order; its next start checks it");
         }
-    }
-}
-
-/// RAM tier, disk store and the table of purges.
-fn shelf(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<(Arc<Shelf>, Epochs)> {
-    let store = &settings.store;
-    // What stands around objects that were read is in RAM too.
-    let windows = windows_bytes(settings);
-    let ledger = Ledger::new(settings.cache.ram.0);
-    let reserved = ledger.try_reserve(windows);
-    let (account, seed) = (Arc::clone(&ledger), RandomState::new().hash_one(MEMORY_SHARDS));
-    let memory = match Policy::named(&settings.cache.ram_policy) {
-        Some(policy) => MemoryTier::with_policy(account, MEMORY_SHARDS, seed, policy.construct),
-        // The settings know no other name.
-        None => MemoryTier::new(account, MEMORY_SHARDS, seed),
-    };
-    let pool = Arc::new(IoPool::new(store.io_threads, store.io_queue)?);
-    let disk = open_disk(settings, windows);
-    let epochs = match &disk {
-        Some(_) => Epochs::open(&store.directory.join(PURGES), Timestamp::from_system(SystemTime::now()))
-            .unwrap_or_else(|error| {
-                tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
-                Epochs::volatile()
-            }),
-        None => Epochs::volatile(),
-    };
-    let limits =
-        Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: store.object_max.0 };
-    let shelf = Shelf::new((memory, ledger, reserved), disk, pool, Arc::clone(metrics), limits);
-    Ok((Arc::new(shelf), epochs))
-}
-
-/// Bytes of RAM for the neighbourhoods of objects that were read from a volume.
-fn windows_bytes(settings: &Settings) -> u64 {
-    let store = &settings.store;
-    if store.architecture != VOLUME || store.directory.as_os_str().is_empty() {
-        return 0;
-    }
-    settings.cache.ram.0 * store.neighbourhood_percent / 100
-}
-
-fn open_disk(settings: &Settings, window_bytes: u64) -> Option<Arc<dyn Store>> {
-    let store = &settings.store;
-    if store.directory.as_os_str().is_empty() {
-        return None;
-    }
-    let options = OpenOptions {
-        directory: store.directory.clone(),
-        disk_bytes: store.disk.0.saturating_sub(Epochs::BYTES),
-        max_objects: store.max_objects,
-        object_max_bytes: store.object_max.0,
-        files_per_folder: store.files_per_folder,
-        replacement: store.replacement.clone(),
-        segments: SegmentSettings { bytes: store.segments.0, policy: segment_policy(store) },
-        volume: VolumeSettings {
-            stripe_bytes: store.stripe.0,
-            window_bytes,
-            admission: match store.admission {
-                shoal_settings::Admission::Probation => Admission::Probation,
-                shoal_settings::Admission::Always => Admission::Always,
-            },
-        },
-        architecture: store.architecture.clone(),
-        now: Timestamp::from_system(SystemTime::now()),
-    };
-    match shoal_store::open(&options) {
-        Ok(disk) => Some(disk),
-        Err(error) => {
-            tracing::error!(%error, "no disk store: serving from RAM only");
-            None
-        }
-    }
-}
-
-fn segment_policy(store: &shoal_settings::Store) -> SegmentPolicy {
-    use shoal_settings::SegmentPolicy as Named;
-    let (c_max, a_max) = (store.fbc_c_max, store.fbc_a_max);
-    match store.segment_policy {
-        Named::Fbc => SegmentPolicy::Fbc { c_max, a_max },
-        Named::FbcResident => SegmentPolicy::FbcResident { c_max, a_max },
-        Named::Lru => SegmentPolicy::Lru,
-        Named::LruResident => SegmentPolicy::LruResident,
     }
 }
 
@@ -338,15 +264,6 @@ impl fmt::Display for NodeError {
 }
 
 impl std::error::Error for NodeError {}
-
-/// Shards of the RAM tier: several per core on any machine that this runs on.
-const MEMORY_SHARDS: usize = 64;
-
-/// The table of purges, beside the store's own files.
-const PURGES: &str = "purges";
-
-/// The architecture that reads neighbourhoods.
-const VOLUME: &str = "volume";
 
 #[cfg(test)]
 mod tests {

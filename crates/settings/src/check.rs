@@ -5,7 +5,7 @@
 use crate::host::{check_destination, check_host_pattern, check_upstream_url, is_token};
 use crate::mistake::{Mistakes, closest};
 use crate::tree::Table;
-use crate::{AdminAddress, Mode, Settings, Site};
+use crate::{AdminAddress, Mode, Settings, Site, Store};
 use std::path::Path;
 
 /// Notes what does not go together in `settings`, which were read from `table`.
@@ -182,11 +182,36 @@ impl Rules<'_> {
             let message = format!("{name} knows no replacement by {wanted}; leave it at clock");
             self.fault("store.replacement", message);
         }
-        if store.object_max > store.disk && !self.mistakes.touches("store.disk") {
-            self.fault(
-                "store.object_max",
-                format!("{} is more than store.disk, {}", store.object_max, store.disk),
-            );
+        self.disks(store);
+        let (smallest, its_name) = match store.disks.is_empty() {
+            true => (store.disk, "store.disk"),
+            false => (store.smallest_disk(), "the smallest of store.disks"),
+        };
+        if store.object_max > smallest && (!store.disks.is_empty() || !self.mistakes.touches("store.disk")) {
+            let message = format!("{} is more than {its_name}, {smallest}", store.object_max);
+            self.fault("store.object_max", message);
+        }
+    }
+
+    fn disks(&mut self, store: &Store) {
+        for (index, disk) in store.disks.iter().enumerate() {
+            let key = format!("store.disks[{index}].path");
+            if disk.path.as_os_str().is_empty() {
+                self.fault(&key, "a disk needs a folder");
+            } else if store.disks[..index].iter().any(|other| other.path == disk.path) {
+                self.fault(&key, format!("{} is a disk already", disk.path.display()));
+            }
+        }
+        if store.disks.is_empty() {
+            return;
+        }
+        if store.directory.as_os_str().is_empty() {
+            let hint = Some("name a folder on a disk that lasts".into());
+            self.fault_with("store.directory", "with store.disks it holds the table of purges", hint);
+        }
+        if self.table.holds("store", "disk") {
+            let hint = Some("remove it, or the [[store.disks]]".into());
+            self.fault_with("store.disk", "is for one folder; each of store.disks has its own bytes", hint);
         }
     }
 

@@ -204,11 +204,15 @@ section! {
 section! {
     /// What is kept on disk.
     pub struct Store {
-        /// Folder of the store; empty means no disk store.
+        /// Folder of the store; empty means no disk store. With `disks` it holds no objects, only the table of purges.
         pub directory: PathBuf = "shoal-cache".into(),
-        /// Disk space used at most, file system blocks of object files and the index included: a hard limit.
-        #[limits(ByteCount(1_000_000)..=ByteCount::mib(1 << 34))]
+        /// Disk space used at most, file system blocks of object files and the index included: a hard limit. Not with `disks`.
+        #[limits(DISK_BYTES)]
         pub disk: ByteCount = ByteCount(10_000_000_000),
+        /// Several disks in place of one folder. Each has a store of its own, with a share of the objects as its bytes; what
+        /// this section says of a store is meant for each. One that fails is taken out of service with its objects,
+        /// and the others go on.
+        pub disks: Vec<Disk> = Vec::new(),
         /// The cache architecture: how objects are named and placed on disk. `volume`: one file of fixed size, written in large
         /// pieces in the order of misses, the least disk I/O of all. `squid`: files spread evenly over folders.
         /// `squid_monotonic`: folders filled one after the other. `squid_lowest`: the same, always the lowest free place,
@@ -247,15 +251,28 @@ section! {
         pub files_per_folder: u32 = 384,
         /// Objects held at most; 0 derives it from `disk` at 13 KB an object. Fixed when the store is created.
         pub max_objects: u64 = 0,
-        /// Largest body stored; a default above `disk` is lowered to it.
+        /// Largest body stored; a default above `disk`, or the smallest of `disks`, is lowered to it.
         pub object_max: ByteCount = ByteCount(4_000_000_000),
-        /// Threads for disk I/O.
+        /// Threads for disk I/O; each of several disks has as many, so that one that hangs does not keep others waiting.
         #[limits(1..=1024)]
         pub io_threads: usize = 8,
-        /// Disk operations that may wait; when the queue is full a read counts as a miss and an insert is declined.
+        /// Disk operations that may wait, for each disk; when the queue is full a read counts as a miss and an insert is declined.
         #[limits(1..=1_000_000)]
         pub io_queue: usize = 1024,
     }
+}
+
+entry! {
+    /// One of several disks.
+    pub struct Disk {
+        /// Folder of its store, made when absent. Objects are shared out by these names: a disk that gets another one has to
+        /// be filled anew, the order does not matter.
+        pub path: PathBuf,
+        /// Disk space used of it at most, and its share of the objects, relative to the other disks.
+        #[limits(DISK_BYTES)]
+        pub bytes: ByteCount,
+    }
+    example { Self { path: "/srv/disk1/shoal".into(), bytes: ByteCount(1_000_000_000_000) } }
 }
 
 choice! {
@@ -388,6 +405,21 @@ section! {
     }
 }
 
+impl Store {
+    /// Every disk: those of `disks`, or the one folder; none without a disk store.
+    pub fn all_disks(&self) -> Vec<Disk> {
+        if !self.disks.is_empty() || self.directory.as_os_str().is_empty() {
+            return self.disks.clone();
+        }
+        vec![Disk { path: self.directory.clone(), bytes: self.disk }]
+    }
+
+    /// The bytes of the smallest disk.
+    pub fn smallest_disk(&self) -> ByteCount {
+        self.disks.iter().map(|disk| disk.bytes).min().unwrap_or(self.disk)
+    }
+}
+
 impl Listen {
     /// A plain listener in forward mode.
     pub fn forward(address: SocketAddr) -> Self {
@@ -416,6 +448,9 @@ impl Site {
 
 /// A pause longer than a day is no timeout.
 const TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
+
+/// What a disk may be given.
+const DISK_BYTES: std::ops::RangeInclusive<ByteCount> = ByteCount(1_000_000)..=ByteCount::mib(1 << 34);
 
 fn network(text: &str) -> IpNet {
     text.parse().expect("a network written in this file")

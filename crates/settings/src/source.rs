@@ -56,7 +56,7 @@ impl Settings {
     /// Brings defaults into line with what was set, and names into the form in which they are compared.
     fn settle(&mut self, table: &Table) {
         if !table.holds("store", "object_max") {
-            self.store.object_max = self.store.object_max.min(self.store.disk);
+            self.store.object_max = self.store.object_max.min(self.store.smallest_disk());
         }
         let hosts = self.site.iter_mut().flat_map(|site| &mut site.hosts);
         let forward = &mut self.forward;

@@ -11,6 +11,11 @@ pub trait Store: Send + Sync {
     /// The architecture's name, as the settings spell it.
     fn name(&self) -> &'static str;
 
+    /// Which of the store's disks has this key, from 0: work for one disk should not wait behind another's. Touches no device.
+    fn lane(&self, _key: Key) -> usize {
+        0
+    }
+
     /// Whether the index holds an entry for `key`. Touches no device; may be wrong either way for
     /// an instant, and an entry that it names may still turn out to be a miss. Always true where nothing is remembered.
     fn may_contain(&self, key: Key) -> bool;
@@ -80,6 +85,11 @@ pub trait StoredBody: Send + Sync {
     /// been checked against the body's checksums once the body is complete; bytes that do not match are
     /// [`Error::Corrupt`], and the entry has been dropped.
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error>;
+
+    /// Which of the store's disks it is on: see [`Store::lane`].
+    fn lane(&self) -> usize {
+        0
+    }
 }
 
 /// An object being written. Dropping it uncommitted leaves no trace.
@@ -92,6 +102,11 @@ pub trait Insert: Send {
 
     /// Completes the object and makes it visible, with its final metadata when it changed.
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error>;
+
+    /// Which of the store's disks it goes to: see [`Store::lane`].
+    fn lane(&self) -> usize {
+        0
+    }
 }
 
 /// What a store holds.

@@ -1,6 +1,6 @@
 //! What `shoal run` prints when it has started: where everything is, and how clients are pointed at it.
 
-use shoal_settings::{AdminAddress, Listen, Mode, Settings};
+use shoal_settings::{AdminAddress, Disk, Listen, Mode, Settings};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -24,18 +24,13 @@ pub fn text(settings: &Settings, addresses: &[SocketAddr], admin: Option<&AdminA
 }
 
 fn whereabouts(text: &mut String, settings: &Settings, admin: Option<&AdminAddress>) {
-    let store = &settings.store;
-    let folder = std::path::absolute(&store.directory).unwrap_or_else(|_| store.directory.clone());
-    let _ = match store.directory.as_os_str().is_empty() {
-        true => writeln!(text, "  cache    {} RAM, no disk", settings.cache.ram),
-        false => writeln!(
-            text,
-            "  cache    {} RAM, {} disk in {}",
-            settings.cache.ram,
-            store.disk,
-            folder.display()
-        ),
+    let place = |disk: &Disk| {
+        let folder = std::path::absolute(&disk.path).unwrap_or_else(|_| disk.path.clone());
+        format!("{} disk in {}", disk.bytes, folder.display())
     };
+    let disks: Vec<_> = settings.store.all_disks().iter().map(place).collect();
+    let disks = if disks.is_empty() { "no disk".to_owned() } else { disks.join(", ") };
+    let _ = writeln!(text, "  cache    {} RAM, {disks}", settings.cache.ram);
     let _ = match admin {
         Some(AdminAddress::Tcp(address)) => {
             writeln!(text, "  admin    http://{address}/metrics; shoal status --admin {address}")

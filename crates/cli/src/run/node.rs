@@ -3,7 +3,7 @@
 use super::logging::ErrorLog;
 use crate::configuration::Configuration;
 use crate::failure::Failure;
-use shoal_proxy::admin::{Control, PurgeOutcome, PurgeRequest, Readiness, Status};
+use shoal_proxy::admin::{Control, DiskRequest, PurgeOutcome, PurgeRequest, Readiness, Status};
 use shoal_proxy::metrics::Metrics;
 use shoal_proxy::node::{Node, NodeError};
 use shoal_proxy::server;
@@ -85,6 +85,10 @@ impl Control for Running {
 
     fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         self.node.purge(request)
+    }
+
+    fn set_disk(&self, request: DiskRequest) -> Result<bool, String> {
+        self.node.set_disk_online(&request.path, request.online)
     }
 
     fn reload(&self) -> Result<(), Vec<String>> {

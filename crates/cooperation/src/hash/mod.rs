@@ -49,10 +49,3 @@ impl<H: Homes> Route for H {
         self.remove(gone);
     }
 }
-
-/// Mixes a node into a key: 64 uniform bits (the finalizer of splitmix64, Steele, Lea, Flood 2014).
-fn mixed(bits: u64) -> u64 {
-    let z = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}

@@ -4,9 +4,9 @@
 //! points on the ring for weight 1, which keeps loads within some 8% (one deviation) of even. A lost node's stretches go to their neighbours. O(log
 //! points) a key; 16 bytes a point. Fits many nodes and many lookups; [`Rendezvous`](super::Rendezvous) is more even and smaller.
 
-use super::{Homes, mixed};
+use super::Homes;
 use crate::route::NodeId;
-use shoal_core::Key;
+use shoal_core::{Key, mixed};
 
 /// The ring.
 #[derive(Clone, Debug, Default)]

@@ -2,6 +2,9 @@
 
 use crate::metrics::{Metrics, PerCore};
 use serde::{Deserialize, Serialize};
+use shoal_store::Usage;
+use shoal_store::disks::{DiskState, Service};
+use std::path::Path;
 
 /// A node as its admin listener sees it.
 ///
@@ -21,6 +24,19 @@ pub trait Control: Send + Sync + 'static {
 
     /// Reads the settings again. Errors are one line a mistake, and leave the old settings at work.
     fn reload(&self) -> Result<(), Vec<String>>;
+
+    /// Takes a disk of the store out of service, or brings it back: see [`DiskRequest`]. False when it was as wanted. The
+    /// error is one line.
+    fn set_disk(&self, request: DiskRequest) -> Result<bool, String>;
+}
+
+/// What is to become of a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskRequest {
+    /// As the settings spell it.
+    pub path: String,
+    /// In service, or out of it.
+    pub online: bool,
 }
 
 /// Whether the node takes requests.
@@ -112,8 +128,11 @@ pub struct Space {
 pub struct StoreStatus {
     /// Its cache architecture.
     pub architecture: String,
-    /// Its folder.
+    /// Its folder; with several disks, that of the table of purges.
     pub directory: String,
+    /// Each of its disks.
+    #[serde(default)]
+    pub disks: Vec<DiskStatus>,
     /// Space used.
     pub space: Space,
     /// Most objects that its index holds.
@@ -126,17 +145,58 @@ pub struct StoreStatus {
     pub corrupt: u64,
 }
 
+/// One disk of the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskStatus {
+    /// As the settings spell it.
+    pub path: String,
+    /// `in_service`, or why not in a word: `unopened`, `failed`, `offline`.
+    pub service: String,
+    /// Why it is out of service, in a line; empty when it is not.
+    pub why: String,
+    /// Space used; nothing when it is out of service.
+    pub space: Space,
+    /// Calls to it that failed, since start.
+    pub failures: u64,
+}
+
+impl DiskStatus {
+    /// Whether it serves.
+    pub fn is_in_service(&self) -> bool {
+        self.service == Service::InService.name()
+    }
+}
+
 impl StoreStatus {
-    /// The status of a store from its own account of what it holds.
-    pub fn new(architecture: &str, directory: &str, usage: &shoal_store::Usage) -> Self {
+    /// The status of a store from its disks.
+    pub fn new(architecture: &str, directory: &Path, disks: &[DiskState]) -> Self {
+        let sum = |field: fn(&Usage) -> u64| disks.iter().map(|disk| field(&disk.usage)).sum();
         Self {
             architecture: architecture.into(),
-            directory: directory.into(),
+            directory: directory.to_string_lossy().into_owned(),
+            space: Space {
+                objects: sum(|usage| usage.objects),
+                bytes: sum(|usage| usage.bytes),
+                bytes_max: sum(|usage| usage.bytes_max),
+            },
+            objects_max: sum(|usage| usage.objects_max),
+            evictions: sum(|usage| usage.evictions),
+            spared_reads: sum(|usage| usage.spared_reads),
+            corrupt: sum(|usage| usage.corrupt),
+            disks: disks.iter().map(DiskStatus::from).collect(),
+        }
+    }
+}
+
+impl From<&DiskState> for DiskStatus {
+    fn from(state: &DiskState) -> Self {
+        let usage = &state.usage;
+        Self {
+            path: state.path.clone(),
+            service: state.service.name().into(),
+            why: state.why.clone(),
             space: Space { objects: usage.objects, bytes: usage.bytes, bytes_max: usage.bytes_max },
-            objects_max: usage.objects_max,
-            evictions: usage.evictions,
-            spared_reads: usage.spared_reads,
-            corrupt: usage.corrupt,
+            failures: state.failures,
         }
     }
 }

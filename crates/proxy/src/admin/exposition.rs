@@ -1,7 +1,7 @@
 //! The page of `GET /metrics`: the table of counters, then what the node and the system say now.
 
 use super::process;
-use super::{Readiness, Status};
+use super::{DiskStatus, Readiness, Status};
 use crate::metrics::{Metrics, exposition};
 use std::fmt::Write;
 
@@ -18,6 +18,9 @@ pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
             let url = escaped(&upstream.url);
             let _ = writeln!(page, "shoal_upstream_healthy{{url=\"{url}\"}} {}", u8::from(upstream.healthy));
         }
+    }
+    if let Some(store) = &status.store {
+        disks(&mut page, &store.disks);
     }
     for (kind, name, help, value) in process::rows() {
         header(&mut page, kind, name, help);
@@ -58,6 +61,28 @@ fn gauges(status: &Status) -> Vec<(&'static str, &'static str, &'static str, &'s
         ]);
     }
     rows
+}
+
+/// A row for each disk of each of these.
+fn disks(page: &mut String, disks: &[DiskStatus]) {
+    type Row = (&'static str, &'static str, &'static str, fn(&DiskStatus) -> u64);
+    let rows: [Row; 5] = [
+        ("gauge", "shoal_store_disk_in_service", "Whether a disk serves.", |disk| {
+            u64::from(disk.is_in_service())
+        }),
+        ("gauge", "shoal_store_disk_objects", "Stored responses held on a disk.", |disk| disk.space.objects),
+        ("gauge", "shoal_store_disk_bytes", "Space used of a disk.", |disk| disk.space.bytes),
+        ("gauge", "shoal_store_disk_bytes_max", "The configured limit of a disk.", |disk| {
+            disk.space.bytes_max
+        }),
+        ("counter", "shoal_store_disk_failures_total", "Calls to a disk that failed.", |disk| disk.failures),
+    ];
+    for (kind, name, help, value) in rows {
+        header(page, kind, name, help);
+        for disk in disks {
+            let _ = writeln!(page, "{name}{{disk=\"{}\"}} {}", escaped(&disk.path), value(disk));
+        }
+    }
 }
 
 fn header(page: &mut String, kind: &str, name: &str, help: &str) {

@@ -14,7 +14,8 @@ mod purge;
 mod routes;
 
 pub use control::{
-    Control, PurgeOutcome, PurgeRequest, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
+    Control, DiskRequest, DiskStatus, PurgeOutcome, PurgeRequest, Readiness, Responses, Space, Status,
+    StoreStatus, UpstreamStatus,
 };
 pub use listener::AdminListener;
 

@@ -15,13 +15,18 @@ pub(super) struct Answer {
 }
 
 /// Every route, with its method and what it is for.
-const ROUTES: [(&str, &str, &str); 6] = [
+const ROUTES: [(&str, &str, &str); 7] = [
     ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
     ("GET", "/status", "what the node is and holds, as JSON"),
     ("GET", "/healthz", "200 when the node accepts clients, else 503"),
     ("GET", "/version", "the version at work"),
     ("POST", "/purge", "removes stored responses: ?url=, ?tag=, ?host=, ?origin=&group= or ?all"),
     ("POST", "/reload", "reads the settings again"),
+    (
+        "POST",
+        "/disk",
+        "takes a disk out of service or brings it back: {\"path\": \"...\", \"online\": false}",
+    ),
 ];
 
 /// Answers one request. May block, as [`Control`] may.
@@ -50,6 +55,7 @@ pub(super) fn answer(
         "/healthz" => health(control.readiness()),
         "/version" => text(StatusCode::OK, format!("shoal {}\n", control.status().version)),
         "/purge" => purged(control, query, body),
+        "/disk" => disk_set(control, body),
         _ => reloaded(control),
     }
 }
@@ -89,6 +95,17 @@ fn reloaded(control: &dyn Control) -> Answer {
         Err(mistakes) => {
             json(StatusCode::UNPROCESSABLE_ENTITY, &json!({ "reloaded": false, "mistakes": mistakes }))
         }
+    }
+}
+
+fn disk_set(control: &dyn Control, body: &[u8]) -> Answer {
+    let request = match serde_json::from_slice(body) {
+        Ok(request) => request,
+        Err(error) => return json(StatusCode::BAD_REQUEST, &json!({ "error": error.to_string() })),
+    };
+    match control.set_disk(request) {
+        Ok(changed) => json(StatusCode::OK, &json!({ "changed": changed })),
+        Err(why) => json(StatusCode::UNPROCESSABLE_ENTITY, &json!({ "error": why })),
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use shoal_settings::AdminAddress;
+use shoal_store::disks::{DiskState, Service};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -29,6 +30,18 @@ impl Control for Scripted {
     fn status(&self) -> Status {
         let usage =
             shoal_store::Usage { objects: 7, bytes: 70, bytes_max: 700, evictions: 3, ..Default::default() };
+        let (service, why) = (Service::InService, String::new());
+        let disks = [
+            DiskState { path: "/d1".into(), bytes: 700, service, why, usage, failures: 0 },
+            DiskState {
+                path: "/d2".into(),
+                bytes: 700,
+                service: Service::Failed,
+                why: "could not read: I/O error".into(),
+                usage: shoal_store::Usage::default(),
+                failures: 32,
+            },
+        ];
         Status {
             name: "shoal".into(),
             version: "1.2.3".into(),
@@ -37,7 +50,7 @@ impl Control for Scripted {
             addresses: vec!["127.0.0.1:3128".into()],
             responses: Responses { all: 3, hits: 2, collapsed: 0 },
             ram: Space { objects: 1, bytes: 10, bytes_max: 100 },
-            store: Some(StoreStatus::new("squid", "cache", &usage)),
+            store: Some(StoreStatus::new("squid", "cache".as_ref(), &disks)),
             upstreams: vec![UpstreamStatus { url: "http://a\"b".into(), healthy: true }],
         }
     }
@@ -56,6 +69,13 @@ impl Control for Scripted {
 
     fn reload(&self) -> Result<(), Vec<String>> {
         if self.draining { Err(vec!["shoal.toml:1:1: x: unknown setting".into()]) } else { Ok(()) }
+    }
+
+    fn set_disk(&self, request: DiskRequest) -> Result<bool, String> {
+        match request.path.as_str() {
+            "/d1" => Ok(!request.online),
+            other => Err(format!("no disk of the store is called {other:?}")),
+        }
     }
 }
 
@@ -103,6 +123,9 @@ fn metrics_are_whole_and_well_formed() {
         "shoal_requests_total 41",
         "shoal_responses_total{result=\"memory_hit\"} 0",
         "shoal_store_bytes_max 700",
+        "shoal_store_disk_in_service{disk=\"/d1\"} 1",
+        "shoal_store_disk_in_service{disk=\"/d2\"} 0",
+        "shoal_store_disk_failures_total{disk=\"/d2\"} 32",
         "shoal_ready 1",
         "shoal_build_info{version=\"1.2.3\"} 1",
         "shoal_upstream_healthy{url=\"http://a\\\"b\"} 1",
@@ -160,6 +183,20 @@ fn purges_reach_the_node_and_report() {
     assert_eq!(control.purged.lock().len(), 5);
     assert_eq!(request(&listener, "POST", "/purge", "").0, 400);
     assert_eq!(control.purged.lock().len(), 5, "nothing named, nothing purged");
+}
+
+#[test]
+fn disks_are_set_and_refusals_told() {
+    let (listener, _) = start(Scripted::default());
+    for (body, status, answer) in [
+        (r#"{"path":"/d1","online":false}"#, 200, r#"{"changed":true}"#),
+        (r#"{"path":"/d1","online":true}"#, 200, r#"{"changed":false}"#),
+        (r#"{"path":"/d3","online":true}"#, 422, r#"{"error":"no disk of the store is called \"/d3\""}"#),
+    ] {
+        assert_eq!(request(&listener, "POST", "/disk", body), (status, format!("{answer}\n")), "{body}");
+    }
+    assert_eq!(request(&listener, "POST", "/disk", "{}").0, 400);
+    assert_eq!(request(&listener, "GET", "/disk", "").0, 405);
 }
 
 #[test]

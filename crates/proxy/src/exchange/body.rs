@@ -170,7 +170,8 @@ async fn read_stored(
     loop {
         let (source, allowance) = (Arc::clone(&body), shelf.blocks().allow());
         let limit = allowance.bytes(offset).min(limit) as usize;
-        match shelf.pool().submit(move || source.read(offset, limit).map(|bytes| allowance.settle(bytes))) {
+        let read = move || source.read(offset, limit).map(|bytes| allowance.settle(bytes));
+        match shelf.pool(body.lane()).submit(read) {
             Ok(answer) => {
                 let read = answer.await.map_err(|_| BodyError::Cut("the disk pool is closed".into()))?;
                 return read.map_err(BodyError::Store);

@@ -176,12 +176,12 @@ impl Filing {
         let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last).collect();
         let (shelf, key, validity) = (Arc::clone(&self.shelf), self.key.clone(), self.validity.clone());
         async move {
-            let (store, object) = (shelf.disk().cloned(), key.clone());
+            let (store, object, lane) = (shelf.disk().cloned(), key.clone(), insert.lane());
             let commit = move || {
                 rest.iter().try_for_each(|bytes| insert.append(bytes))?;
                 store.map_or(Ok(()), |store| commit_valid(&*store, insert, &object, &validity))
             };
-            let committed = shelf.settle(shelf.pool().run(commit).await).is_some();
+            let committed = shelf.settle(shelf.pool(lane).run(commit).await).is_some();
             if !committed {
                 shelf.remove(&key).await;
             }
@@ -229,12 +229,12 @@ impl Filing {
         };
         let Some(batch) = self.growing.since(written) else { return };
         let reached = written + batch.len() as u64;
+        let lane = insert.lane();
         let job = move || {
             insert.append(&batch)?;
             Ok(insert)
         };
-        let appended = self.shelf.pool().run(job).await;
-        if let Some(insert) = self.shelf.settle(appended) {
+        if let Some(insert) = self.shelf.run(lane, job).await {
             self.growing.spilled(&insert.body(), reached);
             self.growing.trim(0);
             self.place = Place::Writing { insert, written: reached, reservation };

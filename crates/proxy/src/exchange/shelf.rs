@@ -3,6 +3,10 @@
 //! Lookups go to RAM first and touch the disk only when its index holds an entry. Small objects found on disk are
 //! read in one job and move to RAM. A disk that fails, is busy or declines costs hits, never answers.
 
+mod jobs;
+
+pub use jobs::commit_valid;
+
 use super::blocks::Blocks;
 use super::body::Segment;
 use super::invalidations::Validity;
@@ -10,6 +14,7 @@ use super::record::{Head, Record};
 use crate::io_pool::{Busy, IoPool};
 use crate::metrics::Metrics;
 use bytes::Bytes;
+use jobs::{open, write_resident};
 use shoal_core::{Key, ObjectKey};
 use shoal_store::memory::{Content, Ledger, MemoryTier, Reservation};
 use shoal_store::{Declined, Error, Insert, Store, StoredBody};
@@ -23,7 +28,8 @@ pub struct Shelf {
     ledger: Arc<Ledger>,
     blocks: Blocks,
     disk: Option<Arc<dyn Store>>,
-    pool: Arc<IoPool>,
+    /// One for each disk.
+    pools: Vec<Arc<IoPool>>,
     metrics: Arc<Metrics>,
     limits: Limits,
     /// What the disk store holds of RAM.
@@ -109,11 +115,11 @@ impl Held {
 }
 
 impl Shelf {
-    /// A shelf over these parts; the reservation is what the disk store holds of RAM, if anything.
+    /// A shelf over these parts: there is at least one pool, and one for each disk; the reservation is what the disk store holds of RAM, if anything.
     pub fn new(
         memory: (Arc<MemoryTier<Resident>>, Arc<Ledger>, Option<Reservation>),
         disk: Option<Arc<dyn Store>>,
-        pool: Arc<IoPool>,
+        pools: Vec<Arc<IoPool>>,
         metrics: Arc<Metrics>,
         limits: Limits,
     ) -> Self {
@@ -127,12 +133,38 @@ impl Shelf {
                 }
             }));
         }
-        Self { memory, ledger, blocks, disk, pool, metrics, limits, _windows: windows }
+        Self { memory, ledger, blocks, disk, pools, metrics, limits, _windows: windows }
     }
 
-    /// The pool for disk jobs.
-    pub fn pool(&self) -> &Arc<IoPool> {
-        &self.pool
+    /// The pool for jobs of a disk, by what the store calls its lane: a disk that hangs fills its own pool only.
+    pub fn pool(&self, lane: usize) -> &Arc<IoPool> {
+        &self.pools[lane % self.pools.len()]
+    }
+
+    /// All pools for disk jobs.
+    pub fn pools(&self) -> &[Arc<IoPool>] {
+        &self.pools
+    }
+
+    /// The pool for jobs with this key.
+    fn pool_of(&self, key: &ObjectKey) -> &Arc<IoPool> {
+        self.pool(self.disk.as_ref().map_or(0, |disk| disk.lane(key.hash())))
+    }
+
+    /// Does a job for a disk that a client waits for. One that takes too long goes on alone: the client is served from the
+    /// origin, which is faster than a disk that hangs.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        lane: usize,
+        job: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Option<T> {
+        match tokio::time::timeout(PATIENCE, self.pool(lane).run(job)).await {
+            Ok(outcome) => self.settle(outcome),
+            Err(_) => {
+                self.metrics.disk_slow.count();
+                None
+            }
+        }
     }
 
     /// The account of all RAM for bodies.
@@ -196,7 +228,7 @@ impl Shelf {
                 resident.is_settled.store(false, Relaxed);
             }
         };
-        if self.pool.submit(work).is_err() {
+        if self.pool_of(&unsettled.key).submit(work).is_err() {
             unsettled.is_settled.store(false, Relaxed);
         }
     }
@@ -210,18 +242,8 @@ impl Shelf {
         let disk = self.disk.as_ref().filter(|disk| disk.may_contain(key.hash()))?;
         let validity = begin();
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
-        let opened = self.pool.run(move || open(&*store, &wanted, small)).await;
-        let (record, body) = match opened {
-            Ok(Ok(found)) => found?,
-            Ok(Err(error)) => {
-                self.note(&error);
-                return None;
-            }
-            Err(Busy) => {
-                self.metrics.disk_busy.count();
-                return None;
-            }
-        };
+        let lane = disk.lane(key.hash());
+        let (record, body) = self.run(lane, move || open(&*store, &wanted, small)).await??;
         if let Held::Memory(bytes) = &body {
             self.keep_in_memory(key, &record, bytes.clone(), &validity);
         }
@@ -253,7 +275,7 @@ impl Shelf {
             insert.append(&body)?;
             commit_valid(&*store, insert, &object, &validity)
         };
-        let outcome = self.pool.run(write).await;
+        let outcome = self.pool_of(key).run(write).await;
         if matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation))))
             && let Some(resident) = self.memory.peek(key.hash())
         {
@@ -283,9 +305,8 @@ impl Shelf {
         length: Option<u64>,
     ) -> Option<Box<dyn Insert>> {
         let store = self.disk.clone()?;
-        let (key, metadata) = (key.clone(), record.encode());
-        let begun = self.pool.run(move || store.insert(&key, &metadata, length)).await;
-        self.settle(begun)
+        let (lane, key, metadata) = (store.lane(key.hash()), key.clone(), record.encode());
+        self.run(lane, move || store.insert(&key, &metadata, length)).await
     }
 
     /// Replaces the head of a stored response, in RAM and on disk; `body` is its body, and `old` the head it had.
@@ -331,7 +352,8 @@ impl Shelf {
             Some(Record::Response(head)) => head.identity() == identity,
             _ => false,
         };
-        let updated = self.pool.run(move || store.update_metadata(&wanted, &metadata, &replaces)).await;
+        let updated =
+            self.pool_of(key).run(move || store.update_metadata(&wanted, &metadata, &replaces)).await;
         if self.settle(updated).is_none() {
             // an outdated record on disk would be validated again, which is safe: nothing more to do
             tracing::debug!(?key, "metadata on disk stays as it was");
@@ -348,7 +370,7 @@ impl Shelf {
         let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else { return false };
         loop {
             let (store, key) = (Arc::clone(&store), key.clone());
-            match self.pool.submit(move || store.remove(&key)) {
+            match self.pool_of(&key).submit(move || store.remove(&key)) {
                 Ok(answer) => return self.settle(answer.await.map_err(|_| Busy)).unwrap_or(false),
                 // a removal is not refused: what should be gone must not stay because the disk is busy
                 Err(Busy) => tokio::time::sleep(REMOVE_PAUSE).await,
@@ -380,73 +402,12 @@ impl Shelf {
     }
 }
 
-/// Writes an object that is in RAM to the disk, and takes it back when RAM does not have it any more by then: it may have been
-/// purged.
-fn write_resident(
-    store: &dyn Store,
-    memory: &MemoryTier<Resident>,
-    resident: &Arc<Resident>,
-) -> Result<(), Error> {
-    let key = &resident.key;
-    let mut insert = store.insert(key, &resident.record.encode(), Some(resident.body.len() as u64))?;
-    insert.append(&resident.body)?;
-    insert.commit(None)?;
-    if !memory.peek(key.hash()).is_some_and(|now| Arc::ptr_eq(&now, resident)) {
-        store.remove(key)?;
-    }
-    Ok(())
-}
-
-/// Opens an object, and reads it whole when it is small.
-fn open(store: &dyn Store, key: &ObjectKey, small: u64) -> Result<Option<(Record, Held)>, Error> {
-    let Some(stored) = store.open(key)? else { return Ok(None) };
-    let Some(record) = Record::decode(&stored.metadata) else {
-        store.remove(key)?;
-        return Err(Error::Corrupt { part: "metadata" });
-    };
-    let length = stored.body.length();
-    if length > small {
-        return Ok(Some((record, Held::Disk(stored.body))));
-    }
-    let body = read_whole(&*stored.body, length as usize)?;
-    Ok(Some((record, Held::Memory(body))))
-}
-
-fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
-    let first = body.read(0, length)?;
-    if first.len() == length {
-        return Ok(first);
-    }
-    let mut whole = Vec::with_capacity(length);
-    whole.extend_from_slice(&first);
-    while whole.len() < length {
-        let next = body.read(whole.len() as u64, length - whole.len())?;
-        if next.is_empty() {
-            return Err(Error::Corrupt { part: "body" });
-        }
-        whole.extend_from_slice(&next);
-    }
-    Ok(whole.into())
-}
-
-/// Completes an insert unless it is not valid, and takes it back when it ceased to be meanwhile.
-pub fn commit_valid(
-    store: &dyn Store,
-    insert: Box<dyn Insert>,
-    key: &ObjectKey,
-    validity: &Validity,
-) -> Result<(), Error> {
-    if !validity.holds() {
-        return Ok(());
-    }
-    insert.commit(None)?;
-    if !validity.holds() {
-        store.remove(key)?;
-    }
-    Ok(())
-}
-
 /// An object in RAM, its key's and its body's allocations, and what an allocator adds to each.
 const RESIDENT_BYTES: usize = size_of::<Resident>() + 3 * 24;
+/// How long a client waits for a disk before the origin is asked instead.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Pause before a removal is offered again to a full queue.
 const REMOVE_PAUSE: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests;

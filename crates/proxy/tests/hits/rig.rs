@@ -41,11 +41,11 @@ impl Rig {
         let metrics = Arc::new(Metrics::default());
         let ledger = Ledger::new(settings.cache.ram.0);
         let memory = MemoryTier::new(Arc::clone(&ledger), 64, SEED);
-        let pool = Arc::new(IoPool::new(1, 1).expect("a thread"));
+        let pools = vec![Arc::new(IoPool::new(1, 1).expect("a thread"))];
         let limits = Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
         let exchange = Exchange::new(Parts {
             live: Live::new(&settings, &[], SEED).expect("valid settings"),
-            shelf: Arc::new(Shelf::new((memory, ledger, None), None, pool, Arc::clone(&metrics), limits)),
+            shelf: Arc::new(Shelf::new((memory, ledger, None), None, pools, Arc::clone(&metrics), limits)),
             epochs: Epochs::volatile(),
             upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).expect("upstreams")),
             metrics: Arc::clone(&metrics),

@@ -303,3 +303,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn disks_are_read_and_what_does_not_go_with_them_is_named() {
+    let disk = |path: &str, bytes| crate::Disk { path: path.into(), bytes: ByteCount(bytes) };
+    let one = Settings::parse("store.directory = \"a\"\nstore.disk = \"2 GB\"", "f").expect("valid").store;
+    assert_eq!(one.all_disks(), [disk("a", 2_000_000_000)]);
+    assert_eq!(Settings::parse("store.directory = \"\"", "f").expect("valid").store.all_disks(), []);
+    let two = "[[store.disks]]\npath = \"/d1\"\nbytes = \"2 GB\"\n[[store.disks]]\npath = \"/d2\"\nbytes = \"1 GB\"\n";
+    let several = Settings::parse(two, "f").expect("valid").store;
+    assert_eq!(several.all_disks(), [disk("/d1", 2_000_000_000), disk("/d2", 1_000_000_000)]);
+    assert_eq!(several.object_max, ByteCount(1_000_000_000), "the smallest disk's");
+    let wrong = format!(
+        "[store]\ndirectory = \"\"\ndisk = \"5 GB\"\nobject_max = \"3 GB\"\n{}{}",
+        two.replace("/d2", "/d1"),
+        "[[store.disks]]\npath = \"\"\nbytes = \"1 GB\"\n"
+    );
+    let mistakes = Settings::parse(&wrong, "f").expect_err("there are mistakes");
+    let told: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    for wanted in [
+        "f:9:8: store.disks[1].path: /d1 is a disk already",
+        "f:12:8: store.disks[2].path: a disk needs a folder",
+        "f:2:13: store.directory: with store.disks it holds the table of purges (name a folder on a disk that lasts)",
+        "f:3:8: store.disk: is for one folder; each of store.disks has its own bytes (remove it, or the [[store.disks]])",
+        "f:4:14: store.object_max: 3 GB is more than the smallest of store.disks, 1 GB",
+    ] {
+        assert!(told.iter().any(|mistake| mistake == wanted), "{wanted} is not in {told:#?}");
+    }
+    assert_eq!(told.len(), 5, "{told:#?}");
+}

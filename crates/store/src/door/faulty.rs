@@ -50,6 +50,11 @@ impl CrashPoint {
         Self::after(NEVER)
     }
 
+    /// Stops now.
+    pub fn come(&self) {
+        self.0.store(STOPPED, SeqCst);
+    }
+
     /// Lets one call pass, or stops it.
     pub fn pass(&self) -> bool {
         let countdown = |left: u64| match left {

@@ -1,0 +1,76 @@
+//! What is done with the disk store on a pool's thread.
+
+use super::super::invalidations::Validity;
+use super::super::record::Record;
+use super::{Held, Resident};
+use bytes::Bytes;
+use shoal_core::ObjectKey;
+use shoal_store::memory::MemoryTier;
+use shoal_store::{Error, Insert, Store, StoredBody};
+use std::sync::Arc;
+
+/// Writes an object that is in RAM to the disk, and takes it back when RAM does not have it any more by then: it may have been
+/// purged.
+pub(super) fn write_resident(
+    store: &dyn Store,
+    memory: &MemoryTier<Resident>,
+    resident: &Arc<Resident>,
+) -> Result<(), Error> {
+    let key = &resident.key;
+    let mut insert = store.insert(key, &resident.record.encode(), Some(resident.body.len() as u64))?;
+    insert.append(&resident.body)?;
+    insert.commit(None)?;
+    if !memory.peek(key.hash()).is_some_and(|now| Arc::ptr_eq(&now, resident)) {
+        store.remove(key)?;
+    }
+    Ok(())
+}
+
+/// Opens an object, and reads it whole when it is small.
+pub(super) fn open(store: &dyn Store, key: &ObjectKey, small: u64) -> Result<Option<(Record, Held)>, Error> {
+    let Some(stored) = store.open(key)? else { return Ok(None) };
+    let Some(record) = Record::decode(&stored.metadata) else {
+        store.remove(key)?;
+        return Err(Error::Corrupt { part: "metadata" });
+    };
+    let length = stored.body.length();
+    if length > small {
+        return Ok(Some((record, Held::Disk(stored.body))));
+    }
+    let body = read_whole(&*stored.body, length as usize)?;
+    Ok(Some((record, Held::Memory(body))))
+}
+
+fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
+    let first = body.read(0, length)?;
+    if first.len() == length {
+        return Ok(first);
+    }
+    let mut whole = Vec::with_capacity(length);
+    whole.extend_from_slice(&first);
+    while whole.len() < length {
+        let next = body.read(whole.len() as u64, length - whole.len())?;
+        if next.is_empty() {
+            return Err(Error::Corrupt { part: "body" });
+        }
+        whole.extend_from_slice(&next);
+    }
+    Ok(whole.into())
+}
+
+/// Completes an insert unless it is not valid, and takes it back when it ceased to be meanwhile.
+pub fn commit_valid(
+    store: &dyn Store,
+    insert: Box<dyn Insert>,
+    key: &ObjectKey,
+    validity: &Validity,
+) -> Result<(), Error> {
+    if !validity.holds() {
+        return Ok(());
+    }
+    insert.commit(None)?;
+    if !validity.holds() {
+        store.remove(key)?;
+    }
+    Ok(())
+}

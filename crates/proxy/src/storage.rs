@@ -1,0 +1,149 @@
+//! Everything that keeps responses, made from the settings: RAM tier, disks, pools for their jobs, the table of purges.
+
+use crate::exchange::Epochs;
+use crate::exchange::shelf::{Limits, Shelf};
+use crate::io_pool::IoPool;
+use crate::metrics::Metrics;
+use shoal_core::Timestamp;
+use shoal_policy::{Admission, Policy};
+use shoal_settings::{Disk, Settings};
+use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings};
+use shoal_store::disks::{Disks, Opener, Share};
+use shoal_store::memory::{self, Ledger, MemoryTier};
+use shoal_store::{OpenOptions, Store};
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Where responses are kept.
+pub(crate) struct Storage {
+    /// RAM and disks as the exchange sees them.
+    pub shelf: Arc<Shelf>,
+    /// The disks as an operator sees them.
+    pub disks: Option<Arc<Disks>>,
+    /// When what was purged.
+    pub epochs: Epochs,
+}
+
+impl Storage {
+    /// Makes or opens everything. Disks that cannot be used are said in the log; without any, RAM serves alone.
+    pub(crate) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Self> {
+        memory::return_freed_bytes();
+        let store = &settings.store;
+        // What stands around objects that were read is in RAM too.
+        let windows = windows_bytes(settings);
+        let ledger = Ledger::new(settings.cache.ram.0);
+        let reserved = ledger.try_reserve(windows);
+        let (account, seed) = (Arc::clone(&ledger), RandomState::new().hash_one(MEMORY_SHARDS));
+        let memory = match Policy::named(&settings.cache.ram_policy) {
+            Some(policy) => MemoryTier::with_policy(account, MEMORY_SHARDS, seed, policy.construct),
+            // The settings know no other name.
+            None => MemoryTier::new(account, MEMORY_SHARDS, seed),
+        };
+        let pool = |_| Ok(Arc::new(IoPool::new(store.io_threads, store.io_queue)?));
+        let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
+        let disks = open_disks(settings, windows);
+        let epochs = match &disks {
+            Some(_) => purges(&store.directory),
+            None => Epochs::volatile(),
+        };
+        let limits = Limits {
+            memory_object_max: settings.cache.ram_object_max.0,
+            disk_object_max: store.object_max.0,
+        };
+        let disk = disks.as_ref().map(|disks| Arc::clone(disks) as Arc<dyn Store>);
+        let shelf = Shelf::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
+        Ok(Self { shelf: Arc::new(shelf), disks, epochs })
+    }
+}
+
+/// The table of purges that outlives the process, where that can be.
+fn purges(directory: &Path) -> Epochs {
+    let now = Timestamp::from_system(SystemTime::now());
+    let made = std::fs::create_dir_all(directory);
+    made.and_then(|()| Epochs::open(&directory.join(PURGES), now)).unwrap_or_else(|error| {
+        tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
+        Epochs::volatile()
+    })
+}
+
+/// Bytes of RAM for the neighbourhoods of objects that were read from volumes.
+fn windows_bytes(settings: &Settings) -> u64 {
+    let store = &settings.store;
+    if store.architecture != VOLUME || store.all_disks().is_empty() {
+        return 0;
+    }
+    settings.cache.ram.0 * store.neighbourhood_percent / 100
+}
+
+/// Opens the disks that can be opened. Each has its share of RAM for windows.
+fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
+    let store = &settings.store;
+    let disks = store.all_disks();
+    if disks.is_empty() {
+        return None;
+    }
+    let all_bytes: u128 = disks.iter().map(|disk| u128::from(disk.bytes.0)).sum();
+    let with_opener = |disk: Disk| {
+        let windows = u128::from(window_bytes) * u128::from(disk.bytes.0) / all_bytes.max(1);
+        let options = options(store, &disk, u64::try_from(windows).unwrap_or(window_bytes));
+        let share = Share { path: disk.path.to_string_lossy().into_owned(), bytes: disk.bytes.0 };
+        let opener: Opener = Box::new(move || {
+            let now = Timestamp::from_system(SystemTime::now());
+            shoal_store::open(&OpenOptions { now, ..options.clone() })
+        });
+        (share, opener)
+    };
+    match Disks::open(disks.into_iter().map(with_opener)) {
+        Ok(disks) => Some(Arc::new(disks)),
+        Err(error) => {
+            tracing::error!(%error, "no disk store: serving from RAM only");
+            None
+        }
+    }
+}
+
+/// How a disk's store is opened.
+fn options(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> OpenOptions {
+    let has_purges = disk.path == store.directory;
+    OpenOptions {
+        directory: disk.path.clone(),
+        disk_bytes: disk.bytes.0.saturating_sub(if has_purges { Epochs::BYTES } else { 0 }),
+        max_objects: store.max_objects,
+        object_max_bytes: store.object_max.0,
+        files_per_folder: store.files_per_folder,
+        replacement: store.replacement.clone(),
+        segments: SegmentSettings { bytes: store.segments.0, policy: segment_policy(store) },
+        volume: VolumeSettings {
+            stripe_bytes: store.stripe.0,
+            window_bytes,
+            admission: match store.admission {
+                shoal_settings::Admission::Probation => Admission::Probation,
+                shoal_settings::Admission::Always => Admission::Always,
+            },
+        },
+        architecture: store.architecture.clone(),
+        now: Timestamp::from_millis(0),
+    }
+}
+
+fn segment_policy(store: &shoal_settings::Store) -> SegmentPolicy {
+    use shoal_settings::SegmentPolicy as Named;
+    let (c_max, a_max) = (store.fbc_c_max, store.fbc_a_max);
+    match store.segment_policy {
+        Named::Fbc => SegmentPolicy::Fbc { c_max, a_max },
+        Named::FbcResident => SegmentPolicy::FbcResident { c_max, a_max },
+        Named::Lru => SegmentPolicy::Lru,
+        Named::LruResident => SegmentPolicy::LruResident,
+    }
+}
+
+/// Shards of the RAM tier: several per core on any machine that this runs on.
+const MEMORY_SHARDS: usize = 64;
+
+/// The table of purges, beside the store's own files.
+const PURGES: &str = "purges";
+
+/// The architecture that reads neighbourhoods.
+const VOLUME: &str = "volume";

@@ -1,0 +1,222 @@
+//! One of several disks: in service or out, how often it failed, what it has missed while it was out.
+
+use super::missed::Missed;
+use super::{Opener, Share};
+use crate::{Declined, Error, GaveUp, Store, Usage};
+use parking_lot::{Mutex, RwLock};
+use shoal_core::{Key, ObjectKey};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// A disk.
+pub(super) struct Disk {
+    share: Share,
+    /// Of its path.
+    number: u64,
+    opener: Opener,
+    /// Its store, or why it is out of service.
+    state: RwLock<Result<Arc<dyn Store>, Absence>>,
+    /// Noted while the state is locked, so that a disk that comes back has been told everything.
+    missed: Mutex<Missed>,
+    /// Rises with failures and falls with successes.
+    strain: AtomicU32,
+    failures: AtomicU64,
+    /// Held while the disk is opened, so that it is not opened twice.
+    coming: Mutex<()>,
+}
+
+struct Absence {
+    service: Service,
+    why: String,
+}
+
+/// Whether a disk serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// It does.
+    InService,
+    /// It could not be opened.
+    Unopened,
+    /// It kept failing.
+    Failed,
+    /// An operator has taken it out.
+    Offline,
+}
+
+/// How a disk is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskState {
+    /// Where it is.
+    pub path: String,
+    /// Bytes of it that may be used.
+    pub bytes: u64,
+    /// Whether it serves.
+    pub service: Service,
+    /// Why not; empty when it does.
+    pub why: String,
+    /// What it holds; nothing when it is out of service.
+    pub usage: Usage,
+    /// Calls that failed, since start.
+    pub failures: u64,
+}
+
+impl Service {
+    /// In one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InService => "in_service",
+            Self::Unopened => "unopened",
+            Self::Failed => "failed",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+impl Disk {
+    /// A disk that has not been opened.
+    pub(super) fn new(share: Share, opener: Opener) -> Self {
+        let absence = Absence { service: Service::Unopened, why: "it has not been opened".into() };
+        Self {
+            number: Key::of(share.path.as_bytes()).low(),
+            share,
+            opener,
+            state: RwLock::new(Err(absence)),
+            missed: Mutex::default(),
+            strain: AtomicU32::new(0),
+            failures: AtomicU64::new(0),
+            coming: Mutex::new(()),
+        }
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.share.path
+    }
+
+    /// What stands for it where keys are shared out.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn weight(&self) -> f64 {
+        self.share.bytes.max(1) as f64
+    }
+
+    pub(super) fn is_in_service(&self) -> bool {
+        self.state.read().is_ok()
+    }
+
+    /// Its store while it is in service.
+    pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
+        self.state.read().as_ref().ok().map(Arc::clone)
+    }
+
+    pub(super) fn state(&self) -> DiskState {
+        let (service, why, store) = match &*self.state.read() {
+            Ok(store) => (Service::InService, String::new(), Some(Arc::clone(store))),
+            Err(absence) => (absence.service, absence.why.clone(), None),
+        };
+        DiskState {
+            path: self.share.path.clone(),
+            bytes: self.share.bytes,
+            service,
+            why,
+            usage: store.map(|store| store.usage()).unwrap_or_default(),
+            failures: self.failures.load(Relaxed),
+        }
+    }
+
+    /// Opens it for the first time.
+    pub(super) fn start(&self) -> Result<(), Error> {
+        match (self.opener)() {
+            Ok(store) => *self.state.write() = Ok(store),
+            Err(error) => {
+                *self.state.write() = Err(Absence { service: Service::Unopened, why: error.to_string() });
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes out of service. Its store, unless it was out.
+    pub(super) fn leave(&self, service: Service, why: &str) -> Option<Arc<dyn Store>> {
+        let mut state = self.state.write();
+        if state.is_err() {
+            return None;
+        }
+        std::mem::replace(&mut *state, Err(Absence { service, why: why.to_owned() })).ok()
+    }
+
+    /// Comes back into service, once everything that was removed meanwhile is gone. False when it was in service.
+    pub(super) fn come_back(&self, gave_up: Option<&GaveUp>) -> Result<bool, Error> {
+        let _coming = self.coming.lock();
+        if self.is_in_service() {
+            return Ok(false);
+        }
+        let store = (self.opener)()?;
+        if let Some(gave_up) = gave_up {
+            store.tell(Arc::clone(gave_up));
+        }
+        let is_empty = store.usage().objects == 0;
+        if self.missed.lock().is_too_much() && !is_empty {
+            return Err(Error::Unusable(format!(
+                "more objects were removed while {} was out of service than are remembered, so that some would come \
+                 back; it comes back when its store is empty",
+                self.path()
+            )));
+        }
+        loop {
+            let keys = self.missed.lock().take();
+            for key in &keys {
+                if store.may_contain(key.hash()) {
+                    store.remove(key).inspect_err(|_| self.missed.lock().note(key, true))?;
+                }
+            }
+            let mut state = self.state.write();
+            let mut missed = self.missed.lock();
+            if missed.is_empty() {
+                *missed = Missed::default();
+                self.strain.store(0, Relaxed);
+                *state = Ok(store);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Remembers for a disk that is out of service that the object was removed, or replaced.
+    pub(super) fn note_if_out(&self, key: &ObjectKey, is_removed: bool) {
+        let state = self.state.read();
+        if state.is_err() {
+            self.missed.lock().note(key, is_removed);
+        }
+    }
+
+    pub(super) fn succeeded(&self) {
+        if self.strain.load(Relaxed) > 0 {
+            let eased = |strain: u32| Some(strain.saturating_sub(1));
+            let _ = self.strain.fetch_update(Relaxed, Relaxed, eased);
+        }
+    }
+
+    /// Counts a failure of the disk. True when there have been too many.
+    pub(super) fn has_failed(&self, error: &Error) -> bool {
+        match error {
+            Error::Declined(Declined::OutOfService) => return true,
+            // A full disk is as good as it was.
+            Error::Disk { source, .. }
+                if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+            {
+                return false;
+            }
+            Error::Disk { .. } => {}
+            _ => return false,
+        }
+        self.failures.fetch_add(1, Relaxed);
+        self.strain.fetch_add(FAILURE_STRAIN, Relaxed) + FAILURE_STRAIN >= STRAIN_MAX
+    }
+}
+
+/// A failure weighs as much as so many successes: hits that RAM answers do not hide a disk that fails every read.
+const FAILURE_STRAIN: u32 = 16;
+/// As many failures in a row as a disk may have: a few bad sectors are no reason to give it up.
+const STRAIN_MAX: u32 = 32 * FAILURE_STRAIN;

@@ -1,0 +1,255 @@
+//! One store over several disks: each disk is a store of its own, with its share of the keys.
+//!
+//! ```text
+//! key ─► weighted rendezvous over the disks in service ─► a disk ─► its store (any architecture)
+//! ```
+//!
+//! A disk's share is as its configured bytes. One that fails loses its own objects only: it is taken out of service with one
+//! line in the log, its keys go to the others, and no other key moves. An operator may take a disk out and bring it back.
+//! What is removed while a disk is out is remembered and removed from it before it serves again, so that a purge holds.
+//! An object that comes to stand on one disk is removed from the others, which may have an older one from when
+//! another disk was out.
+//!
+//! A call costs what the disk's own store takes, and a logarithm for each disk. Two disks or twenty: no call goes to more
+//! than one device, but for a removal where several have the key.
+
+mod disk;
+mod missed;
+#[cfg(test)]
+mod tests;
+mod watched;
+
+pub use disk::{DiskState, Service};
+
+use crate::{Error, GaveUp, Insert, Store, Stored, Usage};
+use disk::Disk;
+use shoal_core::{Key, ObjectKey, rendezvous_score};
+use std::sync::{Arc, OnceLock};
+use tracing::{error, info};
+use watched::{WatchedBody, WatchedInsert};
+
+/// A store over several disks.
+pub struct Disks {
+    shared: Arc<Shared>,
+}
+
+/// What the store, its bodies and its inserts share.
+struct Shared {
+    disks: Vec<Disk>,
+    gave_up: OnceLock<GaveUp>,
+}
+
+/// A disk as an operator describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Where it is; also what decides which keys are its own, so that the order of disks does not matter.
+    pub path: String,
+    /// Its weight: the bytes that may be used of it.
+    pub bytes: u64,
+}
+
+/// Opens a disk's store.
+pub type Opener = Box<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync>;
+
+impl Disks {
+    /// Opens all disks that can be opened. One that cannot is said once, and its share goes to the others.
+    ///
+    /// # Errors
+    /// The last disk's, when none can be opened.
+    pub fn open(disks: impl IntoIterator<Item = (Share, Opener)>) -> Result<Self, Error> {
+        let disks: Vec<Disk> = disks.into_iter().map(|(share, opener)| Disk::new(share, opener)).collect();
+        let mut refusal = Error::Unusable("there are no disks".into());
+        for disk in &disks {
+            if let Err(error) = disk.start() {
+                error!(disk = disk.path(), %error, "this disk cannot be used; the rest goes on without it");
+                refusal = error;
+            }
+        }
+        let is_any = disks.iter().any(|disk| disk.store().is_some());
+        let shared = Arc::new(Shared { disks, gave_up: OnceLock::new() });
+        is_any.then_some(Self { shared }).ok_or(refusal)
+    }
+
+    /// How each disk is, in the order of the settings.
+    pub fn states(&self) -> Vec<DiskState> {
+        self.shared.disks.iter().map(Disk::state).collect()
+    }
+
+    /// Takes a disk out of service: what it holds is brought to disk, and it is let go of once its last body has been
+    /// read. False when it was out.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when no disk has this path; what its store says when it cannot be closed in order.
+    pub fn take_offline(&self, path: &str) -> Result<bool, Error> {
+        let disk = self.shared.named(path)?;
+        let Some(store) = disk.leave(Service::Offline, "an operator took it out") else { return Ok(false) };
+        info!(disk = path, "the disk is out of service, as asked for");
+        store.close().map(|()| true)
+    }
+
+    /// Brings a disk back into service, whatever it was taken out for. False when it was in.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when no disk has this path, or more has been removed meanwhile than is remembered; what
+    /// its store says when it cannot be opened.
+    pub fn bring_online(&self, path: &str) -> Result<bool, Error> {
+        let disk = self.shared.named(path)?;
+        let has_come = disk.come_back(self.shared.gave_up.get())?;
+        if has_come {
+            info!(disk = path, "the disk is in service again");
+        }
+        Ok(has_come)
+    }
+}
+
+impl Shared {
+    fn named(&self, path: &str) -> Result<&Disk, Error> {
+        self.disks.iter().find(|disk| disk.path() == path).ok_or_else(|| {
+            let known: Vec<_> = self.disks.iter().map(Disk::path).collect();
+            Error::Unusable(format!(
+                "no disk of the store is called {path:?}; there are: {}",
+                known.join(", ")
+            ))
+        })
+    }
+
+    /// The disk in service that has this key, by number.
+    fn home(&self, key: Key) -> Option<(usize, Arc<dyn Store>)> {
+        let scored = |(at, disk): (usize, &Disk)| {
+            disk.is_in_service().then(|| (at, rendezvous_score(key, disk.number(), disk.weight())))
+        };
+        let best = self.disks.iter().enumerate().filter_map(scored);
+        let (at, _) = best.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        Some((at, self.disks[at].store()?))
+    }
+
+    /// Passes on what a disk answered, and takes the disk out of service when it goes on failing.
+    fn settle<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<T, Error> {
+        let disk = &self.disks[at];
+        match &outcome {
+            Ok(_) => disk.succeeded(),
+            Err(error) => {
+                if disk.has_failed(error)
+                    && let Some(store) = disk.leave(Service::Failed, &error.to_string())
+                {
+                    error!(disk = disk.path(), %error, "the disk keeps failing and is out of service; the rest goes on");
+                    drop(store);
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Removes the object from every disk but one; those that are out of service get to know when they come back.
+    fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
+        let mut found = Ok(false);
+        for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
+            let removed = match disk.store() {
+                Some(store) if store.may_contain(key.hash()) => self.settle(at, store.remove(key)),
+                _ => Ok(false),
+            };
+            // Also when it was taken out while it was asked.
+            disk.note_if_out(key, but.is_none());
+            found = match (found, removed) {
+                (Ok(before), Ok(now)) => Ok(before | now),
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
+        }
+        found
+    }
+
+    /// The object stands on one disk now: what others have under its key is older.
+    fn supersede(&self, key: &ObjectKey, at: usize) {
+        if self.disks.len() > 1
+            && let Err(error) = self.remove(key, Some(at))
+        {
+            tracing::debug!(%error, "an older object may be left on another disk");
+        }
+    }
+}
+
+impl Store for Disks {
+    fn name(&self) -> &'static str {
+        let store = self.shared.disks.iter().find_map(Disk::store);
+        store.map_or("none", |store| store.name())
+    }
+
+    fn lane(&self, key: Key) -> usize {
+        self.shared.home(key).map_or(0, |(at, _)| at)
+    }
+
+    fn may_contain(&self, key: Key) -> bool {
+        self.shared.home(key).is_some_and(|(_, store)| store.may_contain(key))
+    }
+
+    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+        let Some((at, store)) = self.shared.home(key.hash()) else { return Ok(None) };
+        let Some(stored) = self.shared.settle(at, store.open(key))? else { return Ok(None) };
+        let body = Arc::new(WatchedBody::new(stored.body, at, &self.shared));
+        Ok(Some(Stored { metadata: stored.metadata, body }))
+    }
+
+    fn insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<Box<dyn Insert>, Error> {
+        let Some((at, store)) = self.shared.home(key.hash()) else {
+            return Err(Error::Declined(crate::Declined::OutOfService));
+        };
+        let insert = self.shared.settle(at, store.insert(key, metadata, body_bytes))?;
+        Ok(Box::new(WatchedInsert::new(insert, key.clone(), at, &self.shared)))
+    }
+
+    fn update_metadata(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error> {
+        let Some((at, store)) = self.shared.home(key.hash()) else { return Ok(false) };
+        self.shared.settle(at, store.update_metadata(key, metadata, replaces))
+    }
+
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
+        self.shared.remove(key, None)
+    }
+
+    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+        let store = self.shared.disks.iter().find_map(Disk::store);
+        store.map_or(0, |store| store.body_within(stored_bytes, key_bytes, metadata_bytes))
+    }
+
+    fn tell(&self, gave_up: GaveUp) {
+        for store in self.shared.disks.iter().filter_map(Disk::store) {
+            store.tell(Arc::clone(&gave_up));
+        }
+        // Whoever asks first is told, also of disks that come back.
+        let _ = self.shared.gave_up.set(gave_up);
+    }
+
+    fn usage(&self) -> Usage {
+        let usages = self.shared.disks.iter().filter_map(Disk::store).map(|store| store.usage());
+        usages.fold(Usage::default(), |all, one| Usage {
+            objects: all.objects + one.objects,
+            objects_max: all.objects_max + one.objects_max,
+            bytes: all.bytes + one.bytes,
+            bytes_max: all.bytes_max + one.bytes_max,
+            evictions: all.evictions + one.evictions,
+            corrupt: all.corrupt + one.corrupt,
+            spared_reads: all.spared_reads + one.spared_reads,
+        })
+    }
+
+    /// Closes all disks at once: a slow one does not keep the others waiting.
+    fn close(&self) -> Result<(), Error> {
+        let stores: Vec<_> = self.shared.disks.iter().filter_map(Disk::store).collect();
+        std::thread::scope(|scope| {
+            let closing: Vec<_> = stores.iter().map(|store| scope.spawn(|| store.close())).collect();
+            // Each is waited for, also behind one that failed. A thread that panicked has said so.
+            let closed: Vec<_> = closing.into_iter().filter_map(|thread| thread.join().ok()).collect();
+            closed.into_iter().collect()
+        })
+    }
+}

@@ -1,0 +1,223 @@
+//! Several disks over files in RAM, some of which fail, go and come back.
+
+use super::*;
+use crate::arch::{Parts, Settings, open_store};
+use crate::door::{CrashPoint, Faults, Faulty, FileSystem, Memory};
+use crate::index::MemoryHome;
+use crate::{Declined, OpenOptions};
+use shoal_core::Timestamp;
+
+const OBJECTS: u32 = 300;
+const ARCHITECTURES: [&str; 2] = ["volume", "squid"];
+
+/// A disk that outlives its store.
+#[derive(Clone)]
+struct World {
+    files: Arc<Memory>,
+    home: MemoryHome,
+    crash: Arc<CrashPoint>,
+}
+
+impl World {
+    fn new() -> Self {
+        let files = Arc::new(Memory::new(64 << 20));
+        Self { files, home: MemoryHome::default(), crash: CrashPoint::never() }
+    }
+
+    fn opener(&self, architecture: &'static str) -> Opener {
+        let world = self.clone();
+        Box::new(move || {
+            let faults = Faults::new(1).crash_at(Arc::clone(&world.crash));
+            let files: Arc<dyn FileSystem> = Arc::new(Faulty::new(world.files.clone(), faults));
+            let index = Box::new(world.home.clone());
+            let parts = Parts { files, index, boot: 7, lock: None, background: false };
+            open_store(architecture, &settings(), parts)
+        })
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        disk_bytes: 16 << 20,
+        max_objects: 2000,
+        object_max_bytes: 1 << 20,
+        files_per_folder: 0,
+        replacement: "clock",
+        segments: Default::default(),
+        volume: Default::default(),
+        now: Timestamp::from_seconds(1_000_000),
+    }
+}
+
+fn disks(worlds: &[World], architecture: &'static str) -> Disks {
+    let share = |at: usize| Share { path: format!("/disk/{at}"), bytes: 16 << 20 };
+    let opened = worlds.iter().enumerate().map(|(at, world)| (share(at), world.opener(architecture)));
+    Disks::open(opened).expect("a disk can be opened")
+}
+
+fn key(number: u32) -> ObjectKey {
+    ObjectKey::new(format!("http://a.example/{number}").into_bytes())
+}
+
+fn body(number: u32, version: u32) -> Vec<u8> {
+    format!("{version} of {number} ").into_bytes().repeat(40)
+}
+
+fn put(disks: &Disks, number: u32, version: u32) -> Result<(), Error> {
+    let body = body(number, version);
+    let mut insert = disks.insert(&key(number), b"meta", Some(body.len() as u64))?;
+    insert.append(&body)?;
+    insert.commit(None)
+}
+
+/// The version that is found.
+fn found(disks: &Disks, number: u32) -> Result<Option<u32>, Error> {
+    let Some(stored) = disks.open(&key(number))? else { return Ok(None) };
+    let read = stored.body.read(0, 1 << 20)?;
+    let version = (0..10).find(|version| read == body(number, *version));
+    Ok(Some(version.expect("a body is one that was stored")))
+}
+
+fn filled(worlds: &[World], architecture: &'static str) -> Disks {
+    let disks = disks(worlds, architecture);
+    (0..OBJECTS).for_each(|number| put(&disks, number, 0).expect("it is stored"));
+    disks
+}
+
+fn check_loss(architecture: &'static str) {
+    let worlds = [World::new(), World::new(), World::new()];
+    let disks = filled(&worlds, architecture);
+    let home: Vec<usize> = (0..OBJECTS).map(|number| disks.lane(key(number).hash())).collect();
+    assert!((0..3).all(|at| home.iter().filter(|home| **home == at).count() > 50), "all have a share");
+    disks.close().expect("everything is on disk");
+    worlds[1].crash.come();
+    // What was read from the failing disk is an error or a miss, and other disks do not notice.
+    for round in 0..8 {
+        for number in 0..OBJECTS {
+            let outcome = found(&disks, number);
+            match home[number as usize] {
+                1 => assert!(!matches!(outcome, Ok(Some(_))) || round == 0, "{number}: nothing can be read"),
+                _ => assert_eq!(outcome.expect("this disk is sound"), Some(0)),
+            }
+        }
+        (OBJECTS..OBJECTS + 100).for_each(|number| drop(put(&disks, number, 0)));
+    }
+    let states = disks.states();
+    assert_eq!(states[1].service, Service::Failed, "{architecture}: {states:?}");
+    assert!(states[1].failures > 0 && !states[1].why.is_empty());
+    assert!([0, 2].iter().all(|at| states[*at].service == Service::InService && states[*at].failures == 0));
+    for number in 0..OBJECTS {
+        put(&disks, number, 1).expect("the others take its keys");
+        assert_eq!(found(&disks, number).expect("these are sound"), Some(1));
+        let lane = disks.lane(key(number).hash());
+        assert!(home[number as usize] == 1 || lane == home[number as usize], "only a lost disk's keys move");
+        assert_ne!(lane, 1);
+    }
+}
+
+#[test]
+fn a_disk_that_fails_loses_its_own_objects_only_and_goes_out_of_service() {
+    ARCHITECTURES.into_iter().for_each(check_loss);
+}
+
+#[test]
+fn what_is_removed_or_replaced_while_a_disk_is_out_is_not_found_when_it_comes_back() {
+    for architecture in ARCHITECTURES {
+        let worlds = [World::new(), World::new()];
+        let disks = filled(&worlds, architecture);
+        assert!(disks.take_offline("/disk/0").expect("there is such a disk"));
+        assert!(!disks.take_offline("/disk/0").expect("it is out already"));
+        assert_eq!(disks.states()[0].service, Service::Offline);
+        for number in 0..100 {
+            disks.remove(&key(number)).expect("a removal is taken");
+        }
+        (100..200).for_each(|number| put(&disks, number, 1).expect("the other takes it"));
+        (0..100).for_each(|number| assert_eq!(found(&disks, number).expect("sound"), None));
+        assert!(disks.bring_online("/disk/0").expect("it can be opened"));
+        assert!(!disks.bring_online("/disk/0").expect("it is in already"));
+        let mut back = 0;
+        for number in 0..OBJECTS {
+            let version = found(&disks, number).expect("sound");
+            match number {
+                0..100 => assert_eq!(version, None, "{architecture}: what was purged stays away"),
+                100..200 => assert_ne!(version, Some(0), "{architecture}: an older version"),
+                _ => back += usize::from(version == Some(0)),
+            }
+        }
+        assert_eq!(back, 100, "everything else is there again");
+    }
+}
+
+#[test]
+fn a_removal_reaches_what_another_disk_has_kept_of_the_key() {
+    let worlds = [World::new(), World::new()];
+    let disks = filled(&worlds, "volume");
+    disks.take_offline("/disk/0").expect("there is such a disk");
+    (0..OBJECTS).for_each(|number| put(&disks, number, 1).expect("the other takes it"));
+    disks.bring_online("/disk/0").expect("it can be opened");
+    // Half of the keys belong to the first disk again, and the second still has them.
+    for number in 0..OBJECTS {
+        assert!(disks.remove(&key(number)).expect("removed"), "{number}");
+    }
+    for out in ["/disk/0", "/disk/1"] {
+        disks.take_offline(out).expect("there is such a disk");
+        (0..OBJECTS).for_each(|number| assert_eq!(found(&disks, number).expect("sound"), None));
+        disks.bring_online(out).expect("it can be opened");
+    }
+}
+
+#[test]
+fn disks_that_cannot_be_opened_leave_the_others_to_serve_and_none_is_an_error() {
+    let worlds = [World::new(), World::new()];
+    worlds[0].crash.come();
+    let disks = filled(&worlds, "volume");
+    assert_eq!(disks.states()[0].service, Service::Unopened);
+    assert_eq!(disks.usage().bytes_max, 16 << 20);
+    (0..OBJECTS).for_each(|number| assert_eq!(found(&disks, number).expect("sound"), Some(0)));
+    assert!(disks.bring_online("/disk/0").is_err(), "it still cannot be opened");
+    assert!(disks.take_offline("/disk/2").is_err_and(|error| error.to_string().contains("/disk/0, /disk/1")));
+    worlds[1].crash.come();
+    let share = Share { path: "/disk/1".into(), bytes: 1 };
+    assert!(Disks::open([(share, worlds[1].opener("volume"))]).is_err());
+    assert!(Disks::open([]).is_err());
+}
+
+#[test]
+fn a_store_without_disks_in_service_misses_and_declines() {
+    let disks = filled(&[World::new()], "volume");
+    disks.take_offline("/disk/0").expect("there is such a disk");
+    assert_eq!(found(&disks, 1).expect("a miss"), None);
+    assert!(!disks.may_contain(key(1).hash()) && !disks.remove(&key(1)).expect("nothing to remove"));
+    assert!(matches!(put(&disks, 1, 1), Err(Error::Declined(Declined::OutOfService))));
+    assert_eq!((disks.usage(), disks.name()), (Usage::default(), "none"));
+    disks.close().expect("nothing to close");
+}
+
+#[test]
+fn two_stores_of_one_folder_are_refused_and_leave_the_first_at_work() {
+    let folder = std::env::temp_dir().join(format!("shoal-disks-{}", std::process::id()));
+    let options = OpenOptions {
+        directory: folder.clone(),
+        disk_bytes: 16 << 20,
+        max_objects: 0,
+        object_max_bytes: 1 << 20,
+        files_per_folder: 0,
+        replacement: "clock".into(),
+        segments: Default::default(),
+        volume: Default::default(),
+        architecture: "volume".into(),
+        now: Timestamp::from_seconds(1_000_000),
+    };
+    let one = |path: &str| {
+        let options = options.clone();
+        let opener: Opener = Box::new(move || crate::open(&options));
+        (Share { path: path.into(), bytes: 1 }, opener)
+    };
+    let disks = Disks::open([one("a"), one("b")]).expect("the first can be opened");
+    let services: Vec<_> = disks.states().iter().map(|state| state.service).collect();
+    assert_eq!(services, [Service::InService, Service::Unopened]);
+    assert!(disks.states()[1].why.contains("in use by another process"), "{:?}", disks.states());
+    put(&disks, 1, 0).expect("it is stored");
+    drop(disks);
+    std::fs::remove_dir_all(folder).expect("it was made");
+}

@@ -1,0 +1,69 @@
+//! Bodies and inserts of one of several disks: they say which, and the disk's failures are counted.
+
+use super::Shared;
+use crate::{Error, Insert, StoredBody};
+use bytes::Bytes;
+use shoal_core::ObjectKey;
+use std::sync::Arc;
+
+/// A body on one of the disks.
+pub(super) struct WatchedBody {
+    body: Arc<dyn StoredBody>,
+    at: usize,
+    shared: Arc<Shared>,
+}
+
+impl WatchedBody {
+    pub(super) fn new(body: Arc<dyn StoredBody>, at: usize, shared: &Arc<Shared>) -> Self {
+        Self { body, at, shared: Arc::clone(shared) }
+    }
+}
+
+impl StoredBody for WatchedBody {
+    fn length(&self) -> u64 {
+        self.body.length()
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        self.shared.settle(self.at, self.body.read(offset, limit))
+    }
+
+    fn lane(&self) -> usize {
+        self.at
+    }
+}
+
+/// An object that is being written to one of the disks.
+pub(super) struct WatchedInsert {
+    insert: Box<dyn Insert>,
+    key: ObjectKey,
+    at: usize,
+    shared: Arc<Shared>,
+}
+
+impl WatchedInsert {
+    pub(super) fn new(insert: Box<dyn Insert>, key: ObjectKey, at: usize, shared: &Arc<Shared>) -> Self {
+        Self { insert, key, at, shared: Arc::clone(shared) }
+    }
+}
+
+impl Insert for WatchedInsert {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.shared.settle(self.at, self.insert.append(bytes))
+    }
+
+    fn body(&self) -> Arc<dyn StoredBody> {
+        Arc::new(WatchedBody::new(self.insert.body(), self.at, &self.shared))
+    }
+
+    fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
+        let Self { insert, key, at, shared } = *self;
+        shared.settle(at, insert.commit(metadata))?;
+        shared.supersede(&key, at);
+        Ok(())
+    }
+
+    fn lane(&self) -> usize {
+        self.at
+    }
+}
