@@ -196,6 +196,20 @@ fn model_gms_solves_the_queueing_model_of_global_memory() {
 }
 
 #[test]
+fn the_help_of_models_explains_them() {
+    for (model, words) in [
+        ("gms", "open one at f times their rate"),
+        ("pgms", "prefetch predicate"),
+        ("wan", "popularity is Zipf-like"),
+    ] {
+        let help = shoal(&["model", model, "--help"]);
+        // lines are broken where the terminal's are
+        let told = stdout(&help).split_whitespace().collect::<Vec<&str>>().join(" ");
+        assert!(told.contains(words), "{model}: {told}");
+    }
+}
+
+#[test]
 fn model_pgms_tells_what_prefetching_together_is_worth() {
     let small = ["model", "pgms", "--scale", "64", "--epoch-seconds", "0.1"];
     let output = shoal(&[&small[..], &["--idle", "0-3", "--json"]].concat());
@@ -217,9 +231,11 @@ fn model_pgms_tells_what_prefetching_together_is_worth() {
         (vec!["--disk-ms", "0"], "without a slower disk"),
         (vec!["--disk-ms", "NaN"], "--disk-ms"),
         (vec!["--global-us", "inf"], "--global-us"),
-        (vec!["--frames", "2"], "at least 16"),
+        (vec!["--frames", "2"], "16 to 1073741824"),
+        (vec!["--frames", "18446744073709551615"], "16 to 1073741824"),
         (vec!["--idle", "5000"], "5001 nodes"),
-        (vec!["--epoch-seconds", "0"], "no length"),
+        (vec!["--epoch-seconds", "0"], "0.01 to 1000"),
+        (vec!["--computing-us", "1e300"], "from 0 to 1000"),
         (vec!["--scale", "0"], "--scale"),
     ] {
         let output = shoal(&[&["model", "pgms"], bad.as_slice()].concat());

@@ -15,15 +15,12 @@ pub struct Options {
     command: Command,
 }
 
+// Without words of their own the commands have those of their options, long help with them.
 #[derive(Subcommand)]
 enum Command {
-    /// How long pages from peers' memory take when many nodes ask few memory servers
     Gms(gms::Options),
-    /// What prefetching with idle nodes' disks and memory is worth to a program that tells what it will read
     Pgms(pgms::Options),
-    /// What a file cache saves a SPECweb99 server
     Specweb99(specweb99::Options),
-    /// How many requests caches answer together, by the number of their clients
     Wan(wan::Options),
 }
 

@@ -99,10 +99,11 @@ impl Hints {
         self.upcoming.is_empty()
     }
 
-    /// The page hinted at a place, if that is to come.
-    pub fn page_at(&self, place: u64) -> Option<u64> {
-        let index = usize::try_from(place.checked_sub(self.at)?).ok()?;
-        self.upcoming.get(index).copied()
+    /// What is to come from a place on: places and pages, in order.
+    pub fn upcoming_from(&self, place: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let first = place.max(self.at).min(self.at + self.upcoming.len() as u64);
+        let pages = self.upcoming.range((first - self.at) as usize..);
+        (first..).zip(pages.copied())
     }
 
     /// The share of recent references that were foretold, from 0 to 1.
@@ -149,7 +150,8 @@ mod tests {
         assert_eq!((hints.distance(5), hints.distance(7), hints.distance(8)), (Some(0), Some(3), None));
         assert_eq!(hints.referenced(5, &mut passed), Foretold::Yes { wrong: 0 });
         assert_eq!((passed.as_slice(), hints.distance(5), hints.next(5)), ([5].as_slice(), Some(1), Some(2)));
-        assert_eq!((hints.page_at(0), hints.page_at(1), hints.page_at(4)), (None, Some(6), None));
+        let from = |place| hints.upcoming_from(place).collect::<Vec<_>>();
+        assert_eq!((from(0), from(3), from(9)), (vec![(1, 6), (2, 5), (3, 7)], vec![(3, 7)], vec![]));
         (1..4).for_each(|at| {
             assert_eq!(hints.referenced([5, 6, 5, 7][at], &mut passed), Foretold::Yes { wrong: 0 });
         });

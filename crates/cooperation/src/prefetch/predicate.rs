@@ -32,16 +32,19 @@ pub fn is_due(missing: impl IntoIterator<Item = Missing>) -> bool {
     })
 }
 
-/// How many seconds of computing there are until prefetching must begin; zero or less when it must now, `None` when nothing is missing.
+/// How many seconds of computing there are until prefetching must begin; zero or less when it must now, `None` when nothing is missing. It reads no further
+/// than to the first page that makes it zero or less.
 pub fn slack(missing: impl IntoIterator<Item = Missing>) -> Option<f64> {
-    let mut fetching = 0.0;
-    missing
-        .into_iter()
-        .map(|page| {
-            fetching += page.fetch_seconds;
-            page.until_seconds - fetching
-        })
-        .reduce(f64::min)
+    let (mut fetching, mut least) = (0.0, None);
+    for page in missing {
+        fetching += page.fetch_seconds;
+        let slack = page.until_seconds - fetching;
+        least = Some(least.map_or(slack, |least: f64| least.min(slack)));
+        if slack <= 0.0 {
+            break;
+        }
+    }
+    least
 }
 
 /// The slack of a node, kept between looks.

@@ -164,9 +164,7 @@ impl Costs {
             self.ask_wire_seconds,
         ];
         let disk = [self.disk.random_seconds, self.disk.sequential_seconds];
-        if let Some(found) =
-            all.iter().chain(&parts).chain(&disk).find(|cost| !cost.is_finite() || **cost < 0.0)
-        {
+        if let Some(found) = all.iter().chain(&parts).chain(&disk).find(|cost| !is_cost(**cost)) {
             return Err(Error::Cost { found: *found });
         }
         Times::new(0.0, global, self.disk.random_seconds)
@@ -254,7 +252,7 @@ pub enum Error {
         /// Nodes told for them.
         homes: usize,
     },
-    /// A program's node is not there, or has fewer frames than are under way at once.
+    /// A program's node is not there, or has fewer frames than are under way at once; or a node has more than any machine.
     Frames {
         /// Which node, from 0.
         node: usize,
@@ -283,7 +281,7 @@ pub enum Error {
         /// Which node, from 0.
         node: usize,
     },
-    /// An epoch has no length.
+    /// An epoch is too short to plan in, or longer than anything lasts.
     Epoch {
         /// What it is, in seconds.
         found: f64,
@@ -299,12 +297,12 @@ impl std::fmt::Display for Error {
             }
             Self::Frames { node, found } => write!(
                 f,
-                "node {} runs a program with {found} frames, where at least {LEAST_FRAMES} are needed",
+                "node {} has {found} frames, where {LEAST_FRAMES} to {MOST_FRAMES} are needed for a program, and no more for others",
                 node + 1
             ),
             Self::Nodes { found } => write!(f, "{found} nodes, where 1 to {MOST_NODES} are simulated"),
             Self::Cost { found } => {
-                write!(f, "a cost of {found} seconds, where a finite one from 0 up is needed")
+                write!(f, "a cost of {found} seconds, where one from 0 to {MOST_SECONDS} is needed")
             }
             Self::Levels { global_seconds, disk_seconds } => write!(
                 f,
@@ -314,12 +312,20 @@ impl std::fmt::Display for Error {
             Self::Joining { node } => {
                 write!(f, "node {} cannot join: it is not there, or runs a program from the start", node + 1)
             }
-            Self::Epoch { found } => write!(f, "an epoch of {found} seconds has no length"),
+            Self::Epoch { found } => write!(
+                f,
+                "an epoch of {found} seconds, where {LEAST_EPOCH_SECONDS} to {MOST_SECONDS} are simulated"
+            ),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+/// Whether something can take so long.
+fn is_cost(seconds: f64) -> bool {
+    (0.0..=MOST_SECONDS).contains(&seconds)
+}
 
 /// Runs programs over a cluster to their ends.
 ///
@@ -360,12 +366,14 @@ impl Setting {
         if let Some(node) = self.homes.iter().find(|node| frames(**node) < LEAST_FRAMES) {
             return Err(Error::Frames { node: *node, found: frames(*node) });
         }
-        if !(self.epoch_seconds > 0.0 && self.epoch_seconds.is_finite()) {
+        if let Some((node, found)) = self.frames.iter().enumerate().find(|(_, frames)| **frames > MOST_FRAMES)
+        {
+            return Err(Error::Frames { node, found: *found });
+        }
+        if !(LEAST_EPOCH_SECONDS..=MOST_SECONDS).contains(&self.epoch_seconds) {
             return Err(Error::Epoch { found: self.epoch_seconds });
         }
-        if let Some(one) =
-            programs.iter().find(|one| !(one.computing_seconds >= 0.0 && one.computing_seconds.is_finite()))
-        {
+        if let Some(one) = programs.iter().find(|one| !is_cost(one.computing_seconds)) {
             return Err(Error::Cost { found: one.computing_seconds });
         }
         if let Some(joining) = self.joining
@@ -381,5 +389,11 @@ impl Setting {
 pub const MOST_INCOMING: usize = 4;
 /// A node with a program needs more than can be under way to it.
 pub const LEAST_FRAMES: usize = 16;
+/// 8 TB of pages.
+pub const MOST_FRAMES: usize = 1 << 30;
+/// Nothing that is simulated takes longer at once.
+pub const MOST_SECONDS: f64 = 1000.0;
+/// Epochs must not be shorter than what nodes tell each other takes.
+pub const LEAST_EPOCH_SECONDS: f64 = 0.01;
 /// More nodes than any cluster of this kind had.
 pub const MOST_NODES: usize = 1000;

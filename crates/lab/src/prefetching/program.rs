@@ -103,6 +103,19 @@ impl Program {
         if let Hinting::Stepwise(step) = self.hinting { step.max(1) } else { usize::MAX }
     }
 
+    /// The program with a working set: after every second reference it uses a page again that it used so many references before. It computes as long as
+    /// without.
+    pub fn revisiting(&self, back: usize) -> Self {
+        let mut references = Vec::with_capacity(self.references.len() * 3 / 2);
+        for (at, page) in self.references.iter().enumerate() {
+            references.push(*page);
+            references
+                .extend(at.checked_sub(back).filter(|_| at % 2 == 1).map(|before| self.references[before]));
+        }
+        let computing = self.computing_seconds * self.references.len() as f64;
+        Self { computing_seconds: computing / references.len().max(1) as f64, references, ..self.clone() }
+    }
+
     /// The program without hints.
     pub fn unhinted(&self) -> Self {
         self.hinting(Hinting::None)

@@ -34,6 +34,7 @@ fn a_small_run_makes_the_whole_report() {
     let found = |key: &str| {
         findings.iter().find(|finding| finding.key == key).and_then(|one| one.found[0]).expect(key)
     };
+    assert!(found("same_unhinted") < 1.0 && found("same_working_set") > 1.0);
     assert!(found("short_memory_1") > found("more_memory_1") && found("wrong_all") < 1.0);
     // derived where the stand-in for Render is made: 1.75 for GMS on five nodes, and the processor-bound level
     assert!(

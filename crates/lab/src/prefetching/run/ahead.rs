@@ -1,9 +1,9 @@
 //! Pages are fetched before they are asked for.
 
 use super::process::{Place, Process, State};
-use super::{Event, Run, nanoseconds};
+use super::{Event, Run, after};
 use crate::prefetching::MOST_INCOMING;
-use shoal_cooperation::prefetch::{Missing, Value, is_due, slack};
+use shoal_cooperation::prefetch::{Missing, Value, slack};
 
 impl Run<'_> {
     /// Lets every node prefetch that may be able to.
@@ -61,10 +61,9 @@ impl Run<'_> {
                 }
             })
         };
-        let due = is_due(missing());
-        let slack = if due { Some(0.0) } else { slack(missing()) };
+        let slack = slack(missing());
         process.forestall.looked(slack);
-        due
+        slack.is_some_and(|slack| slack <= 0.0)
     }
 
     /// The first missing page, passing over those that other nodes are reading and those of a kind that is not prefetched; `None` when its way is not free.
@@ -111,8 +110,8 @@ impl Run<'_> {
             };
             process.pages[page as usize].place = Place::Requested(node);
             self.charge(index, self.setting.costs.ask_seconds);
-            let arrives =
-                self.now + nanoseconds(self.setting.costs.ask_seconds + self.setting.costs.ask_wire_seconds);
+            let costs = &self.setting.costs;
+            let arrives = after(self.now, costs.ask_seconds + costs.ask_wire_seconds);
             let page = Process::page(index, page);
             self.schedule(arrives, Event::Asked { node, page, until_us: value.until_us() });
         }

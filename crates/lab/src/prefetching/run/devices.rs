@@ -1,7 +1,7 @@
 //! Processors, links and disks: what keeps them busy, and until when.
 
 use super::process::Place;
-use super::{Event, Run, nanoseconds};
+use super::{Event, Run, after};
 use crate::prefetching::disk::{Disk, DiskTimes};
 use crate::prefetching::memory::Page;
 use shoal_cooperation::prefetch::{Queue, Request};
@@ -74,14 +74,14 @@ impl Station {
 
     /// Computes from now, or from when it has time. Gives when that is done, in nanoseconds.
     fn compute(&mut self, now: u64, seconds: f64) -> u64 {
-        self.processor_free = self.processor_free.max(now) + nanoseconds(seconds);
+        self.processor_free = after(self.processor_free.max(now), seconds);
         self.processor_seconds += seconds;
         self.processor_free
     }
 
     /// Sends or gets a page that is ready at some time. Gives when it has passed, in nanoseconds.
     pub fn transfer(&mut self, ready: u64, seconds: f64) -> u64 {
-        self.link_free = self.link_free.max(ready) + nanoseconds(seconds);
+        self.link_free = after(self.link_free.max(ready), seconds);
         self.link_free
     }
 }
@@ -159,7 +159,7 @@ impl Run<'_> {
             let seconds = station.disk.read(page.0, page.1);
             station.disk_seconds += seconds;
             station.reading = Some(read);
-            self.schedule(self.now + nanoseconds(seconds), Event::DiskDone { node });
+            self.schedule(after(self.now, seconds), Event::DiskDone { node });
         }
     }
 

@@ -1,7 +1,7 @@
 //! What nodes know of each other: one epoch after the other.
 
 use super::process::State;
-use super::{Event, Run, nanoseconds};
+use super::{Event, Run, after};
 use crate::global_memory::contention::Balancing;
 use crate::prefetching::memory::Standing;
 use shoal_cooperation::global_memory::{Tuner, target_weights};
@@ -49,7 +49,7 @@ impl Run<'_> {
         self.knowledge.epoch = if b > 0.0 { planned.balanced(&self.targets(), b) } else { planned };
         self.rates.push(b);
         self.epochs += 1;
-        let over = self.now + nanoseconds(self.setting.epoch_seconds);
+        let over = after(self.now, self.setting.epoch_seconds);
         self.schedule(over, Event::EpochOver { number: self.epochs });
         self.awake.extend(self.setting.homes.iter().copied());
         for node in &mut self.nodes {

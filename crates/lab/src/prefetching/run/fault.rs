@@ -1,7 +1,7 @@
 //! A program asks for a page: it has it, waits for it, or fetches it.
 
 use super::process::{Place, State};
-use super::{Event, Run, nanoseconds};
+use super::{Event, Run, after};
 use crate::prefetching::memory::{Page, Standing};
 
 impl Run<'_> {
@@ -89,7 +89,7 @@ impl Run<'_> {
     pub fn get(&mut self, page: Page, node: usize, ahead: bool) {
         let index = page.0 as usize;
         let costs = &self.setting.costs;
-        let sent = self.now + nanoseconds(costs.getpage_seconds + costs.wire_seconds);
+        let sent = after(self.now, costs.getpage_seconds + costs.wire_seconds);
         let arrives = self.nodes[node].station.transfer(sent, costs.transfer_seconds);
         self.charge(index, self.setting.costs.getpage_seconds);
         // it leaves first, so that its frame can take what goes in exchange

@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
         };
         run.begin_epoch();
         if let Some(joining) = setting.joining {
-            run.schedule(nanoseconds(joining.after_seconds), Event::Joins { node: joining.node });
+            run.schedule(after(0, joining.after_seconds), Event::Joins { node: joining.node });
         }
         for process in 0..run.processes.len() {
             // nothing is in memory yet whose worth could change
@@ -176,8 +176,9 @@ impl<'a> Run<'a> {
     }
 }
 
-fn nanoseconds(seconds: f64) -> u64 {
-    (seconds * NANOSECONDS) as u64
+/// A time of the simulation, so many seconds after another; it stops before it would wrap.
+fn after(now: u64, seconds: f64) -> u64 {
+    now.saturating_add((seconds * NANOSECONDS) as u64)
 }
 
 const NANOSECONDS: f64 = 1e9;

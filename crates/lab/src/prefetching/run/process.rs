@@ -212,12 +212,8 @@ impl<'a> Process<'a> {
 
     /// The hinted places to come from one on, each with its page, where the place is the first of its page.
     pub fn hinted_from(&self, place: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
-        let first = place.max(self.hints.at());
-        let end = self.hints.at() + self.hints.len() as u64;
-        (first..end).filter_map(|place| {
-            let page = self.hints.page_at(place)? as u32;
-            (self.pages[page as usize].next == place).then_some((place, page))
-        })
+        let first_of_page = |(place, page): &(u64, u32)| self.pages[*page as usize].next == *place;
+        self.hints.upcoming_from(place).map(|(place, page)| (place, page as u32)).filter(first_of_page)
     }
 
     /// The hinted pages that are neither local nor under way to it, each with its place.
