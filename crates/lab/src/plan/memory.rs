@@ -68,13 +68,13 @@ impl Memory {
         let mut simulations =
             policies.map(|(name, policy)| (name, MiniSimulation::new(policy, &sizes, rate, wishes.seed)));
         let mut stack = Shards::fixed_rate(rate, wishes.seed);
-        let block = ((requests.len() - demand.warm_up) / BLOCKS).max(1);
+        let is_mark = marks(requests.len(), demand.warm_up);
         progress.begin("sizes of RAM", requests.len() as u64);
         for (at, request) in requests.iter().enumerate() {
             if at == demand.warm_up {
                 stack.measure_from_here();
                 simulations.iter_mut().for_each(|(_, simulation)| simulation.measure_from_here());
-            } else if at > demand.warm_up && (at - demand.warm_up).is_multiple_of(block) {
+            } else if is_mark(at) {
                 simulations.iter_mut().for_each(|(_, simulation)| simulation.mark());
             }
             let weight = footprint.ram(request.bytes);
@@ -84,6 +84,7 @@ impl Memory {
             }
             progress.done(1);
         }
+        simulations.iter_mut().for_each(|(_, simulation)| simulation.mark());
         let curves: Vec<(&'static str, Curve)> =
             simulations.iter().map(|(name, simulation)| (*name, simulation.curve())).collect();
         let knee = curves[0].1.knee();
@@ -141,19 +142,26 @@ impl Memory {
         let disk = |bytes| tier::disk(architecture, bytes, mean, footprint);
         let mut tiers = TwoTiers::new(policy(POLICIES[0]), &disk, pairs, self.rate, wishes.seed);
         let requests = loaded.trace.requests();
-        let block = ((requests.len() - demand.warm_up) / BLOCKS).max(1);
+        let is_mark = marks(requests.len(), demand.warm_up);
         progress.begin("RAM before disk", requests.len() as u64);
         for (at, request) in requests.iter().enumerate() {
             if at == demand.warm_up {
                 tiers.measure_from_here();
-            } else if at > demand.warm_up && (at - demand.warm_up).is_multiple_of(block) {
+            } else if is_mark(at) {
                 tiers.mark();
             }
             tiers.request(request.object.into(), footprint.weights(request.bytes));
             progress.done(1);
         }
+        tiers.mark();
         tiers.points()
     }
+}
+
+/// Tells where a part of the measured requests ends and the next begins; the last ends with the log.
+fn marks(requests: usize, warm_up: usize) -> impl Fn(usize) -> bool {
+    let block = ((requests - warm_up) / BLOCKS).max(1);
+    move |at| at > warm_up && (at - warm_up).is_multiple_of(block) && (at - warm_up) / block < BLOCKS
 }
 
 /// The hit ratio that gives this share of the throughput that `most` gives.
@@ -193,6 +201,13 @@ const BLOCKS: usize = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_as_many_as_told() {
+        let ends = |requests| (0..requests).filter(|at| marks(requests, 30)(*at)).collect::<Vec<_>>();
+        assert_eq!(ends(130), [50, 70, 90, 110]);
+        assert_eq!(ends(134), [50, 70, 90, 110]);
+    }
 
     #[test]
     fn every_policy_is_there_and_throughput_is_that_of_the_formula() {

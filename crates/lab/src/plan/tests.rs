@@ -56,7 +56,9 @@ fn a_plan_agrees_with_itself() {
         plan.disk.wear
     );
     assert!(
-        plan.expected.hit_ratio() > 0.9 * plan.demand.achievable && plan.expected.error > 0.0,
+        plan.expected.hit_ratio() > 0.9 * plan.demand.achievable
+            && plan.expected.error > 0.0
+            && (plan.expected.range.0..=plan.expected.range.1).contains(&plan.expected.hit_ratio()),
         "{:?}",
         plan.expected
     );

@@ -1,7 +1,8 @@
 //! The generator's values that make traffic like a trace.
 //!
 //! What a trace shows is read off: sizes, hosts, clients, rates, changes. What it does not show is searched for: the exponent by whose
-//! traffic the fitted line falls as the trace's does, and how often clients go back, by how soon objects come back.
+//! traffic the fitted line falls as the trace's does, how often clients go back, by how soon objects come back, how sizes go with popularity, by the
+//! mean size of a request, and how many pages hosts have, by how many hosts are seen.
 
 use crate::character::{Character, Known};
 use crate::experiment::{Progress, Silent};
@@ -35,26 +36,33 @@ pub fn fit(
         recall: 0.0,
         rate: character.rate().clamp(1e-3, 1e6),
         sizes: sizes(trace),
-        size_popularity: size_popularity(trace, &character.popularity.counts),
+        size_popularity: 0.0,
         changes: changes(trace, character),
     };
-    progress.begin("values that make such traffic", (ALPHAS.len() + RECALLS.len()) as u64);
-    // Clients that go back make objects come back sooner, and the few popular ones less popular.
-    traffic.recall = nearest(
-        traffic,
-        &RECALLS,
-        progress,
-        |traffic, recall| traffic.recall = recall,
-        |made| half_of(made) - half_of(character),
-    )?;
-    traffic.alpha = nearest(
-        traffic,
-        &ALPHAS,
-        progress,
-        |traffic, alpha| traffic.alpha = alpha,
-        |made| made.popularity.alpha - character.popularity.alpha,
-    )?;
+    let tried = RECALLS.len() + SIZE_POPULARITIES.len() + PAGES.len() + ALPHAS.len();
+    progress.begin("values that make such traffic", tried as u64);
+    let pages = PAGES.map(|times| (traffic.pages_per_host * times).clamp(1.0, 1e6));
+    // Clients that go back make objects come back sooner, and the few popular ones less popular: so the exponent is last.
+    let searches: [Search<'_>; 4] = [
+        (&RECALLS, |traffic, recall| traffic.recall = recall, half_of),
+        (&SIZE_POPULARITIES, |traffic, value| traffic.size_popularity = value, request_size),
+        (&pages, |traffic, pages| traffic.pages_per_host = pages, |made| (made.hosts.max(1) as f64).ln()),
+        (&ALPHAS, |traffic, alpha| traffic.alpha = alpha, |made| made.popularity.alpha),
+    ];
+    for (values, set, of) in searches {
+        let wanted = of(character);
+        let value = nearest(traffic, values, progress, set, |made| of(made) - wanted)?;
+        set(&mut traffic, value);
+    }
     Ok(traffic)
+}
+
+/// Values to try, what they set, and the statistic that tells which is best.
+type Search<'a> = (&'a [f64], fn(&mut Traffic, f64), fn(&Character) -> f64);
+
+/// The logarithm of the mean size of a request.
+fn request_size(character: &Character) -> f64 {
+    character.sizes.of_requests.mean.max(1.0).ln()
 }
 
 /// The value by which what is made comes closest.
@@ -132,36 +140,6 @@ fn sizes(trace: &Trace) -> Sizes {
     }
 }
 
-/// The correlation of ranks by count with ranks by size (Spearman), over objects asked for twice at least: the others have no rank to speak of.
-fn size_popularity(trace: &Trace, counts: &[u32]) -> f64 {
-    let sizes = last_sizes(trace);
-    let objects: Vec<usize> = (0..counts.len()).filter(|object| counts[*object] > 1).collect();
-    if objects.len() < 100 {
-        return 0.0;
-    }
-    let by_count = ranks(&objects, |object| u64::from(counts[object]));
-    let by_size = ranks(&objects, |object| sizes[object]);
-    let middle = (objects.len() as f64 - 1.0) / 2.0;
-    let product =
-        |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - middle) * (b - middle)).sum::<f64>();
-    let spread = (product(&by_count, &by_count) * product(&by_size, &by_size)).sqrt();
-    if spread > 0.0 { (product(&by_count, &by_size) / spread).clamp(-0.99, 0.99) } else { 0.0 }
-}
-
-/// Ranks by a number; equal ones share the mean of theirs.
-fn ranks(objects: &[usize], number: impl Fn(usize) -> u64) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..objects.len()).collect();
-    order.sort_by_key(|at| number(objects[*at]));
-    let mut ranks = vec![0.0; objects.len()];
-    let mut from = 0;
-    for run in order.chunk_by(|a, b| number(objects[*a]) == number(objects[*b])) {
-        let rank = from as f64 + (run.len() as f64 - 1.0) / 2.0;
-        run.iter().for_each(|at| ranks[*at] = rank);
-        from += run.len();
-    }
-    ranks
-}
-
 /// How often objects change: those that did, and the days between changes of these.
 fn changes(trace: &Trace, character: &Character) -> Changes {
     let mut last: Vec<Option<(u64, bool)>> = vec![None; trace.objects().len()];
@@ -201,3 +179,7 @@ const DEVIATE_90: f64 = 1.2816;
 /// Exponents that are tried; the fitted line falls less steeply than they say, since most objects are asked for once.
 const ALPHAS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2];
 const RECALLS: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
+/// Correlations of popularity with size.
+const SIZE_POPULARITIES: [f64; 7] = [-0.6, -0.4, -0.25, -0.15, -0.07, 0.0, 0.2];
+/// Times the pages of a host that were seen: of the others nobody knows.
+const PAGES: [f64; 4] = [1.0, 2.0, 4.0, 8.0];

@@ -73,6 +73,10 @@ fn fitted(real: &Character, made: &Character) -> Section {
                 (real, made),
                 |c| c.locality.same_host_per_client,
             ),
+            both("hosts", "hosts", Unit::Count, (real, made), |c| c.hosts as f64),
+            both("request-mean", "mean size of a request", Unit::Bytes, (real, made), |c| {
+                c.sizes.of_requests.mean
+            }),
             both("object-median", "median size of an object", Unit::Bytes, (real, made), |c| {
                 c.sizes.of_objects.quantiles[1] as f64
             }),
@@ -121,7 +125,6 @@ fn not_fitted(real: &Character, made: &Character) -> Section {
             }),
             both("top-1", "requests for the most popular 1% of objects", Unit::Share, (real, made), top(1)),
             both("top-10", "requests for the most popular 10% of objects", Unit::Share, (real, made), top(2)),
-            both("hosts", "hosts", Unit::Count, (real, made), |c| c.hosts as f64),
             both("host", "the next request of all is for the same host", Unit::Share, (real, made), |c| {
                 c.locality.same_host
             }),
@@ -135,9 +138,6 @@ fn not_fitted(real: &Character, made: &Character) -> Section {
                 (real, made),
                 |c| c.infinite.version_hit_ratio,
             ),
-            both("request-mean", "mean size of a request", Unit::Bytes, (real, made), |c| {
-                c.sizes.of_requests.mean
-            }),
             both("unique-bytes", "bytes of all objects", Unit::Bytes, (real, made), |c| {
                 c.unique_bytes as f64
             }),
