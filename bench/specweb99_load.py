@@ -32,7 +32,6 @@ import time
 from pathlib import Path
 
 import disk
-import measure
 import servers
 
 PAGE = disk.ROOT / "docs/experiments/specweb99.md"
@@ -134,10 +133,8 @@ def gets(options):
 
 def loaded(options, server, paths):
     """What the load did to one server."""
-    user, system = measure.cpu_seconds(server.process.pid)
     load = Load(options, server.port, paths)
     asyncio.run(load.run())
-    after = measure.cpu_seconds(server.process.pid)
     operations = sum(load.counts.values())
     times = sorted(load.times)
     return {
@@ -151,7 +148,6 @@ def loaded(options, server, paths):
         "hits": load.hits / max(1, load.counts["static"]),
         "p50": times[len(times) // 2] * 1e3,
         "p99": times[len(times) * 99 // 100] * 1e3,
-        "us": (sum(after) - user - system) / max(1, operations) * 1e6,
     }
 
 
@@ -382,7 +378,6 @@ def result(options, rows, posts):
         ("connections of 40,000 bytes a second or more, %", lambda row: f"{row['conforming'] * 100:.1f}"),
         ("static GETs that hit, %", lambda row: f"{row['hits'] * 100:.1f}" if row["hits"] else "–"),
         ("answer, median and 99%, ms", lambda row: f"{row['p50']:.1f}, {row['p99']:.1f}"),
-        ("CPU of the server an operation, µs", lambda row: f"{row['us']:.0f}"),
     ):
         lines.append(f"| {what} | " + " | ".join(cell(row) for row in rows) + " |")
     lines += ["", "| the POSTlog is | µs a POST, median | CPU µs | KB read | KB written to the disk |", "|---|--:|--:|--:|--:|"]
