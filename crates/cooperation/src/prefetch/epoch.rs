@@ -183,6 +183,14 @@ impl Epoch {
         }
     }
 
+    /// A node began with a request and told how many of its buffers are left, others' requests having taken some. It never gives more than it said
+    /// at first.
+    pub fn acknowledged(&mut self, node: usize, left: u64) {
+        if let Some(known) = self.left.get_mut(node) {
+            *known = left.min(self.weights[node]);
+        }
+    }
+
     /// A node told that it gives up no more in this epoch.
     pub fn exhausted(&mut self, node: usize) {
         if let Some(left) = self.left.get_mut(node) {
@@ -293,6 +301,16 @@ mod tests {
         assert_eq!(epoch.ending(0.0), None);
         epoch.used_up();
         assert_eq!(epoch.ending(0.0), Some(Ending::Replaced));
+    }
+
+    #[test]
+    fn an_acknowledgement_tells_what_is_left() {
+        let mut epoch = plan(&[load(0.0, &[]), load(0.0, &[(60.0, 20)])], 20, 0.0, 5.0).expect("loads");
+        epoch.acknowledged(1, 7);
+        assert_eq!(epoch.left(), [0, 7], "others took thirteen");
+        epoch.acknowledged(1, 90);
+        epoch.acknowledged(9, 1);
+        assert_eq!((epoch.left(), epoch.weights()), ([0, 20].as_slice(), [0, 20].as_slice()));
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! - A request for a page whose prefetch only waits in a queue withdraws it and reads the page from the own disk; one whose prefetch has begun waits for it.
 //! - Prefetches to local memory take pages in order and pass over those that another node is reading. At most [`MOST_INCOMING`] pages are under way over the network and one from
 //!   the own disk. Programs' own faults go before prefetches at their own disk, and both before what other nodes ask.
+//! - What is left of an epoch's weights all nodes know at once; in a cluster acknowledgements tell it.
 //! - A putpage costs its sender what a request does and takes the receiver's link as long as any page; it is not in the tables.
 //!
 //! | module | |
