@@ -75,7 +75,7 @@ pub(crate) fn time(text: &str, per_second: u64) -> Result<Option<u64>, Reason> {
     }
     let whole: u64 = whole.parse().map_err(|_| wrong)?;
     let millis = match per_second {
-        1 => whole.saturating_mul(1000) + thousandths(fraction),
+        1 => whole.saturating_mul(1000).saturating_add(thousandths(fraction)),
         units => (u128::from(whole) * 1000 / u128::from(units)).try_into().unwrap_or(u64::MAX),
     };
     if millis > TIME_MAX_MS { Err("the time is absurd") } else { Ok(Some(millis)) }
@@ -106,9 +106,11 @@ pub(crate) fn common_time(text: &str) -> Result<u64, Reason> {
 
 /// One to four digits as a number that is no larger than `max`.
 fn digits_up_to(digits: &[u8], max: i64) -> Option<i64> {
-    let is_short = (1..=4).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
-    let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit.wrapping_sub(b'0')));
-    (is_short && number <= max).then_some(number)
+    if !(1..=4).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
+    (number <= max).then_some(number)
 }
 
 /// `2002-05-02` as milliseconds since 1970.
@@ -208,7 +210,15 @@ mod tests {
         assert_eq!(time("1066036250.6", 1), Ok(Some(1_066_036_250_600)));
         assert_eq!(time("1066036250.6039999", 1), Ok(Some(1_066_036_250_603)));
         assert_eq!(time("-", 1), Ok(None));
-        for bad in ["1e9", "-5", "1.2.3", "12:30", "99999999999999999999", "999999999999999"] {
+        for bad in [
+            "1e9",
+            "-5",
+            "1.2.3",
+            "12:30",
+            "99999999999999999999",
+            "999999999999999",
+            "18446744073709551615.9",
+        ] {
             assert!(time(bad, 1).is_err(), "{bad}");
         }
     }
@@ -229,6 +239,7 @@ mod tests {
             "10/Oct/2000:24:55:36 -0700",
             "10/Oct/2000:13:55:36 +07",
             "10/Oct/2000:13:55:36 é070",
+            "10101010101010101010101010/Oct/2000:13:55:36 -0700",
         ] {
             assert!(common_time(bad).is_err(), "{bad}");
         }
