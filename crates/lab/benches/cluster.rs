@@ -1,6 +1,6 @@
 //! The speed of the systems of cooperative caching, and how they do on one made trace, as a table.
 //!
-//! `cargo bench -p shoal-lab --bench cluster`: sixteen nodes of 2,000 frames, a server of 4,000, four million requests made beforehand, CPU time on one core.
+//! `cargo bench -p shoal-lab --bench cluster`; docs/experiments/speed.md keeps the figures. Sixteen nodes of 2,000 frames, a server of 4,000, four million requests made beforehand, CPU time on one core.
 
 use rustix::time::{ClockId, clock_gettime};
 use shoal_lab::cluster::{

@@ -125,6 +125,14 @@ impl Memory {
         })
     }
 
+    /// One step of a walk from the oldest, for those who walk several memories at once: the frame after this one (0 to begin), its object and the
+    /// time of its last use. `None` at the end.
+    pub(super) fn step_from_oldest(&self, frame: u32) -> Option<(u32, u32, u32)> {
+        let next = self.frames[frame as usize].newer;
+        let Frame { object, last_used, .. } = self.frames[next as usize];
+        (next != 0).then_some((next, object, last_used))
+    }
+
     /// What was remembered of an object's copy; 0 when nothing was.
     pub fn mark(&self, object: u32) -> u8 {
         self.frames[self.frame_of[object as usize] as usize].mark

@@ -4,7 +4,7 @@
 //! used. A node that needs room gives up its own least, or passes it on to the node whose least is worth still less. All is known here that a real node could only estimate,
 //! but of each memory the oldest few alone are looked at: O(nodes) an eviction.
 
-use super::{Cluster, DISK_US, HOP_US, MEMORY_US, Served, System, TRANSFER_US, greedy};
+use super::{Cluster, DISK_US, HOP_US, MEMORY_US, MOST_NODES, Served, System, TRANSFER_US, greedy};
 
 /// See the file's head.
 #[derive(Default)]
@@ -21,13 +21,10 @@ struct Least {
 
 impl WeightedLru {
     fn make_room(cluster: &mut Cluster, node: usize) {
-        let Some((own, object)) = least(cluster, node).and_then(|own| Some((own, own.object?))) else {
-            return;
-        };
-        let passes_on = cluster.copies(object) == 1;
-        let others = (0..cluster.nodes.len()).filter(|other| *other != node && passes_on);
-        let all = others.filter_map(|other| least(cluster, other));
-        let lowest = all.fold(own, |lowest, one| if one.worth < lowest.worth { one } else { lowest });
+        let mut own = Least::NONE;
+        cluster.nodes[node].from_oldest().take(LOOKED_AT).for_each(|copy| own.consider(cluster, node, copy));
+        let Some(object) = own.object else { return };
+        let lowest = if cluster.copies(object) == 1 { lowest(cluster, own) } else { own };
         let last_used = cluster.nodes[node].last_used(object);
         cluster.remove(node, object);
         if lowest.node != node {
@@ -40,17 +37,39 @@ impl WeightedLru {
     }
 }
 
-/// What is worth least in a memory; a free frame is worth nothing.
-fn least(cluster: &Cluster, node: usize) -> Option<Least> {
-    let memory = &cluster.nodes[node];
-    if !memory.is_full() {
-        return Some(Least { node, object: None, worth: 0.0 });
-    }
-    let worth = |(object, last_used): (u32, u32)| {
+impl Least {
+    /// Worth more than every copy.
+    const NONE: Self = Self { node: 0, object: None, worth: f32::INFINITY };
+
+    /// Takes a copy's place when that is worth less.
+    fn consider(&mut self, cluster: &Cluster, node: usize, (object, last_used): (u32, u32)) {
         let cost = if cluster.copies(object) > 1 { AGAIN_US } else { AGAIN_US + DISK_US };
-        Least { node, object: Some(object), worth: cost as f32 / (1 + cluster.now - last_used) as f32 }
-    };
-    memory.from_oldest().take(LOOKED_AT).map(worth).min_by(|a, b| a.worth.total_cmp(&b.worth))
+        let worth = cost as f32 / (1 + cluster.now - last_used) as f32;
+        if worth < self.worth {
+            *self = Self { node, object: Some(object), worth };
+        }
+    }
+}
+
+/// What is worth least in all memories, `own` being that of the node that evicts; a free frame of another is worth nothing.
+///
+/// All memories are walked at once, one step each in turn: a step waits for memory, and so the waits of different memories overlap.
+fn lowest(cluster: &Cluster, own: Least) -> Least {
+    if let Some(node) = cluster.nodes.iter().position(|memory| !memory.is_full()) {
+        return Least { node, object: None, worth: 0.0 };
+    }
+    let mut lowest = own;
+    let mut frames = [0; MOST_NODES];
+    for _ in 0..LOOKED_AT {
+        for (node, (memory, frame)) in cluster.nodes.iter().zip(&mut frames).enumerate() {
+            let Some((next, object, last_used)) = memory.step_from_oldest(*frame) else { continue };
+            *frame = next;
+            if node != own.node {
+                lowest.consider(cluster, node, (object, last_used));
+            }
+        }
+    }
+    lowest
 }
 
 impl System for WeightedLru {
