@@ -21,6 +21,7 @@ mod replay;
 mod run;
 mod show;
 mod status;
+mod store;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -63,6 +64,8 @@ enum Command {
     Purge(purge::Options),
     /// Have a running node read its settings again
     Reload(reload::Options),
+    /// Look at a store, running or not: what it is, whether it is sound, what it holds; take a disk out of service
+    Store(store::Options),
     /// Drive a cache architecture on a real disk with a trace, and tell what the disk did
     Replay(replay::Options),
     /// Look at access logs and traces, and make one of another
@@ -88,6 +91,7 @@ impl Command {
             Self::Status(options) => options.perform(),
             Self::Purge(options) => options.perform(),
             Self::Reload(options) => options.perform(),
+            Self::Store(options) => options.perform(),
             Self::Replay(options) => options.perform(),
             Self::Trace(options) => options.perform(),
             Self::Plan(options) => options.perform(),

@@ -19,5 +19,6 @@ pub mod route;
 pub mod server;
 mod storage;
 mod stored_head;
+pub mod stored_object;
 pub mod tunnel;
 pub mod upstream;

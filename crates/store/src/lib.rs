@@ -4,7 +4,7 @@
 //! stands behind the [`Store`] trait, and [`open`] finds it in a table. Calls are blocking: the proxy makes
 //! them on its I/O pool. [`memory`] is the tier in RAM.
 //!
-//! [`disks`] makes one store of several disks. From the trait down: [`arch`] (what a store does) → [`index`] (which objects there are) and `object` (what a file
+//! [`disks`] makes one store of several disks; [`inspect`] looks at one from outside. From the trait down: [`arch`] (what a store does) → [`index`] (which objects there are) and `object` (what a file
 //! looks like) → [`door`] (how files are reached).
 
 #![deny(unsafe_code)]
@@ -14,6 +14,7 @@ mod contract;
 pub mod disks;
 pub mod door;
 pub mod index;
+pub mod inspect;
 pub mod memory;
 mod object;
 mod options;

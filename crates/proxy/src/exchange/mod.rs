@@ -31,10 +31,10 @@ mod lookup;
 mod parts;
 mod pass;
 mod passes;
-mod record;
+pub(crate) mod record;
 mod serve;
 pub mod shelf;
-mod target;
+pub(crate) mod target;
 mod verdict;
 
 pub use epochs::Epochs;

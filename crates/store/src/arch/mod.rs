@@ -5,6 +5,7 @@
 
 mod cern;
 mod files;
+mod inspecting;
 mod maintenance;
 mod naming;
 mod opening;
@@ -19,6 +20,7 @@ mod space;
 mod tests;
 mod volume;
 
+pub use inspecting::inspect;
 pub use naming::{ByHost, Clustered, Naming, Squid};
 pub use opening::{Parts, Settings, open, open_store, open_through};
 pub use replacement::REPLACEMENTS;
@@ -93,7 +95,11 @@ enum SmallObjects {
 
 /// All architectures.
 pub const ARCHITECTURES: &[Architecture] = &[
-    Architecture { name: "volume", source: "ours; see the module `arch::volume`", design: Design::Volume },
+    Architecture {
+        name: volume::NAME,
+        source: "ours; see the module `arch::volume`",
+        design: Design::Volume,
+    },
     Architecture {
         name: "cern",
         source: "Maltzahn, Richardson, Grunwald: Reducing the Disk I/O of Web Proxy Server Caches, 1999, 2.3.1",

@@ -2,7 +2,7 @@
 //!
 //! One small trait with several bodies: [`Real`], [`Memory`] (files in RAM, with power losses), [`Counted`] (wraps
 //! another and counts calls by kind), [`Faulty`] (wraps another and fails, tears and delays on a seed, or
-//! stops dead at a given call), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). What an architecture promises about its I/O is tested through them.
+//! stops dead at a given call), [`Untouched`] (reads only), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). What an architecture promises about its I/O is tested through them.
 
 mod counted;
 mod faulty;
@@ -12,11 +12,13 @@ mod real_mapping;
 #[cfg(test)]
 mod tests;
 pub mod ufs1999;
+mod untouched;
 
 pub use counted::{Calls, Counted};
 pub use faulty::{CrashPoint, Faults, Faulty};
 pub use memory::Memory;
 pub use real::Real;
+pub use untouched::Untouched;
 
 use std::io;
 use std::sync::atomic::AtomicU64;

@@ -16,6 +16,7 @@
 //! - `writer`: the log's end, stripe by stripe. `reclaim`: what happens to a stripe's old contents.
 //! - `read`, `windows`, `body`: from the disk to the caller. `insert`, `update`: the other way.
 //! - `opening`, `recovery`, `checkpoint`: what is written of the index, and how the rest is found again.
+//! - `inspect`: a volume seen from outside.
 //!
 //! After a crash the index on disk is older than the log. The contents of the stripes written since are read and entered
 //! again, in the background; objects that the index has are served meanwhile.
@@ -24,6 +25,7 @@ mod body;
 mod checkpoint;
 mod format;
 mod insert;
+mod inspect;
 mod opening;
 mod pages;
 mod pending;
@@ -60,6 +62,7 @@ use tracing::error;
 use windows::Windows;
 use writer::Writer;
 
+pub(super) use inspect::look_at;
 pub(super) use opening::open;
 
 /// What an operator decides about a volume.
@@ -285,5 +288,7 @@ impl Upkeep for Volume {
     }
 }
 
+/// As the settings spell it.
+pub(super) const NAME: &str = "volume";
 /// Failures of the disk in a row after which it is left alone.
 const FAILURES_MAX: u32 = 64;

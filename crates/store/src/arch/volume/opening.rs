@@ -100,7 +100,7 @@ impl Volume {
 }
 
 /// The geometry of the volume that is there.
-fn existing(files: &dyn FileSystem, settings: &Settings) -> Result<Option<Geometry>, Error> {
+pub(super) fn existing(files: &dyn FileSystem, settings: &Settings) -> Result<Option<Geometry>, Error> {
     let length = match files.length(DATA) {
         Ok(length) => length,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -207,7 +207,11 @@ fn plan(settings: &Settings, disk_bytes: u64, boot: u64) -> Result<Geometry, Err
 }
 
 /// What the index file says, if it is this volume's.
-fn index_header(files: &dyn FileSystem, geometry: &Geometry, bytes: u64) -> Result<Option<Header>, Error> {
+pub(super) fn index_header(
+    files: &dyn FileSystem,
+    geometry: &Geometry,
+    bytes: u64,
+) -> Result<Option<Header>, Error> {
     match files.length(INDEX) {
         Ok(length) if length == bytes => {}
         Ok(_) => return Ok(None),
@@ -266,7 +270,7 @@ fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
 }
 
 /// Bytes on disk beside the volume itself.
-fn own_bytes(geometry: &Geometry) -> u64 {
+pub(super) fn own_bytes(geometry: &Geometry) -> u64 {
     Table::file_bytes(geometry.buckets, geometry.stripes) + PAGE_BYTES as u64
 }
 

@@ -188,7 +188,12 @@ impl Volume {
     }
 
     /// Where a large object's pieces are, with all their stripes pinned.
-    fn pieces_of(&self, head: &Head, table: &[u8], mut pin: Pin) -> Result<Option<(Vec<Place>, Pin)>, Error> {
+    pub(super) fn pieces_of(
+        &self,
+        head: &Head,
+        table: &[u8],
+        mut pin: Pin,
+    ) -> Result<Option<(Vec<Place>, Pin)>, Error> {
         // A stripe that was written over since has other things in it.
         let is_as_it_was = |stripe: u32| self.table.stripe_sequence(stripe) <= head.sequence;
         let pin_all = |pin: &mut Pin, places: &[Place]| {

@@ -31,9 +31,9 @@ pub(super) struct Walked {
     /// Of the first chunk.
     first: u64,
     /// Of the last.
-    last: u64,
+    pub(super) last: u64,
     /// Where the next chunk would begin in the stripe.
-    offset: u64,
+    pub(super) offset: u64,
 }
 
 impl Volume {
@@ -169,7 +169,7 @@ impl Volume {
     }
 
     /// The chunk that a stripe begins with.
-    fn first_chunk(&self, stripe: u32) -> Option<Chunk> {
+    pub(super) fn first_chunk(&self, stripe: u32) -> Option<Chunk> {
         let position = self.geometry.stripe_at(stripe);
         let mut page = Pages::zeroed(PAGE_BYTES);
         self.read_pages(&mut page, position).ok()?;
@@ -178,10 +178,14 @@ impl Volume {
 
     /// Reads a stripe and goes from chunk to chunk, as long as they follow each other.
     pub(super) fn walk(&self, stripe: u32) -> Option<Walked> {
-        let stripe_at = self.geometry.stripe_at(stripe);
         let mut pages = Pages::zeroed(self.geometry.stripe_bytes as usize);
-        self.read_pages(&mut pages, stripe_at).ok()?;
-        let bytes = pages.as_ref();
+        self.read_pages(&mut pages, self.geometry.stripe_at(stripe)).ok()?;
+        self.walk_through(pages.as_ref(), stripe)
+    }
+
+    /// The same with the stripe's bytes.
+    pub(super) fn walk_through(&self, bytes: &[u8], stripe: u32) -> Option<Walked> {
+        let stripe_at = self.geometry.stripe_at(stripe);
         let mut walked: Option<Walked> = None;
         let mut at = 0;
         while let Some((chunk, items)) = whole_chunk(bytes, at, stripe_at, self.geometry.id) {
@@ -208,7 +212,7 @@ impl Volume {
 }
 
 /// The chunk that begins at `at` in a stripe's bytes, when both ends and the contents stand up to their checks.
-fn whole_chunk(stripe: &[u8], at: usize, stripe_at: u64, id: u64) -> Option<(Chunk, Vec<Item>)> {
+pub(super) fn whole_chunk(stripe: &[u8], at: usize, stripe_at: u64, id: u64) -> Option<(Chunk, Vec<Item>)> {
     let head = Chunk::decode(End::Head, stripe.get(at..)?, id)?;
     let end = at.checked_add(head.bytes as usize).filter(|end| *end <= stripe.len())?;
     let contents_end = end.checked_sub(END_BYTES)?;

@@ -57,6 +57,11 @@ impl Entry {
         (self.0 & 3) as u8
     }
 
+    /// Whether this may be the key's: all that an entry has of it is the same.
+    pub(super) fn is_of(self, key: Key) -> bool {
+        self.tag() == tag_of(key)
+    }
+
     fn tag(self) -> u64 {
         self.0 >> 2 & TAG_MASK
     }
@@ -106,6 +111,12 @@ impl Table {
     /// Entries given up for want of a place.
     pub(super) fn crowded_out(&self) -> u64 {
         self.crowded_out.load(Relaxed)
+    }
+
+    /// All of them, in no order that means anything.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
+        let places = 0..self.buckets as usize * WAYS;
+        places.map(|at| Entry(self.word(at).load(Relaxed))).filter(|entry| entry.0 != 0)
     }
 
     /// What may be the object's record: nearly always one entry or none.

@@ -3,6 +3,7 @@
 mod budget;
 mod crash;
 mod damage;
+mod inspect;
 mod laps;
 mod use_cases;
 

@@ -1,5 +1,7 @@
 //! A node's life as its operator sees it: start, signals, commands, end.
 
+mod store;
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,0 +1,84 @@
+//! `shoal store verify`: reads everything and checks it.
+
+use super::Which;
+use crate::failure::Failure;
+use crate::show::{self, print};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+use shoal_store::inspect::Verified;
+use std::fmt::Write;
+
+/// Read everything and check it; exit code 1 when something is damaged
+///
+/// Each write's ends and contents, the record that each entry of the index leads to, the bodies of large objects piece by piece. What is
+/// damaged is never served: it is a miss when it is asked for. Entries that lead to something else are no damage:
+/// after a crash, or while a node is writing, the index may be older than the log.
+#[derive(clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    which: Which,
+    /// Print JSON, a line for each store
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    pub fn perform(self) -> Result<(), Failure> {
+        let (mut text, mut damaged) = (String::new(), 0);
+        for (folder, store) in self.which.open()? {
+            let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+            let style =
+                ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} stripes, {eta} left");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            let verified = store.verify(&mut |done, all| {
+                bar.set_length(all);
+                bar.set_position(done);
+            });
+            bar.finish_and_clear();
+            damaged += verified.damaged;
+            let folder = folder.display().to_string();
+            match self.json {
+                true => drop(writeln!(text, "{}", as_json(&folder, &verified))),
+                false => text.push_str(&told(&folder, &verified)),
+            }
+        }
+        print(&text)?;
+        match damaged {
+            0 => Ok(()),
+            _ => Err(Failure::Runtime(format!("{} damaged", show::counted(damaged, "place")))),
+        }
+    }
+}
+
+fn told(folder: &str, verified: &Verified) -> String {
+    let mut text = format!(
+        "{folder}: {} whole, {} of bodies, {} sound, {} outdated, {} damaged\n",
+        show::counted(verified.objects, "object"),
+        show::size(verified.body_bytes),
+        show::counted(verified.stripes, "stripe"),
+        show::counted(verified.stale_entries, "index line"),
+        show::count(verified.damaged),
+    );
+    for damage in &verified.damage {
+        let _ = writeln!(text, "  {:>16} {}", damage.position, damage.part);
+    }
+    if verified.damaged > verified.damage.len() as u64 {
+        let _ = writeln!(text, "  and {} more", show::count(verified.damaged - verified.damage.len() as u64));
+    }
+    text
+}
+
+fn as_json(folder: &str, verified: &Verified) -> serde_json::Value {
+    let places = verified.damage.iter();
+    let places: Vec<_> =
+        places.map(|damage| json!({ "position": damage.position, "part": damage.part })).collect();
+    json!({
+        "store": folder,
+        "objects": verified.objects,
+        "body_bytes": verified.body_bytes,
+        "stripes": verified.stripes,
+        "stale_entries": verified.stale_entries,
+        "damaged": verified.damaged,
+        "damage": places,
+    })
+}

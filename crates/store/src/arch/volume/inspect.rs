@@ -1,0 +1,278 @@
+//! A volume as it is seen from outside: taken up as after a kill, through a door that changes nothing.
+//!
+//! A listing goes through the entries of the index in the order of the log and reads each stripe once. A check reads every
+//! stripe that has been written: its chunks with their contents, the record of every entry, the pieces of large objects.
+//! An entry whose record is not there is damage when the stripe's own contents say that it should be; otherwise something
+//! was written there since, which the index may not know after a crash or while a process is writing.
+
+use super::Volume;
+use super::checkpoint::Header;
+use super::format::{Chunk, END_BYTES, End, Head, Item, Kind, PIECE_BYTES, UNIT_BYTES};
+use super::opening::{existing, index_header};
+use super::pages::Pages;
+use super::recovery::{Walked, whole_chunk};
+use super::table::{Entry, Table};
+use crate::arch::{Parts, SegmentSettings, Settings, VolumeSettings};
+use crate::door::FileSystem;
+use crate::index::MemoryHome;
+use crate::inspect::{Facts, Inspect, Listed, Verified};
+use crate::{Error, Stored};
+use shoal_core::{ObjectKey, Timestamp};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Looks at the volume behind a door.
+pub(in crate::arch) fn look_at(files: Arc<dyn FileSystem>, is_live: bool) -> Result<Box<dyn Inspect>, Error> {
+    let mut settings = Settings {
+        disk_bytes: u64::MAX >> 1,
+        max_objects: 0,
+        object_max_bytes: u64::MAX,
+        files_per_folder: 0,
+        replacement: "clock",
+        segments: SegmentSettings::default(),
+        volume: VolumeSettings { window_bytes: 0, ..VolumeSettings::default() },
+        now: Timestamp::from_millis(0),
+    };
+    let Some(geometry) = existing(&*files, &settings)? else {
+        return Err(Error::Unusable("the volume has never been finished".into()));
+    };
+    let index_bytes = Table::file_bytes(geometry.buckets, geometry.stripes);
+    let header = index_header(&*files, &geometry, index_bytes)?;
+    settings.disk_bytes = geometry.volume_bytes() + super::opening::own_bytes(&geometry);
+    let index = Box::new(MemoryHome::default());
+    let parts = Parts { files, index, boot: 0, lock: None, background: false };
+    let volume = Volume::take_up(super::NAME, &settings, parts)?;
+    volume.recover();
+    Ok(Box::new(View { volume: Arc::new(volume), header, is_live }))
+}
+
+/// A volume that nobody changes through it.
+struct View {
+    volume: Arc<Volume>,
+    /// The index's, if there is one.
+    header: Option<Header>,
+    is_live: bool,
+}
+
+impl Inspect for View {
+    fn facts(&self) -> Facts {
+        let volume = &self.volume;
+        let usage = volume.usage();
+        let (cursor, cursor_bytes, sequence) = {
+            let writer = volume.writer.lock();
+            (writer.stripe, writer.offset, writer.sequence)
+        };
+        Facts {
+            architecture: volume.name,
+            is_live: self.is_live,
+            is_clean: self.header.is_some_and(|header| header.is_clean),
+            objects: usage.objects,
+            objects_max: usage.objects_max,
+            bytes: usage.bytes,
+            bytes_max: usage.bytes_max,
+            stripe_bytes: volume.geometry.stripe_bytes,
+            stripes: volume.geometry.stripes,
+            written_stripes: volume.written_stripes.load(Relaxed),
+            cursor,
+            cursor_bytes,
+            index_bytes: Table::file_bytes(volume.geometry.buckets, volume.geometry.stripes),
+            sequence,
+        }
+    }
+
+    fn list(&self, newest_first: bool, visit: &mut dyn FnMut(&Listed<'_>) -> bool) -> Result<(), Error> {
+        let mut entries = self.entries();
+        if newest_first {
+            entries.reverse();
+        }
+        let stripe_of = |entry: &Entry| self.volume.geometry.stripe_of(entry.position());
+        for group in entries.chunk_by(|one, other| stripe_of(one) == stripe_of(other)) {
+            let Some(stripe) = stripe_of(&group[0]) else { continue };
+            let pages = self.read_stripe(stripe)?;
+            for entry in group {
+                let Some(record) = self.record(pages.as_ref(), stripe, *entry) else { continue };
+                let Ok(head) = Head::decode(record, entry.position()) else { continue };
+                let Some((key, metadata)) =
+                    head.key_and_metadata(record).filter(|_| is_object(&head, *entry))
+                else {
+                    continue;
+                };
+                let (body_bytes, position) = (head.body_bytes, entry.position());
+                if !visit(&Listed { key, metadata, body_bytes, position }) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Verified {
+        let mut verified = Verified::default();
+        let mut entries = self.entries();
+        entries.sort_unstable_by_key(|entry| entry.position());
+        let written = self.volume.written_stripes.load(Relaxed);
+        let mut from = 0;
+        for stripe in 0..written {
+            progress(u64::from(stripe), u64::from(written));
+            let end = self.volume.geometry.stripe_at(stripe + 1);
+            let count = entries[from..].partition_point(|entry| entry.position() < end);
+            self.verify_stripe(stripe, &entries[from..from + count], &mut verified);
+            from += count;
+        }
+        verified.stale_entries += (entries.len() - from) as u64;
+        progress(u64::from(written), u64::from(written));
+        verified
+    }
+
+    fn find(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+        self.volume.open(key)
+    }
+}
+
+impl View {
+    /// All entries in the order in which their stripes were written: the cursor gives up the first next.
+    fn entries(&self) -> Vec<Entry> {
+        let (geometry, cursor) = (&self.volume.geometry, self.volume.writer.lock().stripe);
+        let age = |entry: &Entry| {
+            let stripe = geometry.stripe_of(entry.position())?;
+            Some((
+                (u64::from(stripe) + u64::from(geometry.stripes - cursor) - 1) % u64::from(geometry.stripes),
+                *entry,
+            ))
+        };
+        let mut entries: Vec<_> = self.volume.table.entries().filter_map(|entry| age(&entry)).collect();
+        entries.sort_unstable_by_key(|(age, entry)| (*age, entry.position()));
+        entries.into_iter().map(|(_, entry)| entry).collect()
+    }
+
+    fn read_stripe(&self, stripe: u32) -> Result<Pages, Error> {
+        let mut pages = Pages::zeroed(self.volume.geometry.stripe_bytes as usize);
+        let read = self.volume.read_pages(&mut pages, self.volume.geometry.stripe_at(stripe));
+        read.map_err(|source| Error::Disk { action: "read from the volume", source })?;
+        Ok(pages)
+    }
+
+    /// The bytes that an entry names, of its stripe's.
+    fn record<'a>(&self, stripe_bytes: &'a [u8], stripe: u32, entry: Entry) -> Option<&'a [u8]> {
+        let from = (entry.position() - self.volume.geometry.stripe_at(stripe)) as usize;
+        let to = (from + entry.bytes() as usize).min(stripe_bytes.len());
+        stripe_bytes.get(from..to)
+    }
+
+    /// Checks a stripe and what the index has in it. What fails while a process writes is looked at twice: it may have been half written.
+    fn verify_stripe(&self, stripe: u32, entries: &[Entry], verified: &mut Verified) {
+        let mut found = self.look_through(stripe, entries);
+        if self.is_live && found.damaged > 0 {
+            found = self.look_through(stripe, entries);
+        }
+        verified.objects += found.objects;
+        verified.body_bytes += found.body_bytes;
+        verified.stripes += found.stripes;
+        verified.stale_entries += found.stale_entries;
+        let told = found.damage.len() as u64;
+        found.damage.iter().for_each(|damage| verified.note(damage.position, damage.part));
+        verified.damaged += found.damaged - told;
+    }
+
+    fn look_through(&self, stripe: u32, entries: &[Entry]) -> Verified {
+        let mut found = Verified::default();
+        let stripe_at = self.volume.geometry.stripe_at(stripe);
+        let Ok(pages) = self.read_stripe(stripe) else {
+            found.note(stripe_at, "stripe that cannot be read");
+            found.damaged += entries.len() as u64;
+            return found;
+        };
+        let bytes = pages.as_ref();
+        let contents = self.verify_chunks(bytes, stripe, &mut found);
+        for entry in entries {
+            match self.verify_entry(bytes, stripe, *entry) {
+                Ok(Some(body_bytes)) => {
+                    found.objects += 1;
+                    found.body_bytes += body_bytes;
+                }
+                Err(part) if is_listed(&contents, stripe_at, *entry) => found.note(entry.position(), part),
+                Ok(None) | Err(_) => found.stale_entries += 1,
+            }
+        }
+        found
+    }
+
+    /// Checks the chunks of a stripe, and gives what the last sound ones list.
+    fn verify_chunks(&self, bytes: &[u8], stripe: u32, found: &mut Verified) -> Vec<Item> {
+        let (id, stripe_at) = (self.volume.geometry.id, self.volume.geometry.stripe_at(stripe));
+        let walked = self.volume.walk_through(bytes, stripe);
+        let (at, last) = walked.as_ref().map_or((0, 0), |walked| (walked.offset as usize, walked.last));
+        let full =
+            full_stripe(bytes, stripe_at, id).filter(|(chunk, _)| chunk.sequence > last || walked.is_none());
+        let torn = bytes.get(at..).and_then(|rest| Chunk::decode(End::Head, rest, id));
+        // What is newer than the log's end is being written, or was when its process was killed; what is older was left
+        // from the lap before.
+        let log_end = self.volume.writer.lock().sequence;
+        let is_torn = |chunk: &Chunk| {
+            chunk.position == stripe_at + at as u64 && chunk.sequence > last && chunk.sequence <= log_end
+        };
+        let is_broken = full.as_ref().is_some_and(|(chunk, _)| chunk.sequence <= log_end && at < bytes.len());
+        let log_ends_at = self.header.filter(|header| header.is_clean && header.stripe == u64::from(stripe));
+        let is_short = log_ends_at.is_some_and(|header| (at as u64) < header.offset);
+        match torn.filter(is_torn) {
+            Some(_) => found.note(stripe_at + at as u64, "chunk"),
+            None if is_broken || is_short => found.note(stripe_at + at as u64, "chunk's head"),
+            None => found.stripes += 1,
+        }
+        match (full, walked) {
+            (Some((_, items)), _) => items,
+            (None, Some(Walked { items, .. })) => items,
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// Checks the object that an entry leads to. Its body's bytes; `None` when it has been given up; the error says which part
+    /// is damaged.
+    fn verify_entry(&self, bytes: &[u8], stripe: u32, entry: Entry) -> Result<Option<u64>, &'static str> {
+        let record = self.record(bytes, stripe, entry).ok_or("record that is cut off")?;
+        let head = Head::decode(record, entry.position())?;
+        if !is_object(&head, entry) {
+            return Ok(None);
+        }
+        let payload = head.payload(record).ok_or("body")?;
+        if head.kind == Kind::Whole {
+            return Ok(Some(head.body_bytes));
+        }
+        let Some(pin) = self.volume.stripes.pin([stripe]) else { return Ok(None) };
+        let pieces = self.volume.pieces_of(&head, payload, pin).map_err(|_| "table of pieces")?;
+        let Some((places, _pin)) = pieces else { return Ok(None) };
+        for (index, place) in places.iter().enumerate() {
+            let left = head.body_bytes - (index * PIECE_BYTES) as u64;
+            let length = left.min(PIECE_BYTES as u64) as usize;
+            if self.volume.read_piece(*place, index as u32, length, head.id).is_err() {
+                let stripe = self.volume.geometry.stripe_of(place.position);
+                let first = stripe.and_then(|stripe| self.volume.first_chunk(stripe));
+                // Written over since the index was written.
+                let is_gone = first.is_some_and(|chunk| chunk.sequence > head.sequence);
+                return if is_gone { Ok(None) } else { Err("piece of a body") };
+            }
+        }
+        Ok(Some(head.body_bytes))
+    }
+}
+
+/// Whether the record is the object that the entry means.
+fn is_object(head: &Head, entry: Entry) -> bool {
+    matches!(head.kind, Kind::Whole | Kind::Large) && entry.is_of(head.key)
+}
+
+/// Whether a stripe's contents say that this entry's object is there.
+fn is_listed(contents: &[Item], stripe_at: u64, entry: Entry) -> bool {
+    contents.iter().any(|item| {
+        matches!(item.kind, Kind::Whole | Kind::Large)
+            && stripe_at + u64::from(item.at) * UNIT_BYTES == entry.position()
+            && entry.is_of(item.key)
+    })
+}
+
+/// The chunk that ends a full stripe, with contents that list all of it.
+fn full_stripe(bytes: &[u8], stripe_at: u64, id: u64) -> Option<(Chunk, Vec<Item>)> {
+    let tail = Chunk::decode(End::Tail, &bytes[bytes.len().checked_sub(END_BYTES)?..], id)?;
+    let at = usize::try_from(tail.position.checked_sub(stripe_at)?).ok()?;
+    whole_chunk(bytes, at, stripe_at, id).filter(|(chunk, _)| at + chunk.bytes as usize == bytes.len())
+}
