@@ -284,6 +284,12 @@ def shown():
     return "python3 bench/disk.py " + shlex.join(words + dashes + more)
 
 
+def put_into(page, begin, end, text):
+    """Puts a result between two marks of a page."""
+    head, rest = page.read_text().split(begin, 1)
+    page.write_text(f"{head}{begin}\n\n{text}\n\n{end}{rest.split(end, 1)[1]}")
+
+
 def machine():
     """CPU, cores and kernel, without the name of the host."""
     with open("/proc/cpuinfo") as file:

@@ -95,8 +95,7 @@ def main():
     text = result(options, rows)
     print(text)
     if options.write:
-        head, rest = PAGE.read_text().split(BEGIN, 1)
-        PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.split(END, 1)[1]}")
+        disk.put_into(PAGE, BEGIN, END, text)
 
 
 def arguments():
