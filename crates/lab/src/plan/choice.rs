@@ -6,6 +6,7 @@ use super::disk::Disk;
 use super::memory::{Goal, Memory};
 use super::tier;
 use crate::curve::{Curve, TierPoint};
+use std::collections::HashSet;
 
 /// A recommendation.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,7 +138,7 @@ fn hint(memory: &Memory, ram_bytes: u64) -> String {
     })
 }
 
-/// Every pair's price; none where not all three are told and the log has times.
+/// Every pair's price, the cheapest first; none where not all three are told and the log has times.
 fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &Wishes) -> Vec<Priced> {
     let (Some(ram), Some(egress), Some(requests)) =
         (wishes.ram_price, wishes.egress_price, demand.storable_per_day())
@@ -149,18 +150,31 @@ fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &Wishes) ->
     let peak = demand.storable_peak().unwrap_or(0.0);
     let month_bytes = requests * DAYS_A_MONTH * demand.mean_bytes;
     let gb = |bytes: f64| bytes / 1e9;
-    let price = |tier: &TierPoint| Priced {
-        ram_bytes: tier.ram_bytes,
-        disk_bytes: tier.disk_bytes,
-        machine: gb(tier.ram_bytes as f64) * ram + gb(tier.disk_bytes as f64) * disk_price,
-        egress: gb(month_bytes * (1.0 - tier.byte_hit_ratio)) * egress,
-        operations: if tier.disk_bytes > 0 {
-            peak * disk.ios(tier.disk_hit_ratio, tier.write_ratio)
-        } else {
-            0.0
-        },
+    let price = |tier: &TierPoint| {
+        // Nothing less than what would be recommended is paid for; what it hits more is not counted.
+        let ram_bytes = wishes.ram_bytes.unwrap_or_else(|| tier.ram_bytes.max(LEAST_RAM));
+        let disk_bytes = match tier.disk_bytes {
+            0 => 0,
+            bytes => wishes.disk_bytes.unwrap_or_else(|| bytes.max(LEAST_DISK)),
+        };
+        Priced {
+            ram_bytes,
+            disk_bytes,
+            machine: gb(ram_bytes as f64) * ram + gb(disk_bytes as f64) * disk_price,
+            egress: gb(month_bytes * (1.0 - tier.byte_hit_ratio)) * egress,
+            operations: if disk_bytes > 0 {
+                peak * disk.ios(tier.disk_hit_ratio, tier.write_ratio)
+            } else {
+                0.0
+            },
+        }
     };
-    tiers.iter().map(price).collect()
+    let mut priced: Vec<Priced> = tiers.iter().map(price).collect();
+    // Of equal pairs the one that hits most is the nearest to them.
+    priced.sort_by(|a, b| a.total().total_cmp(&b.total()));
+    let mut seen = HashSet::new();
+    priced.retain(|pair| seen.insert((pair.ram_bytes, pair.disk_bytes)));
+    priced
 }
 
 /// Up to a multiple of 1 MiB, or of a sixteenth of its power of two where that is more.

@@ -1,7 +1,7 @@
 //! A plan as a page with figures.
 
 use super::text::lasting;
-use super::{Bound, Goal, Plan, Priced, bytes, settings};
+use super::{Bound, Goal, Plan, bytes, settings};
 use crate::character::{Character, report_section};
 use crate::curve::Curve;
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Mark, Plot, Series, Shape, Unit};
@@ -199,9 +199,8 @@ fn prices(plan: &Plan) -> Section {
         ["RAM", "disk", "RAM and disk", "fetched from origins", "together", "operations a second, peak"];
     let mut table = Table::new("Costs a month, in the currency of the prices", &heading);
     let cost = |cost: f64| format!("{cost:.2}");
-    let mut priced: Vec<&Priced> = plan.choice.priced.iter().collect();
-    priced.sort_by(|a, b| a.total().total_cmp(&b.total()));
-    for pair in &priced {
+    let priced = &plan.choice.priced;
+    for pair in priced {
         table.row(&[
             &bytes(pair.ram_bytes),
             &bytes(pair.disk_bytes),

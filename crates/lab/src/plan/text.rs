@@ -1,6 +1,6 @@
 //! A plan for people who read it in a terminal.
 
-use super::{Goal, Plan, Priced, bytes, settings};
+use super::{Goal, Plan, bytes, settings};
 use crate::figure::Unit;
 use std::fmt::Write;
 
@@ -25,16 +25,20 @@ pub fn text(plan: &Plan, log: &str) -> String {
     );
     let _ = writeln!(
         text,
-        "  {} of the storable requests hit ({} to {} in fifths of the log, one after the other), {} in RAM; {} of all requests; {}.",
+        "  {} of the storable requests hit, {} in RAM: {} of all requests",
         within(expected.hit_ratio(), expected.error),
-        share(expected.range.0),
-        share(expected.range.1),
         share(expected.ram_hit_ratio),
-        share(expected.hit_ratio() * plan.demand.storable_share()),
-        choice.why
+        share(expected.hit_ratio() * plan.demand.storable_share())
     );
+    let _ = writeln!(
+        text,
+        "  from {} to {} in fifths of the log, one after the other",
+        share(expected.range.0),
+        share(expected.range.1)
+    );
+    let _ = writeln!(text, "  {}", choice.why);
     if !choice.hint.is_empty() {
-        let _ = writeln!(text, "  {}.", choice.hint);
+        let _ = writeln!(text, "  {}", choice.hint);
     }
     let _ = writeln!(text, "\nshoal.toml\n");
     settings(plan, log).lines().for_each(|line| {
@@ -134,18 +138,22 @@ fn tiers(plan: &Plan, text: &mut String) {
 
 /// The cheapest pairs of sizes, where prices are told.
 fn prices(plan: &Plan, text: &mut String) {
-    let mut priced: Vec<&Priced> = plan.choice.priced.iter().collect();
+    let priced = &plan.choice.priced;
     if priced.is_empty() {
         return;
     }
-    priced.sort_by(|a, b| a.total().total_cmp(&b.total()));
-    let _ = writeln!(text, "\nCosts a month, the cheapest {CHEAPEST} of {} pairs", priced.len());
+    let _ = writeln!(
+        text,
+        "\nCosts a month, the cheapest {} of {} pairs",
+        priced.len().min(CHEAPEST),
+        priced.len()
+    );
     let _ = writeln!(
         text,
         "  {:>10}  {:>10}  {:>12}  {:>12}  {:>12}",
         "RAM", "disk", "RAM and disk", "from origins", "together"
     );
-    for pair in priced.into_iter().take(CHEAPEST) {
+    for pair in priced.iter().take(CHEAPEST) {
         let (machine, egress, total) = (pair.machine, pair.egress, pair.total());
         let (ram, disk) = (bytes(pair.ram_bytes), bytes(pair.disk_bytes));
         let _ = writeln!(text, "  {ram:>10}  {disk:>10}  {machine:>12.2}  {egress:>12.2}  {total:>12.2}");
