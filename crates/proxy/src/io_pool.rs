@@ -6,7 +6,9 @@
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// A fixed number of threads behind a bounded queue.
@@ -25,6 +27,8 @@ struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
     limit: usize,
+    /// Jobs done so far.
+    finished: AtomicU64,
 }
 
 #[derive(Default)]
@@ -36,7 +40,12 @@ struct State {
 impl IoPool {
     /// Starts `threads` threads; at most `limit` jobs wait.
     pub fn new(threads: usize, limit: usize) -> std::io::Result<Self> {
-        let queue = Arc::new(Queue { state: Mutex::default(), arrived: Condvar::new(), limit: limit.max(1) });
+        let queue = Arc::new(Queue {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            limit: limit.max(1),
+            finished: AtomicU64::new(0),
+        });
         let started = (0..threads.max(1)).map(|number| {
             let queue = Arc::clone(&queue);
             std::thread::Builder::new().name(format!("shoal-io-{number}")).spawn(move || queue.work())
@@ -60,6 +69,20 @@ impl IoPool {
     /// Queues `job` and awaits its result.
     pub async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
         self.submit(job)?.await.map_err(|_| Busy)
+    }
+
+    /// Waits while the queue is more than half full, for whoever can slow down what fills it: a while, and only as long as
+    /// jobs get finished. A disk that hangs holds nobody up.
+    pub async fn catch_up(&self) {
+        let mut finished = self.queue.finished.load(Relaxed);
+        let (mut waited, mut stuck) = (Duration::ZERO, Duration::ZERO);
+        while self.waiting() > self.queue.limit / 2 && waited < CATCH_UP_MAX && stuck < STUCK {
+            tokio::time::sleep(CATCH_UP_PAUSE).await;
+            let now = self.queue.finished.load(Relaxed);
+            waited += CATCH_UP_PAUSE;
+            stuck = if now == finished { stuck + CATCH_UP_PAUSE } else { Duration::ZERO };
+            finished = now;
+        }
     }
 
     /// Finishes what is queued and ends the threads.
@@ -94,6 +117,7 @@ impl Queue {
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
                 tracing::error!("a disk job panicked; its request is treated as a miss");
             }
+            self.finished.fetch_add(1, Relaxed);
         }
     }
 
@@ -110,6 +134,13 @@ impl Queue {
         }
     }
 }
+
+/// How often a full queue is looked at again.
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(2);
+/// What a reply is held up by a disk that is behind, at most...
+const CATCH_UP_MAX: Duration = Duration::from_secs(2);
+/// ...and by one that does nothing at all.
+const STUCK: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -134,6 +165,31 @@ mod tests {
         assert_eq!((first.await, second.await), (Ok(1), Ok(2)));
         pool.close();
         assert!(pool.submit(|| 4).is_err(), "a closed pool refuses");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_fills_the_queue_waits_for_a_slow_disk_and_not_for_one_that_hangs() {
+        let pool = IoPool::new(1, 4).expect("threads start");
+        let (release, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let jobs: Vec<_> = (0..4)
+            .map(|_| {
+                let gate = Arc::clone(&gate);
+                pool.submit(move || gate.lock().recv().is_ok()).expect("room")
+            })
+            .collect();
+        let began = tokio::time::Instant::now();
+        pool.catch_up().await;
+        let hung = began.elapsed();
+        assert!((STUCK..CATCH_UP_MAX).contains(&hung), "{hung:?}");
+        (0..4).for_each(|_| release.send(()).expect("jobs wait"));
+        for job in jobs {
+            assert_eq!(job.await, Ok(true));
+        }
+        let began = tokio::time::Instant::now();
+        pool.catch_up().await;
+        assert_eq!(began.elapsed(), Duration::ZERO, "an empty queue holds nobody up");
+        pool.close();
     }
 
     #[tokio::test]

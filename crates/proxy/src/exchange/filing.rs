@@ -139,6 +139,10 @@ impl Filing {
             Place::Passing if whole => drop(self.shelf.remove(&self.key).await),
             Place::Passing => {}
         }
+        if ending.for_disk.is_some() {
+            // What is fetched faster than it can be written would be fetched again.
+            self.shelf.pool().catch_up().await;
+        }
         kept();
         ending.gathered.into_iter().for_each(|body| self.growing.settle(body));
         last.into_iter().for_each(|last| self.growing.append(last));

@@ -63,7 +63,22 @@ fn neighbours_come_with_one_read() {
             assert_eq!(version_of(store, number), Some(1));
         }
     });
-    assert!(cost.reads <= 20, "{} reads for 300 objects missed one after the other", cost.reads);
+    assert!(cost.reads <= 30, "{} reads for 300 objects missed one after the other", cost.reads);
+}
+
+#[test]
+fn objects_of_a_site_that_were_missed_among_others_come_with_one_read() {
+    let budget = Budget::new(&World::new(16 << 20));
+    for number in 0..100 {
+        put(&budget.store, number, 1, 1500).unwrap();
+    }
+    budget.store.write_all();
+    let cost = budget.cost(|store| {
+        for number in (0..100).step_by(5) {
+            assert_eq!(version_of(store, number), Some(1));
+        }
+    });
+    assert!(cost.reads <= 3, "{} reads for the 20 objects of one of five sites", cost.reads);
 }
 
 #[test]
