@@ -109,18 +109,24 @@ impl Volume {
     pub(super) fn read_span(&self, position: u64, length: u64, windowed: bool) -> Result<Bytes, Error> {
         let end = self.geometry.stripe_of(position).map_or(0, |stripe| self.geometry.stripe_at(stripe + 1));
         let length = length.min(end.saturating_sub(position));
-        if windowed && let Some(found) = self.windows.find(&self.geometry, position, length) {
-            return Ok(found);
-        }
+        let reading = match windowed.then(|| self.windows.find(&self.geometry, position, length)) {
+            Some(Ok(found)) => return Ok(found),
+            Some(Err(reading)) => Some(reading),
+            None => None,
+        };
         let page = PAGE_BYTES as u64;
-        let (from, to) = (position / page * page, (position + length).next_multiple_of(page).min(end));
-        let range = if windowed { self.windows.around(&self.geometry, position, length) } else { from..to };
+        let range = reading.as_ref().map_or_else(
+            || position / page * page..(position + length).next_multiple_of(page).min(end),
+            |reading| reading.range.clone(),
+        );
         let mut pages = Pages::zeroed((range.end - range.start) as usize);
         self.read_pages(&mut pages, range.start)
             .map_err(|source| self.failed("read from the volume", source))?;
         self.succeeded();
         let bytes = Bytes::from_owner(pages);
-        self.windows.keep(range.start, bytes.clone(), windowed && range != (from..to));
+        if let Some(reading) = reading {
+            reading.done(&bytes);
+        }
         let skip = (position - range.start) as usize;
         Ok(bytes.slice(skip..skip + length as usize))
     }

@@ -6,15 +6,18 @@
 
 use super::format::Geometry;
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use shoal_policy::Neighbourhoods;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::time::Duration;
 
 /// The windows of a volume.
 pub(super) struct Windows {
     limit_bytes: u64,
     state: Mutex<State>,
+    /// A window has been read, or could not be.
+    arrived: Condvar,
 }
 
 struct State {
@@ -24,6 +27,16 @@ struct State {
     bytes: u64,
     neighbourhoods: Neighbourhoods,
     counts: Counts,
+    /// What is being read, to become windows.
+    reading: Vec<Range<u64>>,
+}
+
+/// A stretch of the disk that its holder reads. Others who want what lies in it wait until this is dropped.
+pub(super) struct Reading<'a> {
+    windows: &'a Windows,
+    pub(super) range: Range<u64>,
+    /// It is more than was asked for.
+    is_window: bool,
 }
 
 /// What reading around objects has done, since start.
@@ -47,60 +60,36 @@ impl Windows {
             bytes: 0,
             neighbourhoods: Neighbourhoods::new(REGIONS as usize, largest),
             counts: Counts::default(),
+            reading: Vec::new(),
         };
-        Self { limit_bytes, state: Mutex::new(state) }
+        Self { limit_bytes, state: Mutex::new(state), arrived: Condvar::new() }
     }
 
-    /// Bytes `start..start + length` of the disk, if a window has them all.
-    pub(super) fn find(&self, geometry: &Geometry, start: u64, length: u64) -> Option<Bytes> {
+    /// Bytes `start..start + length` of the disk, if a window has them all or is about to; otherwise what to read for them:
+    /// a stretch of whole pages within the stripe.
+    pub(super) fn find(&self, geometry: &Geometry, start: u64, length: u64) -> Result<Bytes, Reading<'_>> {
         let mut state = self.state.lock();
-        let (at, window) = state.windows.range(..=start).next_back()?;
-        let from = (start - at) as usize;
-        let found =
-            (from + length as usize <= window.len()).then(|| window.slice(from..from + length as usize))?;
-        state.neighbourhoods.spared(region_of(geometry, start));
-        state.counts.spared += 1;
-        Some(found)
-    }
-
-    /// What to read for bytes `start..start + length`: a stretch of whole pages within the stripe.
-    pub(super) fn around(&self, geometry: &Geometry, start: u64, length: u64) -> Range<u64> {
-        let window = {
-            let mut state = self.state.lock();
-            let region = region_of(geometry, start);
-            state.neighbourhoods.read(region);
-            state.neighbourhoods.window_bytes(region).max(PAGE)
+        let wanted = start..start + length;
+        let is_coming = |state: &State| {
+            state.reading.iter().any(|read| read.start <= wanted.start && wanted.end <= read.end)
         };
-        let stripe = geometry.stripe_of(start).map_or(0..geometry.volume_bytes(), |stripe| {
-            geometry.stripe_at(stripe)..geometry.stripe_at(stripe + 1)
-        });
-        // Windows are aligned within the stripe, so that neighbours agree on where they end.
-        let from = (start - stripe.start) / window * window + stripe.start;
-        let to = (start + length - stripe.start).next_multiple_of(window) + stripe.start;
-        from..to.min(stripe.end)
-    }
-
-    /// Something was read from the disk; it is kept if it is more than what was asked for.
-    pub(super) fn keep(&self, start: u64, bytes: Bytes, is_window: bool) {
-        let length = bytes.len() as u64;
-        let mut state = self.state.lock();
-        state.counts.reads += 1;
-        state.counts.bytes += length;
-        if !is_window || length > self.limit_bytes {
-            return;
-        }
-        if let Some(old) = state.windows.insert(start, bytes) {
-            state.bytes -= old.len() as u64;
-        } else {
-            state.order.push_back(start);
-        }
-        state.bytes += length;
-        while state.bytes > self.limit_bytes {
-            let Some(oldest) = state.order.pop_front() else { break };
-            if let Some(window) = state.windows.remove(&oldest) {
-                state.bytes -= window.len() as u64;
+        loop {
+            if let Some(found) = state.find(&wanted) {
+                state.neighbourhoods.spared(region_of(geometry, start));
+                state.counts.spared += 1;
+                return Ok(found);
+            }
+            if !is_coming(&state) || self.arrived.wait_for(&mut state, WAIT_MAX).timed_out() {
+                break;
             }
         }
+        let range = state.around(geometry, &wanted);
+        let pages = start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE);
+        let is_window = range.start < pages.start || range.end > pages.end;
+        if is_window {
+            state.reading.push(range.clone());
+        }
+        Err(Reading { windows: self, range, is_window })
     }
 
     /// These bytes of the disk have changed, or are in doubt.
@@ -119,11 +108,78 @@ impl Windows {
             }
             state.order.retain(|other| *other != start);
         }
+        state.reading.retain(|read| read.end <= range.start || range.end <= read.start);
     }
 
     /// What reading has done so far.
     pub(super) fn counts(&self) -> Counts {
         self.state.lock().counts
+    }
+}
+
+impl State {
+    fn keep(&mut self, start: u64, bytes: Bytes, limit_bytes: u64) {
+        let length = bytes.len() as u64;
+        if length > limit_bytes {
+            return;
+        }
+        if let Some(old) = self.windows.insert(start, bytes) {
+            self.bytes -= old.len() as u64;
+        } else {
+            self.order.push_back(start);
+        }
+        self.bytes += length;
+        while self.bytes > limit_bytes {
+            let Some(oldest) = self.order.pop_front() else { break };
+            if let Some(window) = self.windows.remove(&oldest) {
+                self.bytes -= window.len() as u64;
+            }
+        }
+    }
+
+    fn find(&self, wanted: &Range<u64>) -> Option<Bytes> {
+        let (at, window) = self.windows.range(..=wanted.start).next_back()?;
+        let (from, to) = ((wanted.start - at) as usize, (wanted.end - at) as usize);
+        (to <= window.len()).then(|| window.slice(from..to))
+    }
+
+    fn around(&mut self, geometry: &Geometry, wanted: &Range<u64>) -> Range<u64> {
+        let region = region_of(geometry, wanted.start);
+        self.neighbourhoods.read(region);
+        let window = self.neighbourhoods.window_bytes(region).max(PAGE);
+        let stripe = geometry.stripe_of(wanted.start).map_or(0..geometry.volume_bytes(), |stripe| {
+            geometry.stripe_at(stripe)..geometry.stripe_at(stripe + 1)
+        });
+        // Windows are aligned within the stripe, so that neighbours agree on where they end.
+        let from = (wanted.start - stripe.start) / window * window + stripe.start;
+        let to = (wanted.end - stripe.start).next_multiple_of(window) + stripe.start;
+        from..to.min(stripe.end)
+    }
+}
+
+impl Reading<'_> {
+    /// It was read; a window is kept.
+    pub(super) fn done(self, bytes: &Bytes) {
+        let mut state = self.windows.state.lock();
+        state.counts.reads += 1;
+        state.counts.bytes += bytes.len() as u64;
+        // What was written over meanwhile is not what is there.
+        if self.is_window && state.reading.contains(&self.range) {
+            state.keep(self.range.start, bytes.clone(), self.windows.limit_bytes);
+        }
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if self.is_window {
+            let mut state = self.windows.state.lock();
+            if let Some(at) = state.reading.iter().position(|range| *range == self.range) {
+                state.reading.swap_remove(at);
+            }
+            drop(state);
+            self.windows.arrived.notify_all();
+        }
     }
 }
 
@@ -138,3 +194,5 @@ const WINDOW_MAX: u64 = 64 << 10;
 /// A window that had to hold a record across its end is longer than others by at most the largest record.
 const REACH_MARGIN: u64 = 1 << 20;
 const PAGE: u64 = crate::door::PAGE_BYTES as u64;
+/// Who waits longer than this for another's read begins one of its own.
+const WAIT_MAX: Duration = Duration::from_millis(500);

@@ -74,11 +74,11 @@ fn objects_of_a_site_that_were_missed_among_others_come_with_one_read() {
     }
     budget.store.write_all();
     let cost = budget.cost(|store| {
-        for number in (0..100).step_by(5) {
+        for number in (0..100).step_by(7) {
             assert_eq!(version_of(store, number), Some(1));
         }
     });
-    assert!(cost.reads <= 3, "{} reads for the 20 objects of one of five sites", cost.reads);
+    assert!(cost.reads <= 3, "{} reads for the 15 objects of one of seven sites", cost.reads);
 }
 
 #[test]
