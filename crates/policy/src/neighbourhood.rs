@@ -1,7 +1,7 @@
 //! How much to read around an object: as much as has been paying there.
 //!
 //! Objects of one page view are missed together and so lie together in a store that writes in order of first miss
-//! (Maltzahn 1999, 2.4.3: locality of reference). A read may bring its neighbourhood into RAM: the aligned window around
+//! (Maltzahn 1999, 2.4.3: locality of reference). A read may bring its neighbourhood into RAM: a window around
 //! the object. That pays where neighbours are asked for before RAM gives the window up, and elsewhere costs
 //! transfer and RAM. So each region of the disk keeps count of the windows read and of the reads that they spared, and
 //! its window doubles or halves by the ratio. Counts are halved when they have said enough, so that old ones fade.
@@ -91,8 +91,8 @@ impl Region {
 const WINDOW_MIN: u64 = 16 << 10;
 /// Windows up to half a megabyte.
 const LEVELS: u8 = 6;
-/// A new region reads 32 KiB.
-const LEVEL_FIRST: u8 = 2;
+/// A new region reads 64 KiB: what does not pay is found out soon, what would have paid is not.
+const LEVEL_FIRST: u8 = 3;
 /// Reads between two decisions: of fewer the ratio says little.
 const DECIDE_AFTER: u16 = 64;
 /// A window that spares so many reads for a hundred is worth twice its size...
@@ -120,12 +120,12 @@ mod tests {
     #[test]
     fn windows_grow_where_they_pay_and_shrink_where_they_do_not() {
         let mut windows = Neighbourhoods::new(4, 64 << 10);
-        assert_eq!(windows.window_bytes(0), 32 << 10);
+        assert_eq!(windows.window_bytes(0), 64 << 10);
         assert_eq!(settle(&mut windows, 60), 64 << 10);
         assert_eq!(settle(&mut windows, 20), 64 << 10, "neither pays for more nor too little");
         assert!(settle(&mut windows, 2) <= 16 << 10);
         assert_eq!(settle(&mut windows, 60), 64 << 10, "an experiment finds out that it pays again");
-        assert_eq!(windows.window_bytes(1), 32 << 10, "of other regions nothing is known");
+        assert_eq!(windows.window_bytes(1), 64 << 10, "of other regions nothing is known");
     }
 
     #[test]

@@ -230,7 +230,7 @@ section! {
         /// With `volume`: the share of `cache.ram`, in percent, for what stands around objects that were read from disk. 0 reads
         /// objects alone.
         #[limits(0..=90)]
-        pub neighbourhood_percent: u64 = 15,
+        pub neighbourhood_percent: u64 = 10,
         /// What goes when room is needed. `clock` and `fifo` keep what they know in the index, and know it again after a restart.
         /// `lru`, `slru`, `lfu_da`, `gdsf`, `s3_fifo`, `sieve` and `w_tinylfu` keep it in RAM and begin anew. Not with `volume` and
         /// `cern`, which have ways of their own: leave it at `clock` there.

@@ -146,13 +146,14 @@ impl State {
     fn around(&mut self, geometry: &Geometry, wanted: &Range<u64>) -> Range<u64> {
         let region = region_of(geometry, wanted.start);
         self.neighbourhoods.read(region);
-        let window = self.neighbourhoods.window_bytes(region).max(PAGE);
+        let window = self.neighbourhoods.window_bytes(region);
         let stripe = geometry.stripe_of(wanted.start).map_or(0..geometry.volume_bytes(), |stripe| {
             geometry.stripe_at(stripe)..geometry.stripe_at(stripe + 1)
         });
-        // Windows are aligned within the stripe, so that neighbours agree on where they end.
-        let from = (wanted.start - stripe.start) / window * window + stripe.start;
-        let to = (wanted.end - stripe.start).next_multiple_of(window) + stripe.start;
+        // Mostly what follows: objects of a page are asked for in about the order in which they were missed.
+        let from = wanted.start.saturating_sub(window / BEFORE_SHARE) / PAGE * PAGE;
+        let from = from.max(stripe.start);
+        let to = (from + window).max(wanted.end).next_multiple_of(PAGE);
         from..to.min(stripe.end)
     }
 }
@@ -194,5 +195,8 @@ const WINDOW_MAX: u64 = 64 << 10;
 /// A window that had to hold a record across its end is longer than others by at most the largest record.
 const REACH_MARGIN: u64 = 1 << 20;
 const PAGE: u64 = crate::door::PAGE_BYTES as u64;
+/// A window begins so large a part of itself before the object. Not where multiples of its size are: objects across those
+/// would need two windows.
+const BEFORE_SHARE: u64 = 4;
 /// Who waits longer than this for another's read begins one of its own.
 const WAIT_MAX: Duration = Duration::from_millis(500);
