@@ -141,7 +141,7 @@ impl Filing {
         }
         if ending.for_disk.is_some() {
             // What is fetched faster than it can be written would be fetched again.
-            self.shelf.pool().catch_up().await;
+            self.shelf.pool_of(&self.key).catch_up().await;
         }
         kept();
         ending.gathered.into_iter().for_each(|body| self.growing.settle(body));

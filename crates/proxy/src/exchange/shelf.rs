@@ -147,7 +147,7 @@ impl Shelf {
     }
 
     /// The pool for jobs with this key.
-    fn pool_of(&self, key: &ObjectKey) -> &Arc<IoPool> {
+    pub fn pool_of(&self, key: &ObjectKey) -> &Arc<IoPool> {
         self.pool(self.disk.as_ref().map_or(0, |disk| disk.lane(key.hash())))
     }
 
