@@ -150,13 +150,42 @@ impl Options {
         self.log.rsplit('/').next().unwrap_or(&self.log)
     }
 
+    /// The command as it can be given again, as far as it decides what is planned.
+    fn command(&self) -> String {
+        let mut command = format!("shoal plan {}", self.name());
+        let numbers = [
+            ("ram-price", self.ram_price),
+            ("disk-price", self.disk_price),
+            ("egress-price", self.egress_price),
+            ("drive-writes", differing(self.drive_writes, 1.0)),
+            ("drive-years", differing(self.drive_years, 5.0)),
+            ("drive-operations", differing(self.drive_operations, 5000.0)),
+            ("miss-cost", differing(self.miss_cost, 5.0)),
+            ("warm-up", differing(self.warm_up, 0.3)),
+            ("limit", self.limit.map(|limit| limit as f64)),
+            ("seed", differing(self.seed as f64, 1.0)),
+            ("head", differing(self.head as f64, 280.0)),
+        ];
+        for (name, number) in numbers {
+            if let Some(number) = number {
+                command += &format!(" --{name} {number}");
+            }
+        }
+        for (name, bytes) in [("ram", self.ram), ("disk", self.disk)] {
+            if let Some(bytes) = bytes {
+                command += &format!(" --{name} {}", bytes.0);
+            }
+        }
+        command
+    }
+
     fn write(&self, plan: &Plan, character: &Character) -> Result<(), Failure> {
         if let Some(path) = &self.settings {
             std::fs::write(path, settings(plan, self.name()))
                 .map_err(|error| Failure::Runtime(format!("{}: {error}", path.display())))?;
         }
         if let Some(folder) = &self.html {
-            let page = report(plan, character, self.name(), &format!("shoal plan {}", self.name()));
+            let page = report(plan, character, self.name(), &self.command());
             page.write(folder).map_err(|error| Failure::Runtime(error.to_string()))?;
         }
         Ok(())
@@ -169,6 +198,11 @@ impl Options {
         let read = account(&loaded.reading) + &refused(&loaded.unread);
         format!("{read}\n{}", text(plan, self.name()))
     }
+}
+
+/// A number that is not the default.
+fn differing(number: f64, default: f64) -> Option<f64> {
+    (number != default).then_some(number)
 }
 
 /// The least that `cache.ram` takes.

@@ -53,7 +53,7 @@ fn a_log_becomes_a_plan_and_settings_that_check_takes() {
     let folder = TempDir::new().expect("a folder");
     let log = log(&folder);
     let (settings, page) = (folder.path().join("shoal.toml"), folder.path().join("report"));
-    let more = ["--settings", name(&settings), "--html", name(&page)];
+    let more = ["--settings", name(&settings), "--html", name(&page), "--drive-years", "3"];
     let output = run(&[&["plan", name(&log)], &more[..]].concat());
     let text = done(&output);
     for part in [
@@ -74,6 +74,7 @@ fn a_log_becomes_a_plan_and_settings_that_check_takes() {
     assert_eq!(check.status.code(), Some(0), "{}", stderr(&check));
     let html = std::fs::read_to_string(page.join("index.html")).expect("a page");
     assert!(html.contains("A cache for access.log") && html.matches("<svg").count() >= 5);
+    assert!(html.contains("shoal plan access.log --drive-years 3<"), "the command can be given again");
     assert!(!html.contains(name(folder.path())), "folders are nobody's business");
     assert!(page.join("hit-ratio.csv").exists() && page.join("summary.json").exists());
 }
@@ -113,6 +114,8 @@ fn what_cannot_be_planned_is_told() {
     for (more, told) in [
         (&["--warm-up", "1"][..], "--warm-up: a share from 0 to 0.9"),
         (&["--miss-cost", "0.5"], "--miss-cost: a miss costs"),
+        (&["--ram", "1 MiB"], "--ram: a cache has 4 MiB"),
+        (&["--head", "1000000"], "--head: no origin"),
         (&["--ram-price", "5"], "--ram-price and --egress-price go together"),
         (&["--ram-price", "nan", "--egress-price", "1"], "numbers from 0 on"),
     ] {

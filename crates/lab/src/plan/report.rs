@@ -329,7 +329,10 @@ fn bounds(plan: &Plan) -> Section {
         let otherwise = bound.otherwise.map_or("–".into(), share);
         table.row(&[bound.key, &share(bound.hit_ratio), &otherwise]);
     }
-    let note = |bound: &Bound| format!("{}: {}. Otherwise: {}.", bound.key, bound.assumed, bound.other);
+    let note = |bound: &Bound| {
+        let otherwise = if bound.otherwise.is_some() { "Otherwise" } else { "What hangs on it" };
+        format!("{}: {}. {otherwise}: {}.", bound.key, bound.assumed, bound.other)
+    };
     Section {
         anchor: "assumptions".into(),
         title: "What was assumed".into(),

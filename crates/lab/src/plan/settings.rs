@@ -9,7 +9,7 @@ pub fn settings(plan: &Plan, log: &str) -> String {
     let (choice, expected) = (&plan.choice, &plan.expected);
     let (ram, disk) = (ByteCount(choice.ram_bytes), ByteCount(choice.disk_bytes));
     let mut text = format!(
-        "# Made by `shoal plan` from {}. What is not named here rests at its default; `shoal config default` prints all.\n",
+        "# Made by `shoal plan` from {}.\n# What is not named here rests at its default; `shoal config default` prints all.\n",
         log.replace(['\n', '\r'], " ")
     );
     let _ = writeln!(
