@@ -265,7 +265,8 @@ section! {
 entry! {
     /// One of several disks.
     pub struct Disk {
-        /// Folder of its store, made when absent. Objects are shared out by these names: a disk that gets another one has to
+        /// Folder of its store, made when absent; with `volume` also a block device, which is used as it is if it is blank or
+        /// `shoal store format` has made it so. Objects are shared out by these names: a disk that gets another one has to
         /// be filled anew, the order does not matter.
         pub path: PathBuf,
         /// Disk space used of it at most, and its share of the objects, relative to the other disks.

@@ -6,7 +6,7 @@
 use crate::{Error, Stored};
 use shoal_core::ObjectKey;
 
-pub use crate::arch::inspect;
+pub use crate::arch::{format, inspect};
 
 /// A store as it is seen from outside.
 pub trait Inspect: Send + Sync {

@@ -44,22 +44,23 @@ impl Map {
     }
 }
 
-/// The beginning of a file as words that belong to this process alone: pages are read in when they are touched, and what is
+/// A stretch of a file as words that belong to this process alone: pages are read in when they are touched, and what is
 /// changed is never written to the file by the system.
 pub(crate) struct Private {
     map: MmapMut,
 }
 
 impl Private {
-    /// The first `bytes` bytes, a multiple of eight, of a file that is at least so long and stays so: see [`Map::new`].
-    pub(crate) fn new(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
+    /// From `at`, a whole page, so many bytes, a multiple of eight, of a file that is at least so long and stays so: see
+    /// [`Map::new`].
+    pub(crate) fn new(file: &OwnedFd, at: u64, bytes: u64) -> io::Result<Self> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         if length % WORD_BYTES != 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         // SAFETY: the mapping is private, so that nobody sees what is written here. Who changes the file behind our back
         // changes pages that were never touched; words may have any value, and whoever reads them expects that.
-        Ok(Self { map: unsafe { MmapOptions::new().len(length).map_copy(file) }? })
+        Ok(Self { map: unsafe { MmapOptions::new().offset(at).len(length).map_copy(file) }? })
     }
 }
 

@@ -1,5 +1,6 @@
 //! `shoal store`: looks at a store from outside, running or not, and takes disks out of service.
 
+mod format;
 mod get;
 mod info;
 mod ls;
@@ -33,6 +34,8 @@ enum Command {
     Ls(ls::Options),
     /// Write the body that is stored for a URL to stdout
     Get(get::Options),
+    /// Make a block device empty and ready for a store; what it holds is lost
+    Format(format::Options),
     /// Have a running node take a disk out of service: what it holds is brought to disk, and it can be taken away
     Offline(service::Options),
     /// Have a running node bring a disk back into service
@@ -46,6 +49,7 @@ impl Options {
             Command::Verify(options) => options.perform(),
             Command::Ls(options) => options.perform(),
             Command::Get(options) => options.perform(),
+            Command::Format(options) => options.perform(),
             Command::Offline(options) => options.perform(false),
             Command::Online(options) => options.perform(true),
         }
@@ -55,8 +59,8 @@ impl Options {
 /// Which stores are meant.
 #[derive(clap::Args)]
 struct Which {
-    /// Folder of the store; may be given more than once. Without it, the disks of the settings are meant
-    #[arg(long = "store", value_name = "FOLDER")]
+    /// Folder or device of the store; may be given more than once. Without it, the disks of the settings are meant
+    #[arg(long = "store", value_name = "PATH")]
     stores: Vec<PathBuf>,
     /// Take the store's disks from this configuration file
     #[arg(long, value_name = "FILE")]

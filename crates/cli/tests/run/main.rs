@@ -1,5 +1,6 @@
 //! A node's life as its operator sees it: start, signals, commands, end.
 
+mod device;
 mod store;
 
 use rustix::process::{Pid, Signal, kill_process};

@@ -4,7 +4,7 @@ use super::*;
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
 
-const DISKS: &str = "\
+pub const DISKS: &str = "\
 workers = 1
 [[listen]]
 address = \"127.0.0.1:0\"
@@ -83,7 +83,12 @@ fn paths() -> Vec<String> {
 
 /// A node with everything fetched and on its disks, and where the origin is.
 fn filled() -> (Node, SocketAddr) {
-    let (node, origin) = (Node::start_with(DISKS), origin());
+    filled_with(DISKS)
+}
+
+/// The same with other disks.
+pub fn filled_with(configuration: &str) -> (Node, SocketAddr) {
+    let (node, origin) = (Node::start_with(configuration), origin());
     for path in paths() {
         let answer = fetched(&node, &format!("http://{origin}{path}"));
         assert!(answer.ends_with(&body_of(&path)), "{}", String::from_utf8_lossy(&answer[..200]));
@@ -110,7 +115,7 @@ fn sum(values: &[Value], name: &str) -> u64 {
 }
 
 /// What the commands tell is the same of a live store and of a stopped one.
-fn check(node: &Node, origin: SocketAddr, is_live: bool) {
+pub fn check(node: &Node, origin: SocketAddr, is_live: bool) {
     let store = |arguments: &[&str]| {
         let command = [&["store", arguments[0], "--config", "shoal.toml"], &arguments[1..]].concat();
         node.command(&command)

@@ -3,27 +3,41 @@
 use super::signature::Signature;
 use super::volume;
 use crate::Error;
-use crate::door::{Real, Untouched};
+use crate::door::{Access, Device, FileSystem, Real, RealDevice, Untouched};
 use crate::inspect::Inspect;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Looks at the store in a folder. Takes no lock and writes nothing.
+/// Looks at the store in a folder or on a block device. Takes no lock and writes nothing.
 ///
 /// # Errors
 /// [`Error::Unusable`] when there is no store, or one that cannot be looked at.
 pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
     let unusable = |why: String| Error::Unusable(format!("{}: {why}", directory.display()));
-    let files = Real::open(directory).map_err(|error| unusable(error.to_string()))?;
-    let signature = Signature::read(&files).map_err(|error| unusable(error.to_string()))?;
-    let is_live = is_locked(&directory.join("lock"));
+    let named = |error: Error| match error {
+        Error::Unusable(why) => unusable(why),
+        other => other,
+    };
+    let (files, lock): (Arc<dyn FileSystem>, _) = match RealDevice::is_one(directory) {
+        true => {
+            let medium = RealDevice::open(directory, Access::Read)?;
+            let device = Device::open(Box::new(medium), Access::Read);
+            (Arc::new(device.map_err(named)?), directory.to_owned())
+        }
+        false => {
+            let files = Real::open(directory).map_err(|error| unusable(error.to_string()))?;
+            (Arc::new(files), directory.join("lock"))
+        }
+    };
+    let signature = Signature::read(&*files).map_err(|error| unusable(error.to_string()))?;
+    let is_live = is_locked(&lock);
     match signature {
         None => Err(unusable("there is no store of Shoal here that says which architecture made it".into())),
         Some(signature) if signature.architecture == volume::NAME => {
-            let view = volume::look_at(Arc::new(Untouched::new(Arc::new(files), MADE_MAX)), is_live);
-            view.map_err(|error| unusable(error.to_string()))
+            let view = volume::look_at(Arc::new(Untouched::new(files, MADE_MAX)), is_live);
+            view.map_err(named)
         }
         Some(signature) => Err(unusable(format!(
             "the store is one of {}, whose objects are files: look at them by name (docs/FORMATS.md); the running node \
@@ -31,6 +45,20 @@ pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
             signature.architecture
         ))),
     }
+}
+
+/// Makes a block device empty and ready for a volume; what it holds is lost, if `erases` allows that.
+///
+/// # Errors
+/// [`Error::Unusable`] when it is no block device, is in use, or holds something that may not be erased.
+pub fn format(device: &Path, erases: bool) -> Result<(), Error> {
+    if !RealDevice::is_one(device) {
+        return Err(Error::Unusable(format!(
+            "{} is no block device; a folder needs no formatting",
+            device.display()
+        )));
+    }
+    Device::format(&RealDevice::open(device, Access::Write)?, erases)
 }
 
 /// Whether some process holds a lock on this file, as far as the kernel tells: without trying, since that would keep a node

@@ -20,7 +20,7 @@ mod space;
 mod tests;
 mod volume;
 
-pub use inspecting::inspect;
+pub use inspecting::{format, inspect};
 pub use naming::{ByHost, Clustered, Naming, Squid};
 pub use opening::{Parts, Settings, open, open_store, open_through};
 pub use replacement::REPLACEMENTS;

@@ -11,8 +11,9 @@ use super::{
     ARCHITECTURES, Architecture, Design, Indexed, Making, Naming, NamingFor, ReleasedFiles, SQUID,
     SmallObjects, Squid, VolumeSettings, cern, volume,
 };
-use crate::door::{FileSystem, Real};
-use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, Shape, Words};
+use crate::door::device::Medium;
+use crate::door::{Access, Device, FileSystem, Real, RealDevice};
+use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, MemoryHome, Shape, Words};
 use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
 use rustix::fs::{FlockOperation, flock};
@@ -78,19 +79,13 @@ pub fn open_through(
     let directory = &options.directory;
     architecture(&options.architecture)?;
     replacement::known(&options.replacement)?;
+    if RealDevice::is_one(directory) {
+        return open_device(options, wrap);
+    }
     fs::create_dir_all(directory).map_err(|error| unusable(directory, "make", &error))?;
     let lock = lock(directory)?;
     let files = Real::open(directory).map_err(|error| unusable(directory, "open", &error))?;
-    let settings = Settings {
-        disk_bytes: options.disk_bytes,
-        max_objects: options.max_objects,
-        object_max_bytes: options.object_max_bytes,
-        files_per_folder: options.files_per_folder,
-        replacement: replacement::known(&options.replacement)?,
-        segments: options.segments,
-        volume: options.volume,
-        now: options.now,
-    };
+    let settings = settings(options, options.disk_bytes)?;
     let parts = Parts {
         files: wrap(Arc::new(files)),
         index: Box::new(FileHome(directory.clone())),
@@ -99,6 +94,46 @@ pub fn open_through(
         background: true,
     };
     open_store(&options.architecture, &settings, parts)
+}
+
+/// The same on a block device, which a volume can use as it is.
+fn open_device(
+    options: &OpenOptions,
+    wrap: impl FnOnce(Arc<dyn FileSystem>) -> Arc<dyn FileSystem>,
+) -> Result<Arc<dyn Store>, Error> {
+    let path = options.directory.display();
+    if options.architecture != volume::NAME {
+        let name = &options.architecture;
+        return Err(Error::Unusable(format!(
+            "{path} is a block device, and {name} needs a folder; {} does not",
+            volume::NAME
+        )));
+    }
+    let named = |error: Error| match error {
+        Error::Unusable(why) => Error::Unusable(format!("{path}: {why}")),
+        other => other,
+    };
+    let medium = RealDevice::open(&options.directory, Access::Write)?;
+    let usable = medium.bytes().saturating_sub(Device::OWN_BYTES);
+    let files = Device::open(Box::new(medium), Access::Write).map_err(named)?;
+    let settings = settings(options, options.disk_bytes.min(usable))?;
+    // The device itself is claimed.
+    let (files, index) = (wrap(Arc::new(files)), Box::new(MemoryHome::default()));
+    let parts = Parts { files, index, boot: boot(options.now), lock: None, background: true };
+    open_store(&options.architecture, &settings, parts).map_err(named)
+}
+
+fn settings(options: &OpenOptions, disk_bytes: u64) -> Result<Settings, Error> {
+    Ok(Settings {
+        disk_bytes,
+        max_objects: options.max_objects,
+        object_max_bytes: options.object_max_bytes,
+        files_per_folder: options.files_per_folder,
+        replacement: replacement::known(&options.replacement)?,
+        segments: options.segments,
+        volume: options.volume,
+        now: options.now,
+    })
 }
 
 /// Opens or creates a store of the named architecture on the given parts.

@@ -131,6 +131,10 @@ impl FileSystem for Counted {
         self.inner.space()
     }
 
+    fn is_ours(&self) -> bool {
+        self.inner.is_ours()
+    }
+
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
         self.tally.count(Kind::Other);
         Ok(Box::new(CountedMapping { inner: self.inner.map(path, bytes)?, tally: Arc::clone(&self.tally) }))
@@ -195,6 +199,11 @@ impl File for CountedFile {
     fn allot(&self, bytes: u64) -> io::Result<()> {
         self.tally.count(Kind::Other);
         self.inner.allot(bytes)
+    }
+
+    fn reserve(&self, bytes: u64, zeros: u64) -> io::Result<()> {
+        self.tally.count(Kind::Other);
+        self.inner.reserve(bytes, zeros)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -225,6 +225,10 @@ impl FileSystem for Faulty {
         self.inner.space()
     }
 
+    fn is_ours(&self) -> bool {
+        self.inner.is_ours()
+    }
+
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
         self.faults.befall_growth()?;
         Ok(Box::new(FaultyMapping { inner: self.inner.map(path, bytes)?, faults: Arc::clone(&self.faults) }))
@@ -306,6 +310,11 @@ impl File for FaultyFile {
     fn allot(&self, bytes: u64) -> io::Result<()> {
         self.faults.befall_growth()?;
         self.inner.allot(bytes)
+    }
+
+    fn reserve(&self, bytes: u64, zeros: u64) -> io::Result<()> {
+        self.faults.befall_growth()?;
+        self.inner.reserve(bytes, zeros)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -2,12 +2,14 @@
 //!
 //! One small trait with several bodies: [`Real`], [`Memory`] (files in RAM, with power losses), [`Counted`] (wraps
 //! another and counts calls by kind), [`Faulty`] (wraps another and fails, tears and delays on a seed, or
-//! stops dead at a given call), [`Untouched`] (reads only), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). What an architecture promises about its I/O is tested through them.
+//! stops dead at a given call), [`Untouched`] (reads only), [`Device`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). What an architecture promises about its I/O is tested through them.
 
 mod counted;
+pub mod device;
 mod faulty;
 mod memory;
 mod real;
+mod real_device;
 mod real_mapping;
 #[cfg(test)]
 mod tests;
@@ -15,9 +17,11 @@ pub mod ufs1999;
 mod untouched;
 
 pub use counted::{Calls, Counted};
+pub use device::Device;
 pub use faulty::{CrashPoint, Faults, Faulty};
 pub use memory::Memory;
 pub use real::Real;
+pub use real_device::RealDevice;
 pub use untouched::Untouched;
 
 use std::io;
@@ -63,6 +67,11 @@ pub trait FileSystem: Send + Sync {
 
     /// How the file system allots space.
     fn space(&self) -> io::Result<Space>;
+
+    /// Whether nobody else takes space here, so that none has to be left.
+    fn is_ours(&self) -> bool {
+        false
+    }
 
     /// Maps a file of exactly so many bytes into memory; makes it, its space allotted and its bytes zero, when it is
     /// absent. `InvalidInput` when it is there with another length.
@@ -112,6 +121,12 @@ pub trait File: Send + Sync {
     /// too little.
     fn allot(&self, bytes: u64) -> io::Result<()> {
         self.set_length(bytes)
+    }
+
+    /// The same where only the first `zeros` bytes have to be zero, and the rest may be anything.
+    fn reserve(&self, bytes: u64, zeros: u64) -> io::Result<()> {
+        debug_assert!(zeros <= bytes);
+        self.allot(bytes)
     }
 
     /// Returns when what was written to this file would survive a power loss.

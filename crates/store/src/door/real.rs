@@ -59,7 +59,7 @@ impl FileSystem for Real {
     fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
         let file = self.open_at(path, OFlags::RDONLY)?;
         if rustix::fs::fstat(&file)?.st_size as u64 >= bytes {
-            return Ok(Box::new(Private::new(&file, bytes)?));
+            return Ok(Box::new(Private::new(&file, 0, bytes)?));
         }
         Ok(Box::new(read_words(&RealFile(file), bytes)?))
     }

@@ -150,7 +150,8 @@ fn make(
     is_signed: bool,
 ) -> Result<Geometry, Error> {
     let free = files.space().map_err(|error| unusable("ask for space for", DATA, &error))?.free_bytes;
-    let geometry = plan(settings, within(settings.disk_bytes, free), boot)?;
+    let limit = if files.is_ours() { settings.disk_bytes } else { within(settings.disk_bytes, free) };
+    let geometry = plan(settings, limit, boot)?;
     if !is_signed {
         let signature = Signature { architecture: name.to_owned(), parameters: [0; 4] };
         signature.write(files).map_err(|error| unusable("sign", name, &error))?;
@@ -163,7 +164,7 @@ fn make(
         _ => unusable("make", DATA, &error),
     };
     let file = fresh(files, DATA).map_err(failed)?;
-    file.allot(geometry.volume_bytes()).map_err(failed)?;
+    file.reserve(geometry.volume_bytes(), DATA_AT).map_err(failed)?;
     make_index(files, &geometry, Table::file_bytes(geometry.buckets, geometry.stripes), true)?;
     write_full(&*file, &geometry.encode(), 0).map_err(failed)?;
     file.sync().map_err(failed)?;
