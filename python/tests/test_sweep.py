@@ -60,7 +60,7 @@ def test_the_tables_are_what_others_read(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     files = shoal.Sweep(EXAMPLE).run(tmp_path)
     tables = {Path(file).stem: parquet.read_table(file) for file in files}
-    assert sorted(tables) == ["cluster", "gms", "policy", "wan", "wide_area"]
+    assert sorted(tables) == ["cluster", "gms", "pgms", "policy", "wan", "wide_area"]
     table = tables["policy"].to_pydict()
     assert table["policy"][0] == "lru" and len(table["policy"]) == 32
     ratios = [hits / requests for hits, requests in zip(table["hits"], table["requests"])]

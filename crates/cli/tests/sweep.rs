@@ -46,7 +46,7 @@ fn the_example_is_computed_once() {
         (&cells.into(), &cells.into(), &0.into())
     );
     let files = first["files"].as_array().expect("a list");
-    assert_eq!(files.len(), 5);
+    assert_eq!(files.len(), 6);
     let file = |name: &str| std::fs::read(folder.path().join("mine-results").join(name)).expect("written");
     assert!(file("wan.parquet").starts_with(b"PAR1") && file("policy.parquet").ends_with(b"PAR1"));
     let before = file("policy.parquet");
@@ -58,7 +58,7 @@ fn the_example_is_computed_once() {
 #[test]
 fn a_killed_sweep_goes_on() {
     let folder = TempDir::new().expect("a folder");
-    let spec = "[[gms]]\nglobal_nodes = { from = 1, to = 400, step = 1 }\nidle = 8\nsimulate = 20000\n";
+    let spec = "[[gms]]\nglobal_nodes = { from = 1, to = 200, step = 1 }\nidle = 8\nsimulate = 10000\n";
     std::fs::write(folder.path().join("s.toml"), spec).expect("written");
     let arguments = ["lab", "sweep", "s.toml", "--json", "--jobs", "1"];
     let mut child = shoal(folder.path(), &arguments).stdout(Stdio::null()).spawn().expect("it starts");
@@ -73,10 +73,10 @@ fn a_killed_sweep_goes_on() {
     child.kill().expect("it runs");
     child.wait().expect("it ended");
     let done = lines() as u64 - 1;
-    assert!(done < 400, "it was killed before its end");
+    assert!(done < 200, "it was killed before its end");
     let rest = summary(&run(folder.path(), &arguments));
-    assert_eq!((rest["cells"].as_u64(), rest["computed"].as_u64()), (Some(400), Some(400 - done)));
-    assert_eq!(lines(), 401, "each cell once");
+    assert_eq!((rest["cells"].as_u64(), rest["computed"].as_u64()), (Some(200), Some(200 - done)));
+    assert_eq!(lines(), 201, "each cell once");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 ///
 /// The specification names traces and, for each kind of question, lists of values; every combination is computed once. What is done is kept in a
 /// journal in the folder: a sweep that was stopped, or killed, goes on when the same command is given again, and one whose specification grew computes
-/// only what is new. The results are FOLDER/policy.parquet, cluster.parquet, wide_area.parquet, gms.parquet and wan.parquet, as far as the specification
+/// only what is new. The results are FOLDER/policy.parquet, cluster.parquet, wide_area.parquet, gms.parquet, pgms.parquet and wan.parquet, as far as the specification
 /// has such grids. A combination that makes no sense has no results, and the column `refused` says why.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

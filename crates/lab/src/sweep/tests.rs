@@ -124,6 +124,8 @@ fn every_kind_keeps_its_word() {
         [[wide_area]]\ntrace = \"made\"\ncooperation = \"hierarchy\"\nfanout = 4096\nlevels_ms = \"3,2,1\"\n\
         [[gms]]\nglobal_nodes = 4\nidle = 3\nlocal = 1\nlocal_share = 0.1\nsimulate = 500\nthink_ms = 2\n\
         [[gms]]\nglobal_nodes = 4\nidle = 0\n\
+        [[pgms]]\nprogram = [\"render\", \"reverse\"]\nidle = 2\nscale = 64\nprefetch = [\"none\", \"dl+gl+dg\"]\n\
+        [[pgms]]\nprogram = \"random\"\nidle = 1\nscale = 64\nhinted = 0.5\nwrong = 0.5\n\
         [[wan]]\nclients = 5e4\nscheme = [\"hierarchy\", \"directory-tiers\"]\ncache_bytes = 1e12\nchange = [\"exponential\", \"pareto-within\"]\nform = \"integral\"\n\
         [[wan]]\nclients = 5e4\nchange = \"lognormal-within\"\ntail = 0.5\n";
     let sweep = parse(text).expect("a specification");
@@ -145,6 +147,7 @@ fn every_kind_keeps_its_word() {
         "cluster: of 3 nodes 3 are idle",
         "wide_area: 3 levels",
         "gms: the routing probabilities",
+        "pgms: hints are wrong in part",
         "wan: the median",
     ];
     assert_eq!(refused.len(), expected.len(), "{refused:#?}");

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod gms;
+mod pgms;
 mod policy;
 mod wan;
 mod wide_area;
@@ -28,7 +29,8 @@ pub struct Kind {
 }
 
 /// Every kind.
-pub const KINDS: [&Kind; 5] = [&policy::KIND, &cluster::KIND, &wide_area::KIND, &gms::KIND, &wan::KIND];
+pub const KINDS: [&Kind; 6] =
+    [&policy::KIND, &cluster::KIND, &wide_area::KIND, &gms::KIND, &pgms::KIND, &wan::KIND];
 
 /// The kind of a name.
 pub fn named(name: &str) -> Option<&'static Kind> {
