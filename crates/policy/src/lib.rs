@@ -26,7 +26,7 @@ mod gdsf;
 mod ghost;
 mod lfu_da;
 mod lru;
-mod neighbourhood;
+pub mod neighbourhood;
 mod next_uses;
 mod packer;
 mod policies;

@@ -4,7 +4,7 @@
 //! (Maltzahn 1999, 2.4.3: locality of reference). A read may bring its neighbourhood into RAM: a window around
 //! the object. That pays where neighbours are asked for before RAM gives the window up, and elsewhere costs
 //! transfer and RAM. So each region of the disk keeps count of the windows read and of the reads that they spared, and
-//! its window doubles or halves by the ratio. Counts are halved when they have said enough, so that old ones fade.
+//! its window grows or shrinks by the ratio. Counts are halved when they have said enough, so that old ones fade.
 //!
 //! Cost: an array access for each read and each hit in a window; 6 bytes a region.
 
@@ -28,20 +28,15 @@ struct Region {
 impl Neighbourhoods {
     /// For so many regions, with windows of at most `bytes_max` bytes; 0 means that objects are read alone.
     pub fn new(regions: usize, bytes_max: u64) -> Self {
-        let level_max = match bytes_max / WINDOW_MIN {
-            0 => 0,
-            times => (times.ilog2() + 1).min(u32::from(LEVELS)) as u8,
-        };
+        let level_max = WINDOWS.iter().filter(|window| **window <= bytes_max).count() as u8;
         let region = Region { reads: 0, spared: 0, level: level_max.min(LEVEL_FIRST), alone: 0 };
         Self { regions: vec![region; regions.max(1)], level_max }
     }
 
-    /// Bytes of the window to read around an object in this region, a power of two; 0 for the object alone.
+    /// Bytes of the window to read around an object in this region, whole pages; 0 for the object alone.
     pub fn window_bytes(&self, region: usize) -> u64 {
-        match self.regions.get(region).map_or(0, |region| region.level) {
-            0 => 0,
-            level => WINDOW_MIN << (level - 1),
-        }
+        let level = self.regions.get(region).map_or(0, |region| region.level);
+        usize::from(level).checked_sub(1).map_or(0, |at| WINDOWS[at])
     }
 
     /// A read went to the disk.
@@ -87,15 +82,15 @@ impl Region {
     }
 }
 
-/// The smallest window.
-const WINDOW_MIN: u64 = 16 << 10;
-/// Windows up to half a megabyte.
-const LEVELS: u8 = 6;
-/// A new region reads 64 KiB: what does not pay is found out soon, what would have paid is not.
+/// The largest window that is worth its transfer on a web trace; see docs/experiments/volume.md.
+pub const WINDOW_MAX: u64 = WINDOWS[2];
+/// Windows, from the smallest, in bytes.
+const WINDOWS: [u64; 5] = [16 << 10, 32 << 10, 56 << 10, 112 << 10, 224 << 10];
+/// A new region reads 56 KiB: what does not pay is found out soon, what would have paid is not.
 const LEVEL_FIRST: u8 = 3;
 /// Reads between two decisions: of fewer the ratio says little.
 const DECIDE_AFTER: u16 = 64;
-/// A window that spares so many reads for a hundred is worth twice its size...
+/// A window that spares so many reads for a hundred is worth the next size...
 const DOUBLE_FROM: u32 = 30;
 /// ...and one that spares fewer is not worth its RAM.
 const HALVE_BELOW: u32 = 10;
@@ -120,12 +115,12 @@ mod tests {
     #[test]
     fn windows_grow_where_they_pay_and_shrink_where_they_do_not() {
         let mut windows = Neighbourhoods::new(4, 64 << 10);
-        assert_eq!(windows.window_bytes(0), 64 << 10);
-        assert_eq!(settle(&mut windows, 60), 64 << 10);
-        assert_eq!(settle(&mut windows, 20), 64 << 10, "neither pays for more nor too little");
+        assert_eq!(windows.window_bytes(0), WINDOW_MAX);
+        assert_eq!(settle(&mut windows, 60), WINDOW_MAX);
+        assert_eq!(settle(&mut windows, 20), WINDOW_MAX, "neither pays for more nor too little");
         assert!(settle(&mut windows, 2) <= 16 << 10);
-        assert_eq!(settle(&mut windows, 60), 64 << 10, "an experiment finds out that it pays again");
-        assert_eq!(windows.window_bytes(1), 64 << 10, "of other regions nothing is known");
+        assert_eq!(settle(&mut windows, 60), WINDOW_MAX, "an experiment finds out that it pays again");
+        assert_eq!(windows.window_bytes(1), WINDOW_MAX, "of other regions nothing is known");
     }
 
     #[test]

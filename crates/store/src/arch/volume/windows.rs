@@ -7,7 +7,7 @@
 use super::format::Geometry;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
-use shoal_policy::Neighbourhoods;
+use shoal_policy::neighbourhood::{Neighbourhoods, WINDOW_MAX};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
@@ -191,7 +191,6 @@ fn region_of(geometry: &Geometry, position: u64) -> usize {
 }
 
 const REGIONS: u64 = 256;
-const WINDOW_MAX: u64 = 64 << 10;
 /// A window that had to hold a record across its end is longer than others by at most the largest record.
 const REACH_MARGIN: u64 = 1 << 20;
 const PAGE: u64 = crate::door::PAGE_BYTES as u64;
