@@ -58,7 +58,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use stripes::Stripes;
 use table::Table;
-use tracing::error;
+use tracing::{debug, error};
 use windows::Windows;
 use writer::Writer;
 
@@ -252,7 +252,8 @@ impl Volume {
             error!(action, error = %source, "the disk failed; what cannot be read or written is fetched again");
         }
         if failures >= FAILURES_MAX && !self.health.out_of_service.swap(true, Relaxed) {
-            error!(action, error = %source, "the disk goes on failing and is taken out of service until the next start");
+            // Whoever has several disks says so, with the name of this one.
+            debug!(action, error = %source, "the disk goes on failing and is left alone until it is opened again");
         }
         Error::Disk { action, source }
     }
