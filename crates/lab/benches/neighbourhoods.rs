@@ -1,0 +1,283 @@
+//! What each idea about reading a volume spares, and what no cache could spare, simulated on a trace: no clock, no disk.
+//!
+//! `cargo bench -p shoal-lab --bench neighbourhoods -- TRACE.csv RAM_MB`, where the trace is one of the yardstick (columns
+//! `time_ms,client,url,size_bytes`). The first half warms up. The disk holds everything, in the order in which it was written;
+//! see docs/experiments/volume.md.
+
+use shoal_policy::{BeladySize, Handle, Neighbourhoods, NextUses, Policy, Replacement};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+fn main() {
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let [path, ram_mb] = arguments.as_slice() else {
+        println!("usage: cargo bench -p shoal-lab --bench neighbourhoods -- TRACE.csv RAM_MB");
+        return;
+    };
+    let trace = Trace::read(&std::fs::read_to_string(path).expect("the trace is readable"));
+    let ram_bytes = (ram_mb.parse::<f64>().expect("a number of megabytes") * 1e6) as u64;
+    println!("| RAM tier | order on disk | read | reads | MB read |\n|---|---|---|--:|--:|");
+    for (policy, order, reading) in ROWS {
+        let ram: Box<dyn Replacement<u64>> = match policy {
+            "belady_size" => Box::new(BeladySize::new(NextUses::of(trace.requests.iter().copied()))),
+            name => (Policy::named(name).expect("a policy of the table").construct)(),
+        };
+        let (reads, bytes) =
+            Disk::new(&trace, order, reading, ram_bytes).run(Tier::new(ram, ram_bytes, reading));
+        println!("| {policy} | {order:?} | {reading:?} | {reads:.0} | {bytes:.1} |");
+    }
+}
+
+/// In what order objects are written.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// As they are asked for.
+    Trace,
+    /// As sixteen connections complete them.
+    Completion,
+    /// The same, with the objects of a site together in each megabyte.
+    Sites,
+}
+
+/// What is read for an object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reading {
+    Alone,
+    /// The aligned window of so many KiB.
+    Aligned(u64),
+    /// A window of so many KiB that begins a quarter before the object.
+    Around(u64),
+    /// As the store does.
+    Adapted,
+}
+
+const ROWS: [(&str, Order, Reading); 16] = [
+    ("lru", Order::Completion, Reading::Alone),
+    ("s3_fifo", Order::Completion, Reading::Alone),
+    ("gdsf", Order::Completion, Reading::Alone),
+    ("gdsf", Order::Completion, Reading::Aligned(64)),
+    ("gdsf", Order::Trace, Reading::Aligned(64)),
+    ("gdsf", Order::Sites, Reading::Aligned(64)),
+    ("gdsf", Order::Sites, Reading::Around(16)),
+    ("gdsf", Order::Sites, Reading::Around(32)),
+    ("gdsf", Order::Sites, Reading::Around(56)),
+    ("gdsf", Order::Sites, Reading::Around(64)),
+    ("gdsf", Order::Sites, Reading::Around(112)),
+    ("gdsf", Order::Sites, Reading::Adapted),
+    ("lru", Order::Sites, Reading::Adapted),
+    ("s3_fifo", Order::Sites, Reading::Adapted),
+    ("belady_size", Order::Sites, Reading::Alone),
+    ("belady_size", Order::Sites, Reading::Adapted),
+];
+
+/// Requests by object number, with each object's bytes and site.
+struct Trace {
+    requests: Vec<u64>,
+    bytes: Vec<u64>,
+    sites: Vec<u64>,
+}
+
+impl Trace {
+    fn read(text: &str) -> Self {
+        let (mut numbers, mut sites) = (HashMap::new(), HashMap::new());
+        let mut trace = Self { requests: Vec::new(), bytes: Vec::new(), sites: Vec::new() };
+        for line in text.lines().skip(1) {
+            let mut columns = line.split(',').skip(2);
+            let (Some(url), Some(Ok(bytes))) = (columns.next(), columns.next().map(str::parse)) else {
+                continue;
+            };
+            let next = numbers.len() as u64;
+            let number = *numbers.entry(url).or_insert(next);
+            if number == next {
+                let site = url.split('/').nth(2).unwrap_or_default();
+                let next = sites.len() as u64;
+                trace.bytes.push(bytes);
+                trace.sites.push(*sites.entry(site).or_insert(next));
+            }
+            trace.requests.push(number);
+        }
+        trace
+    }
+}
+
+/// The RAM tier.
+struct Tier {
+    order: Box<dyn Replacement<u64>>,
+    handles: HashMap<u64, Handle>,
+    limit: u64,
+}
+
+impl Tier {
+    fn new(order: Box<dyn Replacement<u64>>, ram_bytes: u64, reading: Reading) -> Self {
+        let windows = if reading == Reading::Alone { 0 } else { ram_bytes / WINDOWS_SHARE };
+        Self { order, handles: HashMap::new(), limit: ram_bytes - windows }
+    }
+
+    fn hit(&mut self, object: u64) -> bool {
+        self.handles.get(&object).is_some_and(|handle| {
+            self.order.hit(*handle);
+            true
+        })
+    }
+
+    fn insert(&mut self, object: u64, bytes: u64) {
+        let weight = bytes + RAM_OVERHEAD;
+        if weight > self.limit / 4 {
+            return self.order.declined(object);
+        }
+        while self.order.weight() + weight > self.limit {
+            let Some(victim) = self.order.evict() else { break };
+            self.handles.remove(&victim.key);
+        }
+        self.handles.insert(object, self.order.insert(object, weight));
+    }
+}
+
+/// The volume and the windows on it.
+struct Disk<'a> {
+    trace: &'a Trace,
+    order: Order,
+    reading: Reading,
+    offsets: Vec<Option<u64>>,
+    end: u64,
+    in_flight: VecDeque<u64>,
+    stripe: Vec<u64>,
+    stripe_bytes: u64,
+    random: u64,
+    windows: BTreeMap<u64, u64>,
+    oldest: VecDeque<u64>,
+    window_bytes: u64,
+    window_limit: u64,
+    regions: Neighbourhoods,
+}
+
+impl<'a> Disk<'a> {
+    fn new(trace: &'a Trace, order: Order, reading: Reading, ram_bytes: u64) -> Self {
+        Self {
+            trace,
+            order,
+            reading,
+            offsets: vec![None; trace.bytes.len()],
+            end: 0,
+            in_flight: VecDeque::new(),
+            stripe: Vec::new(),
+            stripe_bytes: 0,
+            random: 1,
+            windows: BTreeMap::new(),
+            oldest: VecDeque::new(),
+            window_bytes: 0,
+            window_limit: ram_bytes / WINDOWS_SHARE,
+            regions: Neighbourhoods::new(256, shoal_policy::neighbourhood::WINDOW_MAX),
+        }
+    }
+
+    /// Reads and megabytes read for 1,000 requests of the second half.
+    fn run(mut self, mut ram: Tier) -> (f64, f64) {
+        let (mut reads, mut bytes) = (0_u64, 0_u64);
+        let mut seen = vec![false; self.trace.bytes.len()];
+        let half = self.trace.requests.len() / 2;
+        for (at, object) in self.trace.requests.iter().copied().enumerate() {
+            if at == half {
+                (reads, bytes) = (0, 0);
+            }
+            let size = self.trace.bytes[object as usize];
+            if ram.hit(object) {
+                continue;
+            }
+            if !std::mem::replace(&mut seen[object as usize], true) {
+                self.miss(object);
+            } else if let Some(read) =
+                self.offsets[object as usize].and_then(|from| self.read(from, on_disk(size)))
+            {
+                reads += 1;
+                bytes += read;
+            }
+            ram.insert(object, size);
+        }
+        let thousands = (self.trace.requests.len() - half) as f64 / 1000.0;
+        (reads as f64 / thousands, bytes as f64 / 1e6 / thousands)
+    }
+
+    fn miss(&mut self, object: u64) {
+        self.in_flight.push_back(object);
+        let most = if matches!(self.order, Order::Trace) { 0 } else { IN_FLIGHT };
+        if self.in_flight.len() > most {
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let chosen = (self.random >> 33) as usize % self.in_flight.len();
+            let completed = self.in_flight.remove(chosen).expect("it was chosen among them");
+            self.stripe_bytes += on_disk(self.trace.bytes[completed as usize]);
+            self.stripe.push(completed);
+        }
+        if self.stripe_bytes >= STRIPE_BYTES {
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        let mut stripe = std::mem::take(&mut self.stripe);
+        if matches!(self.order, Order::Sites) {
+            let site = |object: &u64| self.trace.sites[*object as usize];
+            let mut first = HashMap::new();
+            for (at, object) in stripe.iter().enumerate() {
+                first.entry(site(object)).or_insert(at);
+            }
+            stripe.sort_by_key(|object| first[&site(object)]);
+        }
+        for object in stripe {
+            self.offsets[object as usize] = Some(self.end);
+            self.end += on_disk(self.trace.bytes[object as usize]);
+        }
+        self.stripe_bytes = 0;
+    }
+
+    /// Bytes read for an object; `None` when a window has it.
+    fn read(&mut self, from: u64, bytes: u64) -> Option<u64> {
+        let (to, region) = (from + bytes, (from / REGION_BYTES) as usize % 256);
+        if self.windows.range(..=from).next_back().is_some_and(|(start, length)| start + length >= to) {
+            self.regions.spared(region);
+            return None;
+        }
+        self.regions.read(region);
+        let pages = (from / PAGE * PAGE, to.next_multiple_of(PAGE));
+        let around = |window: u64| {
+            let start = from.saturating_sub(window / 4) / PAGE * PAGE;
+            (start, (start + window).max(pages.1))
+        };
+        let (start, end) = match self.reading {
+            Reading::Alone => pages,
+            Reading::Aligned(kib) => (from / (kib << 10) * (kib << 10), to.next_multiple_of(kib << 10)),
+            Reading::Around(kib) => around(kib << 10),
+            Reading::Adapted => around(self.regions.window_bytes(region)),
+        };
+        if (start, end) != pages {
+            self.keep(start, end - start);
+        }
+        Some(end - start)
+    }
+
+    fn keep(&mut self, start: u64, length: u64) {
+        match self.windows.insert(start, length) {
+            Some(before) => self.window_bytes -= before,
+            None => self.oldest.push_back(start),
+        }
+        self.window_bytes += length;
+        while self.window_bytes > self.window_limit {
+            let Some(oldest) = self.oldest.pop_front() else { break };
+            self.window_bytes -= self.windows.remove(&oldest).unwrap_or_default();
+        }
+    }
+}
+
+/// With its head, key and metadata, in units of the volume.
+fn on_disk(bytes: u64) -> u64 {
+    (bytes + 350).next_multiple_of(64)
+}
+
+/// Of an object in the RAM tier: key, stored head, places in map and policy.
+const RAM_OVERHEAD: u64 = 900;
+/// Windows take a tenth of the RAM.
+const WINDOWS_SHARE: u64 = 10;
+const IN_FLIGHT: usize = 16;
+const STRIPE_BYTES: u64 = 1 << 20;
+const REGION_BYTES: u64 = 16 << 20;
+const PAGE: u64 = 4096;
