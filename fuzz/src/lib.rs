@@ -39,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "storing", run: semantics::storing, replays: QUICK },
     Target { name: "store_object", run: store::store_object, replays: SLOW },
     Target { name: "store_index", run: store::store_index, replays: SLOW },
+    Target { name: "store_volume", run: store::store_volume, replays: SLOW },
     Target { name: "trace", run: trace::any, replays: MIDDLING },
     Target { name: "trace_written", run: trace::written, replays: MIDDLING },
     Target { name: "trace_columns", run: trace::columns, replays: QUICK },

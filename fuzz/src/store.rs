@@ -48,6 +48,34 @@ pub fn store_index(data: &[u8]) {
     disk.check(BOOT + u64::from(first & 1));
 }
 
+/// A volume or its index with bytes changed, runs of them wiped, or cut off, in a closed store: it opens or says why not, and
+/// serves what was stored or nothing.
+pub fn store_volume(data: &[u8]) {
+    let disk = Disk::filled("volume");
+    let paths = ["volume", "volume.index"];
+    for change in data.chunks_exact(6).take(64) {
+        let path = paths[usize::from(change[0] & 1)];
+        let at = u32::from_le_bytes([change[1], change[2], change[3], 0]) as usize;
+        disk.files.tamper(path, |bytes| {
+            let at = at % bytes.len().max(1);
+            let end = bytes.len().min(at + 16 * usize::from(change[4]));
+            match change[0] >> 1 & 7 {
+                0 => bytes.truncate(at),
+                1 => bytes[at..end].fill(change[5]),
+                // Near the beginning, where the geometry, the header and the first records are.
+                flip => {
+                    let at =
+                        if flip < 5 { at % 4096 + DATA_AT * usize::from(change[0] >> 4 & 1) } else { at };
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte ^= change[5];
+                    }
+                }
+            }
+        });
+    }
+    disk.check(BOOT);
+}
+
 /// With every object in a file of its own, or the small ones in one mapped file.
 fn architecture(byte: u8) -> &'static str {
     ["squid", "squidmla"][usize::from(byte & 1)]
@@ -89,7 +117,7 @@ impl Disk {
             index: Box::new(self.home.clone()),
             boot,
             lock: None,
-            background: true,
+            background: self.architecture != "volume",
         };
         open_store(self.architecture, &settings, parts)
     }
@@ -150,6 +178,8 @@ fn content(files: &Memory, path: &str) -> Vec<u8> {
     content
 }
 
+/// Where a volume's first stripe begins.
+const DATA_AT: usize = 64 << 10;
 const OBJECTS: u32 = 6;
 const MAX_OBJECTS: u64 = 32;
 /// The run of the machine that fills the store.
