@@ -69,7 +69,7 @@ impl Geometry {
             return Err("of another version");
         }
         if xxh3_64(&fields[..SUPERBLOCK_CHECKED]) != u64_at(fields, SUPERBLOCK_CHECKED) {
-            return Err("damaged in its first block");
+            return Err(DAMAGED);
         }
         Ok(Self {
             stripes: u32_at(fields, 12),
@@ -400,6 +400,8 @@ pub(super) const UNIT_BYTES: u64 = 64;
 /// A body of at most so many bytes stands in its object's record; a larger one in pieces of this size.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 pub(super) const SUPERBLOCK_BYTES: usize = 4096;
+/// What is said of a superblock that does not stand up to its check.
+pub(super) const DAMAGED: &str = "damaged in its first block";
 pub(super) const END_BYTES: usize = 48;
 pub(super) const ITEM_BYTES: usize = 32;
 pub(super) const HEAD_BYTES: usize = 88;

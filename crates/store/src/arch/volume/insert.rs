@@ -31,7 +31,7 @@ impl Volume {
     ) -> Result<Box<dyn Insert>, Error> {
         self.check_service()?;
         self.check_lengths(key, metadata, body_bytes.unwrap_or(0))?;
-        if !self.admits(key) {
+        if !self.admits(key, body_bytes) {
             return Err(Error::Declined(Declined::OnProbation));
         }
         let body = Growing::new(self.next_id.fetch_add(1, Relaxed));
@@ -45,12 +45,14 @@ impl Volume {
         }))
     }
 
-    /// While there is unused space everything is taken. What replaces a stored object is asked for by that very fact.
-    fn admits(&self, key: &ObjectKey) -> bool {
+    /// While there is unused space everything is taken, and the smallest objects always are: hundreds of them cost as much as
+    /// one that is spared. What replaces a stored object is asked for by that very fact.
+    fn admits(&self, key: &ObjectKey, body_bytes: Option<u64>) -> bool {
         match self.admission {
             Admission::Always => true,
             Admission::Probation => {
-                !self.is_full() || self.may_contain(key.hash()) || {
+                let is_small = body_bytes.is_some_and(|bytes| bytes <= ALWAYS_BYTES);
+                is_small || !self.is_full() || self.may_contain(key.hash()) || {
                     let remembered = self.table.objects().max(REMEMBERED_MIN) as usize;
                     self.probation.lock().admits(key.hash(), remembered)
                 }
@@ -129,5 +131,7 @@ impl VolumeInsert {
     }
 }
 
+/// Bodies up to this are not put on probation.
+const ALWAYS_BYTES: u64 = 512;
 /// Keys remembered at least while few objects are stored.
 const REMEMBERED_MIN: u64 = 1024;

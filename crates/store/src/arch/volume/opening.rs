@@ -1,7 +1,7 @@
 //! Opening a volume: in constant time, whatever its size.
 
 use super::checkpoint::{Checkpoint, Header};
-use super::format::{DATA_AT, Geometry, SUPERBLOCK_BYTES};
+use super::format::{DAMAGED, DATA_AT, Geometry, SUPERBLOCK_BYTES};
 use super::queue::Queue;
 use super::recovery::Recovery;
 use super::table::{HEADER_WORDS, POSITION_MAX, Table};
@@ -107,15 +107,9 @@ pub(super) fn existing(files: &dyn FileSystem, settings: &Settings) -> Result<Op
         Err(error) => return Err(unusable("look at", DATA, &error)),
     };
     let file = files.open(DATA, Access::Read).map_err(|error| unusable("open", DATA, &error))?;
-    let mut block = vec![0; SUPERBLOCK_BYTES];
-    read_full(&*file, &mut block, 0).map_err(|error| unusable("read", DATA, &error))?;
-    if block.iter().all(|byte| *byte == 0) {
-        // A process was killed while it made it.
-        return Ok(None);
-    }
-    let geometry = Geometry::decode(&block).map_err(|reason| {
-        Error::Unusable(format!("the file {DATA} is {reason}; remove it to begin with an empty volume"))
-    })?;
+    let mut blocks = vec![0; DATA_AT as usize];
+    read_full(&*file, &mut blocks, 0).map_err(|error| unusable("read", DATA, &error))?;
+    let Some(geometry) = superblock(&blocks)? else { return Ok(None) };
     let (bytes, own) = (geometry.volume_bytes(), own_bytes(&geometry));
     if length < bytes {
         return Err(Error::Unusable(format!(
@@ -139,6 +133,21 @@ pub(super) fn existing(files: &dyn FileSystem, settings: &Settings) -> Result<Op
         );
     }
     Ok(Some(geometry))
+}
+
+/// What the volume's first blocks say, by either copy of the superblock. `None` when a process was killed, or power lost, while
+/// it made the volume: the second copy is written when the first is on the disk.
+fn superblock(blocks: &[u8]) -> Result<Option<Geometry>, Error> {
+    let (first, rest) = blocks.split_at(SUPERBLOCK_BYTES);
+    let reason = match Geometry::decode(first).or_else(|reason| Geometry::decode(rest).map_err(|_| reason)) {
+        Ok(geometry) => return Ok(Some(geometry)),
+        Err(reason) => reason,
+    };
+    let is_ours = reason == DAMAGED || first.iter().take(8).all(|byte| *byte == 0);
+    if is_ours && rest.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    Err(Error::Unusable(format!("the file {DATA} is {reason}; remove it to begin with an empty volume")))
 }
 
 /// Makes an empty volume. The superblock comes last, so that one without it is known to be unfinished.
@@ -166,8 +175,10 @@ fn make(
     let file = fresh(files, DATA).map_err(failed)?;
     file.reserve(geometry.volume_bytes(), DATA_AT).map_err(failed)?;
     make_index(files, &geometry, Table::file_bytes(geometry.buckets, geometry.stripes), true)?;
-    write_full(&*file, &geometry.encode(), 0).map_err(failed)?;
-    file.sync().map_err(failed)?;
+    for at in [0, SUPERBLOCK_BYTES as u64] {
+        write_full(&*file, &geometry.encode(), at).map_err(failed)?;
+        file.sync().map_err(failed)?;
+    }
     Ok(geometry)
 }
 

@@ -51,8 +51,13 @@ fn flipped_bits_are_misses() {
 #[test]
 fn a_damaged_superblock_is_refused_with_the_way_out() {
     let world = World::new(4 << 20);
-    drop(world.open());
+    let store = world.open();
+    put(&store, 1, 1, 5000).unwrap();
+    store.close().unwrap();
+    drop(store);
     world.files.tamper(DATA, |bytes| bytes[20] ^= 4);
+    assert_eq!(version_of(&world.open(), 1), Some(1), "the other copy is whole");
+    world.files.tamper(DATA, |bytes| bytes[4096 + 20] ^= 4);
     let outcome = world.try_open(world.files.clone()).err().expect("it is damaged");
     assert!(outcome.to_string().contains("remove it"), "{outcome}");
 }

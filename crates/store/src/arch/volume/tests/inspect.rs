@@ -133,10 +133,11 @@ fn what_is_no_volume_is_refused_in_words() {
         let door = Arc::new(Untouched::new(world.files.clone(), 1 << 30));
         look_at(door, false).err().map(|error| error.to_string()).unwrap_or_default()
     };
-    world.files.tamper(DATA, |bytes| bytes[9] ^= 1);
+    let other_version = |bytes: &mut Vec<u8>| [9, 4096 + 9].into_iter().for_each(|at: usize| bytes[at] ^= 1);
+    world.files.tamper(DATA, other_version);
     assert!(refusal(&world).contains("of another version"), "{}", refusal(&world));
     world.files.tamper(DATA, |bytes| {
-        bytes[9] ^= 1;
+        other_version(bytes);
         bytes.truncate(1 << 20);
     });
     assert!(refusal(&world).contains("it was cut off"), "{}", refusal(&world));

@@ -115,7 +115,11 @@ fn version_of(store: &dyn Store, number: u32) -> Option<u32> {
     assert_eq!(stored.body.length(), length as u64, "object {number}");
     let mut found = Vec::new();
     while found.len() < length {
-        let read = stored.body.read(found.len() as u64, 50_000).expect("a body that was found can be read");
+        let read = match stored.body.read(found.len() as u64, 50_000) {
+            // The disk has stopped meanwhile.
+            Err(Error::Disk { .. }) => return None,
+            read => read.expect("a body that was found can be read"),
+        };
         assert!(!read.is_empty(), "object {number} is cut off");
         found.extend_from_slice(&read);
     }
