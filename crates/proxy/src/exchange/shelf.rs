@@ -281,7 +281,7 @@ impl Shelf {
         {
             resident.is_settled.store(false, Relaxed);
         }
-        if self.settle(outcome).is_none() {
+        if self.settle(outcome).is_none() && self.on_disk(key) {
             self.remove_from_disk(key).await;
         }
     }
@@ -367,7 +367,8 @@ impl Shelf {
     }
 
     async fn remove_from_disk(&self, key: &ObjectKey) -> bool {
-        let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else { return false };
+        // Also of what the store does not find: a removal holds after a crash, too.
+        let Some(store) = self.disk.clone() else { return false };
         loop {
             let (store, key) = (Arc::clone(&store), key.clone());
             match self.pool_of(&key).submit(move || store.remove(&key)) {

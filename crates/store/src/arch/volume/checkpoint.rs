@@ -8,6 +8,7 @@
 use super::Volume;
 use super::format::u64_at;
 use super::table::HEADER_WORDS;
+use super::writer::Writer;
 use crate::Error;
 use crate::door::{File, write_full};
 use std::sync::atomic::Ordering::Relaxed;
@@ -82,17 +83,27 @@ impl Checkpoint {
 impl Volume {
     /// Writes the index when enough has been written to the log since the last time.
     pub(super) fn checkpoint_if_due(&self) -> Result<(), Error> {
-        let position = {
-            let writer = self.writer.lock();
-            u64::from(writer.stripe) * self.geometry.stripe_bytes + writer.offset
-        };
+        let interval_bytes = self.checkpoint.lock().interval_bytes;
         let is_due = {
-            let checkpoint = self.checkpoint.lock();
-            let before = checkpoint.header.stripe * self.geometry.stripe_bytes + checkpoint.header.offset;
-            let around = u64::from(self.geometry.stripes) * self.geometry.stripe_bytes;
-            (position + around - before) % around >= checkpoint.interval_bytes.min(around / 2)
+            let writer = self.writer.lock();
+            self.log_since_checkpoint(&writer) >= interval_bytes.min(self.geometry.log_bytes() / 2)
         };
         if is_due { self.write_index(false) } else { Ok(()) }
+    }
+
+    /// The same for who holds the log's end and is about to go on: once half the log has been written since, no more may be
+    /// before the index is. Else removals would be written over while the index on disk still has what they removed.
+    pub(super) fn checkpoint_before_more(&self, writer: &Writer) -> Result<(), Error> {
+        if self.log_since_checkpoint(writer) < self.geometry.log_bytes() / 2 {
+            return Ok(());
+        }
+        self.write_index_as(self.header(writer, false))
+    }
+
+    fn log_since_checkpoint(&self, writer: &Writer) -> u64 {
+        let position = u64::from(writer.stripe) * self.geometry.stripe_bytes + writer.offset;
+        let around = self.geometry.log_bytes();
+        (position + around - self.checkpointed_at.load(Relaxed) % around) % around
     }
 
     /// Writes the index and says that it is complete.
@@ -102,32 +113,50 @@ impl Volume {
 
     /// Something is about to be written to the log: the index must not be taken for complete.
     pub(super) fn leave_clean(&self) -> Result<(), Error> {
-        let mut checkpoint = self.checkpoint.lock();
-        if !checkpoint.header.is_clean {
+        // Without the lock, which is held while the index is written.
+        if !self.index_is_clean.load(Relaxed) {
             return Ok(());
         }
+        let mut checkpoint = self.checkpoint.lock();
         let header = Header { is_clean: false, ..checkpoint.header };
         let written = checkpoint.write_header(header);
-        written.map_err(|source| self.failed("write the volume's index", source))
+        written.map_err(|source| self.failed("write the volume's index", source))?;
+        self.index_is_clean.store(false, Relaxed);
+        Ok(())
     }
 
     fn write_index(&self, is_clean: bool) -> Result<(), Error> {
+        // The log's end is locked before the checkpoint, or not at the same time: who holds it may need a checkpoint.
+        let writer = self.writer.lock();
+        let header = self.header(&writer, is_clean);
+        if is_clean {
+            // Nothing may be written until the index on disk says that nothing was.
+            return self.write_index_as(header);
+        }
+        drop(writer);
+        self.write_index_as(header)
+    }
+
+    /// What an index that is written now vouches for. What is entered while its blocks are copied may be in or not: it comes
+    /// after this header's chunk.
+    fn header(&self, writer: &Writer, is_clean: bool) -> Header {
+        Header {
+            id: self.geometry.id,
+            buckets: self.geometry.buckets,
+            sequence: writer.sequence,
+            stripe: u64::from(writer.stripe),
+            offset: writer.offset,
+            objects: self.table.objects(),
+            next_id: self.next_id.load(Relaxed),
+            written_stripes: u64::from(self.written_stripes.load(Relaxed)),
+            is_clean,
+        }
+    }
+
+    fn write_index_as(&self, header: Header) -> Result<(), Error> {
         let mut checkpoint = self.checkpoint.lock();
-        // What is entered while blocks are copied may be in or not: it comes after this header's chunk.
-        let header = {
-            let writer = self.writer.lock();
-            Header {
-                sequence: writer.sequence,
-                stripe: u64::from(writer.stripe),
-                offset: writer.offset,
-                objects: self.table.objects(),
-                next_id: self.next_id.load(Relaxed),
-                written_stripes: u64::from(self.written_stripes.load(Relaxed)),
-                is_clean,
-                ..checkpoint.header
-            }
-        };
-        if header == checkpoint.header {
+        // Another may have been faster.
+        if header == checkpoint.header || header.sequence < checkpoint.header.sequence {
             return Ok(());
         }
         // What the header vouches for has to be there, whatever becomes of what comes later.
@@ -142,7 +171,10 @@ impl Volume {
             from = block + 1;
         }
         checkpoint.file.sync().map_err(failed)?;
-        checkpoint.write_header(header).map_err(failed)
+        checkpoint.write_header(header).map_err(failed)?;
+        self.index_is_clean.store(header.is_clean, Relaxed);
+        self.checkpointed_at.store(header.stripe * self.geometry.stripe_bytes + header.offset, Relaxed);
+        Ok(())
     }
 }
 

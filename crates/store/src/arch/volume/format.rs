@@ -29,6 +29,11 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
+    /// Bytes of all stripes.
+    pub(super) fn log_bytes(&self) -> u64 {
+        u64::from(self.stripes) * self.stripe_bytes
+    }
+
     /// Bytes of the whole volume.
     pub(super) fn volume_bytes(&self) -> u64 {
         self.stripe_at(self.stripes)

@@ -120,6 +120,10 @@ struct Volume {
     corrupt: AtomicU64,
     /// Told of keys whose objects were given up.
     gave_up: OnceLock<GaveUp>,
+    /// The index on disk is complete; nothing was written to the log since.
+    index_is_clean: AtomicBool,
+    /// Where the log ended when the index was last written, in bytes of it.
+    checkpointed_at: AtomicU64,
     /// There is no background work: who writes sees to the index too.
     is_alone: bool,
     /// Keeps other processes out.
@@ -216,9 +220,8 @@ impl Volume {
             for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
                 found |= self.table.remove(key.hash(), entry);
             }
-            if found {
-                queue.push(Queued::Removed(key.clone()));
-            }
+            // Even when it is not found: the index on disk may still have what was given up since.
+            queue.push(Queued::Removed(key.clone()));
         }
         found
     }

@@ -93,6 +93,8 @@ impl Volume {
             evictions: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             gave_up: OnceLock::new(),
+            index_is_clean: AtomicBool::new(header.is_clean),
+            checkpointed_at: AtomicU64::new(header.stripe * stripe_bytes + header.offset),
             is_alone: !parts.background,
             _lock: parts.lock,
         })

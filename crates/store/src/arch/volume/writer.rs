@@ -92,6 +92,7 @@ impl Volume {
                 if self.queue.lock().is_idle(stripe_bytes, all) {
                     return Ok(has_written);
                 }
+                self.checkpoint_before_more(writer)?;
                 self.move_on(writer)?;
             }
             let room = writer.room(stripe_bytes);
