@@ -151,7 +151,7 @@ listens  127.0.0.1:3128
 answered 1,600 requests, 1,200 out of the cache (75.0%)
 RAM      1.0 KB of 256 MiB, 1 response
 disk     5.0 MB of 10 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt (squid in shoal-cache)
-  /d1 1.0 KB of 1.0 MB, 3 objects, 0 failures
+  /d1 1.0 KB of 1 MB, 3 objects, 0 failures
   /d2 out of service, failed: could not read: EIO
 upstream http://a down
 ";
