@@ -74,11 +74,11 @@ impl IoPool {
     /// Waits while the queue is more than half full, for whoever can slow down what fills it: a while, and only as long as
     /// jobs get finished. A disk that hangs holds nobody up.
     pub async fn catch_up(&self) {
-        let mut finished = self.queue.finished.load(Relaxed);
+        let mut finished = self.finished();
         let (mut waited, mut stuck) = (Duration::ZERO, Duration::ZERO);
         while self.waiting() > self.queue.limit / 2 && waited < CATCH_UP_MAX && stuck < STUCK {
             tokio::time::sleep(CATCH_UP_PAUSE).await;
-            let now = self.queue.finished.load(Relaxed);
+            let now = self.finished();
             waited += CATCH_UP_PAUSE;
             stuck = if now == finished { stuck + CATCH_UP_PAUSE } else { Duration::ZERO };
             finished = now;
@@ -92,6 +92,11 @@ impl IoPool {
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
+    }
+
+    /// Jobs done so far.
+    pub fn finished(&self) -> u64 {
+        self.queue.finished.load(Relaxed)
     }
 
     /// Jobs that wait now.

@@ -95,7 +95,7 @@ metrics! {
     denied = "counter" "shoal_responses_total" "result=\"denied\"" "Responses by what the cache did.";
     abandoned = "counter" "shoal_responses_total" "result=\"abandoned\"" "Responses by what the cache did.";
     other = "counter" "shoal_responses_total" "result=\"none\"" "Responses by what the cache did.";
-    disk_busy = "counter" "shoal_disk_refused_total" "" "Disk jobs refused because the queue was full; a read then counts as a miss.";
+    disk_busy = "counter" "shoal_disk_refused_total" "" "Disk jobs refused because the queue was full or the disk did not answer; a read then counts as a miss.";
     disk_slow = "counter" "shoal_disk_slow_total" "" "Disk jobs that a client no longer waited for; a read then counts as a miss.";
     disk_declined = "counter" "shoal_disk_declined_total" "" "Objects that the disk store declined to take.";
     disk_on_probation = "counter" "shoal_disk_on_probation_total" "" "Objects that the disk store will take when they are asked for again.";

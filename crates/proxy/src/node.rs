@@ -204,7 +204,7 @@ impl Node {
         if let Some(running) = self.running.lock().take() {
             running.stop(grace);
         }
-        self.shelf.pools().iter().for_each(|pool| pool.close());
+        self.shelf.pools().for_each(|pool| pool.close());
         if let Some(disk) = self.shelf.disk()
             && let Err(error) = disk.close()
         {

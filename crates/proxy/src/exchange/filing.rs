@@ -10,7 +10,7 @@
 use super::growing::{End, Growing};
 use super::invalidations::Validity;
 use super::record::Record;
-use super::shelf::{Shelf, commit_valid};
+use super::shelf::{Shelf, Waiting, commit_valid};
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
@@ -141,14 +141,14 @@ impl Filing {
         }
         if ending.for_disk.is_some() {
             // What is fetched faster than it can be written would be fetched again.
-            self.shelf.pool_of(&self.key).catch_up().await;
+            self.shelf.lane_of(&self.key).pool().catch_up().await;
         }
         kept();
         ending.gathered.into_iter().for_each(|body| self.growing.settle(body));
         last.into_iter().for_each(|last| self.growing.append(last));
         self.growing.finish(End::Complete(trailers));
         if let Some(body) = ending.for_disk {
-            self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await;
+            self.shelf.keep_on_disk(Waiting::Nobody, &self.key, &self.record, body, &self.validity).await;
         }
         if let Some(reservation) = ending.reservation {
             let_go(&self.growing, ending.spill.map(|body| (body, arrived)), reservation).await;
@@ -165,7 +165,7 @@ impl Filing {
         if kept && !self.shelf.on_disk(&self.key) {
             ending.for_disk = Some(body);
         } else {
-            self.shelf.keep_on_disk(&self.key, &self.record, body, &self.validity).await;
+            self.shelf.keep_on_disk(Waiting::Client, &self.key, &self.record, body, &self.validity).await;
         }
         ending
     }
@@ -185,7 +185,8 @@ impl Filing {
                 rest.iter().try_for_each(|bytes| insert.append(bytes))?;
                 store.map_or(Ok(()), |store| commit_valid(&*store, insert, &object, &validity))
             };
-            let committed = shelf.settle(shelf.pool(lane).run(commit).await).is_some();
+            let made = shelf.make_visible((lane, Waiting::Client), &key, commit).await;
+            let committed = shelf.settle(made).is_some();
             if !committed {
                 shelf.remove(&key).await;
             }

@@ -4,23 +4,31 @@
 //! read in one job and move to RAM. A disk that fails, is busy or declines costs hits, never answers.
 
 mod jobs;
+mod lanes;
+mod removals;
 
 pub use jobs::commit_valid;
+pub use lanes::{Lane, NoAnswer, Waiting};
 
 use super::blocks::Blocks;
 use super::body::Segment;
 use super::invalidations::Validity;
 use super::record::{Head, Record};
-use crate::io_pool::{Busy, IoPool};
+use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
 use bytes::Bytes;
 use jobs::{open, write_resident};
+use removals::{Hidden, Removals};
 use shoal_core::{Key, ObjectKey};
 use shoal_store::memory::{Content, Ledger, MemoryTier, Reservation};
 use shoal_store::{Declined, Error, Insert, Store, StoredBody};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// RAM and disk together.
 pub struct Shelf {
@@ -29,7 +37,9 @@ pub struct Shelf {
     blocks: Blocks,
     disk: Option<Arc<dyn Store>>,
     /// One for each disk.
-    pools: Vec<Arc<IoPool>>,
+    lanes: Vec<Lane>,
+    /// What should be gone from disks that do not answer.
+    removals: Removals,
     metrics: Arc<Metrics>,
     limits: Limits,
     /// What the disk store holds of RAM.
@@ -133,22 +143,24 @@ impl Shelf {
                 }
             }));
         }
-        Self { memory, ledger, blocks, disk, pools, metrics, limits, _windows: windows }
+        let lanes = pools.into_iter().enumerate().map(|(number, pool)| Lane::new(number, pool)).collect();
+        let removals = Removals::default();
+        Self { memory, ledger, blocks, disk, lanes, removals, metrics, limits, _windows: windows }
     }
 
-    /// The pool for jobs of a disk, by what the store calls its lane: a disk that hangs fills its own pool only.
-    pub fn pool(&self, lane: usize) -> &Arc<IoPool> {
-        &self.pools[lane % self.pools.len()]
+    /// A disk as who waits for it sees it, by what the store calls its lane: one that hangs fills its own pool only.
+    pub fn lane(&self, lane: usize) -> &Lane {
+        &self.lanes[lane % self.lanes.len()]
     }
 
     /// All pools for disk jobs.
-    pub fn pools(&self) -> &[Arc<IoPool>] {
-        &self.pools
+    pub fn pools(&self) -> impl Iterator<Item = &Arc<IoPool>> {
+        self.lanes.iter().map(Lane::pool)
     }
 
-    /// The pool for jobs with this key.
-    pub fn pool_of(&self, key: &ObjectKey) -> &Arc<IoPool> {
-        self.pool(self.disk.as_ref().map_or(0, |disk| disk.lane(key.hash())))
+    /// The disk for jobs with this key.
+    pub fn lane_of(&self, key: &ObjectKey) -> &Lane {
+        self.lane(self.disk.as_ref().map_or(0, |disk| disk.lane(key.hash())))
     }
 
     /// Does a job for a disk that a client waits for. One that takes too long goes on alone: the client is served from the
@@ -158,13 +170,28 @@ impl Shelf {
         lane: usize,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Option<T> {
-        match tokio::time::timeout(PATIENCE, self.pool(lane).run(job)).await {
-            Ok(outcome) => self.settle(outcome),
-            Err(_) => {
-                self.metrics.disk_slow.count();
-                None
-            }
-        }
+        self.settle(self.lane(lane).run(Waiting::Client, job).await)
+    }
+
+    /// Does a job that makes an object visible. When it is not done in time it is undone later: by then a newer one may have
+    /// come that the disk does not take.
+    pub async fn make_visible(
+        &self,
+        (lane, waiting): (usize, Waiting),
+        key: &ObjectKey,
+        job: impl FnOnce() -> Result<(), Error> + Send + 'static,
+    ) -> Result<Result<(), Error>, NoAnswer> {
+        let Some(store) = self.disk.clone() else { return Err(NoAnswer::Refused) };
+        let is_late = Arc::new(AtomicBool::new(false));
+        let (key, late) = (key.clone(), Arc::clone(&is_late));
+        let job = move || {
+            job()?;
+            // Whoever is too late sees this, or its object is seen by who sets it, and removes it.
+            if late.load(SeqCst) { store.remove(&key).map(drop) } else { Ok(()) }
+        };
+        let outcome = self.lane(lane).run(waiting, job).await;
+        is_late.store(outcome.is_err(), SeqCst);
+        outcome
     }
 
     /// The account of all RAM for bodies.
@@ -219,7 +246,7 @@ impl Shelf {
         if resident.is_settled.load(Relaxed) || resident.is_settled.swap(true, Relaxed) {
             return;
         }
-        let Some(store) = self.disk.clone() else { return };
+        let (Some(store), lane) = (self.disk.clone(), self.lane_of(&resident.key)) else { return };
         let (memory, resident) = (Arc::clone(&self.memory), Arc::clone(resident));
         let unsettled = Arc::clone(&resident);
         let work = move || {
@@ -228,7 +255,7 @@ impl Shelf {
                 resident.is_settled.store(false, Relaxed);
             }
         };
-        if self.pool_of(&unsettled.key).submit(work).is_err() {
+        if lane.hangs() || lane.pool().submit(work).is_err() {
             unsettled.is_settled.store(false, Relaxed);
         }
     }
@@ -239,7 +266,8 @@ impl Shelf {
             let body = Held::Memory(resident.body.clone());
             return Some(Found { record: resident.record.clone(), body, in_memory: true });
         }
-        let disk = self.disk.as_ref().filter(|disk| disk.may_contain(key.hash()))?;
+        self.disk.as_ref().filter(|_| self.on_disk(key))?;
+        let disk = self.disk.as_ref().filter(|_| !self.removals.hides(key.hash()))?;
         let validity = begin();
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
         let lane = disk.lane(key.hash());
@@ -267,15 +295,23 @@ impl Shelf {
 
     /// Writes a complete object to the disk unless it is not valid, and waits for that. An older object of the key goes
     /// when the new one cannot be written: it must not come back when RAM gives the new one up.
-    pub async fn keep_on_disk(&self, key: &ObjectKey, record: &Record, body: Bytes, validity: &Validity) {
+    pub async fn keep_on_disk(
+        self: &Arc<Self>,
+        waiting: Waiting,
+        key: &ObjectKey,
+        record: &Record,
+        body: Bytes,
+        validity: &Validity,
+    ) {
         let Some(store) = self.disk.clone() else { return };
+        let lane = store.lane(key.hash());
         let (object, metadata, validity) = (key.clone(), record.encode(), validity.clone());
         let write = move || {
             let mut insert = store.insert(&object, &metadata, Some(body.len() as u64))?;
             insert.append(&body)?;
             commit_valid(&*store, insert, &object, &validity)
         };
-        let outcome = self.pool_of(key).run(write).await;
+        let outcome = self.make_visible((lane, waiting), key, write).await;
         if matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation))))
             && let Some(resident) = self.memory.peek(key.hash())
         {
@@ -292,9 +328,9 @@ impl Shelf {
     }
 
     /// Keeps a note, an object without a body, in RAM and on disk.
-    pub async fn keep_note(&self, key: &ObjectKey, record: Record, validity: &Validity) {
+    pub async fn keep_note(self: &Arc<Self>, key: &ObjectKey, record: Record, validity: &Validity) {
         self.keep_in_memory(key, &record, Bytes::new(), validity);
-        self.keep_on_disk(key, &record, Bytes::new(), validity).await;
+        self.keep_on_disk(Waiting::Client, key, &record, Bytes::new(), validity).await;
     }
 
     /// Starts to write a body that is still arriving. `None` when it cannot be kept on disk.
@@ -352,39 +388,72 @@ impl Shelf {
             Some(Record::Response(head)) => head.identity() == identity,
             _ => false,
         };
-        let updated =
-            self.pool_of(key).run(move || store.update_metadata(&wanted, &metadata, &replaces)).await;
-        if self.settle(updated).is_none() {
+        let lane = store.lane(key.hash());
+        if self.run(lane, move || store.update_metadata(&wanted, &metadata, &replaces)).await.is_none() {
             // an outdated record on disk would be validated again, which is safe: nothing more to do
             tracing::debug!(?key, "metadata on disk stays as it was");
         }
     }
 
     /// Removes an object everywhere. True when it was somewhere.
-    pub async fn remove(&self, key: &ObjectKey) -> bool {
+    pub async fn remove(self: &Arc<Self>, key: &ObjectKey) -> bool {
         let resident = self.memory.remove(key.hash());
         resident | self.remove_from_disk(key).await
     }
 
-    async fn remove_from_disk(&self, key: &ObjectKey) -> bool {
+    async fn remove_from_disk(self: &Arc<Self>, key: &ObjectKey) -> bool {
         // Also of what the store does not find: a removal holds after a crash, too.
+        if self.disk.is_none() {
+            return false;
+        }
+        let mut removal = Box::pin(Arc::clone(self).removal(key.clone()));
+        if !self.lane_of(key).hangs()
+            && let Ok(removed) = timeout(lanes::PATIENCE, &mut removal).await
+        {
+            return removed;
+        }
+        self.metrics.disk_slow.count();
+        let is_there = self.on_disk(key);
+        match self.removals.hide(key) {
+            Hidden::Refused => return removal.await,
+            Hidden::First => drop(tokio::spawn(Arc::clone(self).remove_hidden())),
+            Hidden::Another => {}
+        }
+        is_there
+    }
+
+    /// Removes an object from the disk, however long that takes. A removal is not refused: what should be gone must not stay
+    /// because the disk is busy.
+    async fn removal(self: Arc<Self>, key: ObjectKey) -> bool {
         let Some(store) = self.disk.clone() else { return false };
         loop {
-            let (store, key) = (Arc::clone(&store), key.clone());
-            match self.pool_of(&key).submit(move || store.remove(&key)) {
-                Ok(answer) => return self.settle(answer.await.map_err(|_| Busy)).unwrap_or(false),
-                // a removal is not refused: what should be gone must not stay because the disk is busy
-                Err(Busy) => tokio::time::sleep(REMOVE_PAUSE).await,
+            let (store, wanted) = (Arc::clone(&store), key.clone());
+            match self.lane_of(&key).pool().submit(move || store.remove(&wanted)) {
+                Ok(answer) => {
+                    return self.settle(answer.await.map_err(|_| NoAnswer::Refused)).unwrap_or(false);
+                }
+                Err(_) => tokio::time::sleep(REMOVE_PAUSE).await,
+            }
+        }
+    }
+
+    /// Removes what is hidden, one after the other, as soon as the disks answer.
+    async fn remove_hidden(self: Arc<Self>) {
+        while let Some((key, wish)) = self.removals.next() {
+            Arc::clone(&self).removal(key.clone()).await;
+            if !self.removals.show(&key, wish) {
+                return;
             }
         }
     }
 
     /// Counts what went wrong on the disk; passes on what went well.
-    pub fn settle<T>(&self, outcome: Result<Result<T, Error>, Busy>) -> Option<T> {
+    pub fn settle<T>(&self, outcome: Result<Result<T, Error>, NoAnswer>) -> Option<T> {
         match outcome {
             Ok(Ok(value)) => return Some(value),
             Ok(Err(error)) => self.note(&error),
-            Err(Busy) => self.metrics.disk_busy.count(),
+            Err(NoAnswer::Refused) => self.metrics.disk_busy.count(),
+            Err(NoAnswer::Slow) => self.metrics.disk_slow.count(),
         }
         None
     }
@@ -405,8 +474,6 @@ impl Shelf {
 
 /// An object in RAM, its key's and its body's allocations, and what an allocator adds to each.
 const RESIDENT_BYTES: usize = size_of::<Resident>() + 3 * 24;
-/// How long a client waits for a disk before the origin is asked instead.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// Pause before a removal is offered again to a full queue.
 const REMOVE_PAUSE: Duration = Duration::from_millis(5);
 

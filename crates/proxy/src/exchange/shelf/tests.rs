@@ -1,19 +1,35 @@
 //! A disk that hangs, beside one that does not.
 
 use super::super::invalidations::Invalidations;
+use super::lanes::PATIENCE;
 use super::*;
 use parking_lot::{Condvar, Mutex};
 use shoal_store::{GaveUp, Stored, Usage};
+use std::collections::HashSet;
 use std::time::Instant;
 
-/// Two disks, the first of which answers once it is let go.
+/// Two disks that hold keys and nothing else, the first of which answers once it is let go.
 struct Hanging {
     is_free: Arc<(Mutex<bool>, Condvar)>,
+    keys: Arc<Mutex<HashSet<Key>>>,
 }
 
 impl Hanging {
     fn lane_of(key: Key) -> usize {
         (key.low() % 2) as usize
+    }
+
+    fn wait(&self, key: Key) {
+        if Self::lane_of(key) == 0 {
+            wait_for(&self.is_free);
+        }
+    }
+}
+
+fn wait_for(is_free: &(Mutex<bool>, Condvar)) {
+    let mut free = is_free.0.lock();
+    while !*free {
+        is_free.1.wait(&mut free);
     }
 }
 
@@ -26,31 +42,28 @@ impl Store for Hanging {
         Self::lane_of(key)
     }
 
-    fn may_contain(&self, _key: Key) -> bool {
-        true
+    fn may_contain(&self, key: Key) -> bool {
+        self.keys.lock().contains(&key)
     }
 
     fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
-        if Self::lane_of(key.hash()) == 0 {
-            let (lock, freed) = &*self.is_free;
-            let mut is_free = lock.lock();
-            while !*is_free {
-                freed.wait(&mut is_free);
-            }
-        }
+        self.wait(key.hash());
         Err(Error::Corrupt { part: "body" })
     }
 
-    fn insert(&self, _: &ObjectKey, _: &[u8], _: Option<u64>) -> Result<Box<dyn Insert>, Error> {
-        Err(Error::Declined(Declined::NoSpace))
+    fn insert(&self, key: &ObjectKey, _: &[u8], _: Option<u64>) -> Result<Box<dyn Insert>, Error> {
+        let (is_free, keys) = (Arc::clone(&self.is_free), Arc::clone(&self.keys));
+        Ok(Box::new(HangingInsert { is_free, keys, key: key.hash() }))
     }
 
-    fn update_metadata(&self, _: &ObjectKey, _: &[u8], _: &dyn Fn(&[u8]) -> bool) -> Result<bool, Error> {
+    fn update_metadata(&self, key: &ObjectKey, _: &[u8], _: &dyn Fn(&[u8]) -> bool) -> Result<bool, Error> {
+        self.wait(key.hash());
         Ok(false)
     }
 
-    fn remove(&self, _: &ObjectKey) -> Result<bool, Error> {
-        Ok(false)
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
+        self.wait(key.hash());
+        Ok(self.keys.lock().remove(&key.hash()))
     }
 
     fn tell(&self, _: GaveUp) {}
@@ -61,6 +74,79 @@ impl Store for Hanging {
 
     fn close(&self) -> Result<(), Error> {
         Ok(())
+    }
+}
+
+struct HangingInsert {
+    is_free: Arc<(Mutex<bool>, Condvar)>,
+    keys: Arc<Mutex<HashSet<Key>>>,
+    key: Key,
+}
+
+impl Insert for HangingInsert {
+    fn append(&mut self, _: &[u8]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn body(&self) -> Arc<dyn StoredBody> {
+        unreachable!("nobody reads what is written here")
+    }
+
+    fn commit(self: Box<Self>, _: Option<&[u8]>) -> Result<(), Error> {
+        if Hanging::lane_of(self.key) == 0 {
+            wait_for(&self.is_free);
+        }
+        self.keys.lock().insert(self.key);
+        Ok(())
+    }
+}
+
+/// A shelf over these disks, and what is told of it.
+struct World {
+    shelf: Arc<Shelf>,
+    metrics: Arc<Metrics>,
+    is_free: Arc<(Mutex<bool>, Condvar)>,
+    keys: Arc<Mutex<HashSet<Key>>>,
+}
+
+impl World {
+    /// The disks hold so many objects each. With two threads, and two places in the queue, for each.
+    fn new(objects: u32) -> Self {
+        let ledger = Ledger::new(1 << 20);
+        let memory = MemoryTier::new(Arc::clone(&ledger), 1, 1);
+        let is_free = Arc::new((Mutex::new(false), Condvar::new()));
+        let keys = (0..2).flat_map(|lane| (0..objects).map(move |number| key(lane, number).hash())).collect();
+        let keys = Arc::new(Mutex::new(keys));
+        let disk = Arc::new(Hanging { is_free: Arc::clone(&is_free), keys: Arc::clone(&keys) });
+        let pools: Vec<_> = (0..2).map(|_| Arc::new(IoPool::new(2, 8).expect("threads"))).collect();
+        let metrics = Arc::new(Metrics::default());
+        let limits = Limits { memory_object_max: 1 << 10, disk_object_max: 1 << 20 };
+        let shelf = Shelf::new((memory, ledger, None), Some(disk), pools, Arc::clone(&metrics), limits);
+        Self { shelf: Arc::new(shelf), metrics, is_free, keys }
+    }
+
+    fn answer(&self) {
+        *self.is_free.0.lock() = true;
+        self.is_free.1.notify_all();
+    }
+
+    fn close(self) {
+        self.answer();
+        self.shelf.pools().for_each(|pool| pool.close());
+    }
+
+    /// Until the disk has hung for as long as a client waits, and is known to.
+    async fn hang(&self) {
+        assert!(find(&self.shelf, &key(0, 0)).await && self.shelf.lane(0).hangs());
+    }
+}
+
+/// Waits for what the pools' threads do.
+async fn until(what: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !what() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it never comes");
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -77,32 +163,92 @@ async fn find(shelf: &Shelf, key: &ObjectKey) -> bool {
 
 #[tokio::test]
 async fn a_disk_that_hangs_keeps_neither_another_nor_its_own_clients_waiting() {
-    let ledger = Ledger::new(1 << 20);
-    let memory = MemoryTier::new(Arc::clone(&ledger), 1, 1);
-    let is_free = Arc::new((Mutex::new(false), Condvar::new()));
-    let disk = Arc::new(Hanging { is_free: Arc::clone(&is_free) });
-    let pools: Vec<_> = (0..2).map(|_| Arc::new(IoPool::new(2, 8).expect("threads"))).collect();
-    let metrics = Arc::new(Metrics::default());
-    let limits = Limits { memory_object_max: 1 << 10, disk_object_max: 1 << 20 };
-    let shelf = Arc::new(Shelf::new((memory, ledger, None), Some(disk), pools, Arc::clone(&metrics), limits));
+    let world = World::new(100);
     let hung: Vec<_> = (0..8)
         .map(|number| {
-            let shelf = Arc::clone(&shelf);
+            let shelf = Arc::clone(&world.shelf);
             tokio::spawn(async move { find(&shelf, &key(0, number)).await })
         })
         .collect();
     tokio::task::yield_now().await;
     let begun = Instant::now();
     for number in 0..100 {
-        assert!(find(&shelf, &key(1, number)).await);
+        assert!(find(&world.shelf, &key(1, number)).await);
     }
-    assert_eq!(metrics.disk_corrupt.value(), 100, "the other disk has answered");
+    assert_eq!(world.metrics.disk_corrupt.value(), 100, "the other disk has answered");
     assert!(begun.elapsed() < PATIENCE, "and nobody waited for the one that hangs");
     for waiting in hung {
         assert!(waiting.await.expect("it ends"), "a miss");
     }
-    assert_eq!(metrics.disk_slow.value() + metrics.disk_busy.value(), 8);
-    *is_free.0.lock() = true;
-    is_free.1.notify_all();
-    shelf.pools().iter().for_each(|pool| pool.close());
+    assert_eq!(world.metrics.disk_slow.value() + world.metrics.disk_busy.value(), 8);
+    world.close();
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_disk_that_is_known_to_hang_until_it_answers() {
+    let world = World::new(100);
+    world.hang().await;
+    let begun = Instant::now();
+    for number in 0..100 {
+        assert!(find(&world.shelf, &key(0, number)).await, "a miss");
+        let other = key(0, 200 + number);
+        world.shelf.keep_note(&other, note(), &valid(&other)).await;
+    }
+    assert!(begun.elapsed() < PATIENCE, "nobody waited");
+    assert!(world.metrics.disk_busy.value() >= 200, "each is counted");
+    world.answer();
+    until(|| !world.shelf.lane(0).hangs()).await;
+    let (asked, other) = (world.metrics.disk_corrupt.value(), key(0, 300));
+    find(&world.shelf, &key(0, 99)).await;
+    assert_eq!(world.metrics.disk_corrupt.value(), asked + 1, "the disk is asked again");
+    world.shelf.keep_note(&other, note(), &valid(&other)).await;
+    assert!(world.keys.lock().contains(&other.hash()), "and takes objects again");
+    world.close();
+}
+
+#[tokio::test]
+async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_it_answers() {
+    let world = World::new(10);
+    world.hang().await;
+    let begun = Instant::now();
+    for number in 0..5 {
+        assert!(world.shelf.remove(&key(0, number)).await, "it is there");
+    }
+    assert!(begun.elapsed() < PATIENCE, "nobody waited");
+    world.answer();
+    until(|| !world.shelf.lane(0).hangs()).await;
+    let corrupt = world.metrics.disk_corrupt.value();
+    for number in 0..5 {
+        assert!(find(&world.shelf, &key(0, number)).await, "{number} has been removed");
+    }
+    assert_eq!(world.metrics.disk_corrupt.value(), corrupt, "and the disk has not been asked for it");
+    until(|| (0..5).all(|number| !world.keys.lock().contains(&key(0, number).hash()))).await;
+    assert!((5..10).all(|number| world.keys.lock().contains(&key(0, number).hash())));
+    until(|| (0..5).all(|number| !world.shelf.removals.hides(key(0, number).hash()))).await;
+    world.close();
+}
+
+#[tokio::test]
+async fn what_is_written_too_late_does_not_come_to_stand() {
+    let world = World::new(0);
+    let begun = Instant::now();
+    let wanted = key(0, 1);
+    world.shelf.keep_note(&wanted, note(), &valid(&wanted)).await;
+    assert!(begun.elapsed() < 2 * PATIENCE, "the client waits no longer than that");
+    assert_eq!(world.metrics.disk_slow.value(), 1);
+    // Meanwhile a newer one may have come that the disk does not take.
+    world.answer();
+    let pool = world.shelf.lane(0).pool().finished();
+    until(|| world.shelf.lane(0).pool().finished() > pool || !world.shelf.lane(0).hangs()).await;
+    assert!(world.keys.lock().is_empty(), "the older one is not left on the disk");
+    world.close();
+}
+
+fn note() -> Record {
+    let head = super::super::record::VaryNote { generation: 1, lists: Vec::new() };
+    Record::Vary(Arc::new(head))
+}
+
+fn valid(key: &ObjectKey) -> Validity {
+    Invalidations::new().begin(key)
 }
