@@ -25,12 +25,11 @@ import time
 
 import measure
 import misses
+import page
 import rivals
 import servers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE = os.path.join(ROOT, "docs", "experiments", "hits.md")
-BEGIN, END = "<!-- result: written by bench/hits.py --write -->", "<!-- end of result -->"
 REQUESTS = {"bare": measure.BARE, "browser": measure.BROWSER}
 
 
@@ -69,7 +68,7 @@ def main():
                 server.stop()
     print(text)
     if options.write:
-        write_page(text)
+        page.write("hits.md", "hits.py", text)
 
 
 def arguments():
@@ -228,15 +227,6 @@ def machine():
     model = models[0] if models else platform.machine()
     release = platform.release().split("-")[0]
     return f"{model}, {os.cpu_count()} cores, Linux {release}, {nginx}, wrk {wrk[1]}"
-
-
-def write_page(text):
-    with open(PAGE) as file:
-        page = file.read()
-    head, rest = page.split(BEGIN)
-    _, tail = rest.split(END)
-    with open(PAGE, "w") as file:
-        file.write(f"{head}{BEGIN}\n\n{text}\n{END}{tail}")
 
 
 if __name__ == "__main__":

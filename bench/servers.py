@@ -8,6 +8,7 @@ import http.server
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -21,8 +22,12 @@ SERVER_CORE = "0"
 BODY = b"0123456789abcdef" * 65536
 
 
+# The certificates of a bench are its own.
+UNVERIFIED = ssl._create_unverified_context()
+
+
 class Origin(http.server.ThreadingHTTPServer):
-    """Answers /N with N bytes that stay fresh for a day, and counts what it was asked."""
+    """Answers /N and /N?… with N bytes that stay fresh for a day, and counts what it was asked."""
 
     daemon_threads = True
 
@@ -41,7 +46,7 @@ class OriginHandler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.server.asked += 1
-        body = BODY[: int(self.path.strip("/"))]
+        body = BODY[: int(self.path.split("?")[0].strip("/"))]
         self.send_response(200)
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Content-Length", str(len(body)))
@@ -61,6 +66,7 @@ class Server:
     def __init__(self, name, port, command, folder, environment=None, core=SERVER_CORE):
         self.name = name
         self.port = port
+        self.secure = False
         self.log = os.path.join(folder, "output.log")
         with open(self.log, "w") as log:
             pinned = ["taskset", "-c", core] + command
@@ -71,7 +77,7 @@ class Server:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.secure else 'http'}://127.0.0.1:{self.port}"
 
     def wait_until_it_listens(self):
         deadline = time.monotonic() + 20
@@ -87,7 +93,7 @@ class Server:
     def get(self, path):
         """The whole body of one GET."""
         try:
-            with urllib.request.urlopen(self.url + path, timeout=10) as reply:
+            with urllib.request.urlopen(self.url + path, timeout=10, context=UNVERIFIED) as reply:
                 return reply.read()
         except (urllib.error.URLError, TimeoutError) as why:
             raise SystemExit(f"{self.name}: GET {path}: {why}") from why
@@ -112,8 +118,8 @@ NGINX_SETTINGS = {
 OPEN_FILES = "open_file_cache max=1000 inactive=1h; open_file_cache_valid 1h;"
 
 NGINX_FILE = """
-{user}daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
-events {{ worker_connections 1024; }}
+{user}daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log; worker_rlimit_nofile 20000;
+events {{ worker_connections 16384; }}
 http {{
   access_log {log}; keepalive_requests 1000000000; keepalive_timeout 1h;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/temp; fastcgi_temp_path {folder}/fastcgi;
@@ -122,7 +128,7 @@ http {{
   proxy_cache_path {folder}/cache levels=1:2 keys_zone=hits:10m inactive=1d max_size=1g;
   upstream origin {{ server {origin_address}; keepalive 64; }}
   server {{
-    listen 127.0.0.1:{port};
+    listen 127.0.0.1:{port}{tls};
     location / {{
       proxy_pass http://origin; proxy_cache hits; proxy_http_version 1.1; proxy_set_header Connection "";
     }}
@@ -130,14 +136,21 @@ http {{
 }}
 """
 
+# Follows the address that is listened on.
+NGINX_TLS = """ ssl http2; ssl_certificate {0}; ssl_certificate_key {1};
+    ssl_protocols TLSv1.2 TLSv1.3; ssl_session_tickets on; ssl_session_cache shared:sessions:10m"""
+
 SHOAL_FILE = """
 workers = 1
 [[listen]]
 address = "127.0.0.1:{port}"
 mode = "reverse"
+{tls}
 [[site]]
 hosts = ["*"]
 upstreams = [{{ url = "{origin}" }}]
+[cache]
+ram = "{ram}"
 [store]
 directory = "{folder}/cache"
 [admin]
@@ -166,8 +179,9 @@ def start_nginx(folder, origin):
     return [one_nginx(folder, origin, *setting) for setting in settings]
 
 
-def one_nginx(folder, origin, name, setting, log):
-    """One nginx that caches on disk."""
+def one_nginx(folder, origin, name, setting, log, pair=None):
+    """One nginx that caches on disk; with TLS, HTTP/2, tickets and a session cache when there is a `pair` of files of
+    certificate and key."""
     own = tempfile.mkdtemp(prefix="nginx-", dir=folder)
     os.chmod(own, 0o755)
     values = {
@@ -176,8 +190,11 @@ def one_nginx(folder, origin, name, setting, log):
         "origin_address": origin.removeprefix("http://"),
         "setting": setting.format(open_files=OPEN_FILES),
         "log": log.format(folder=own),
+        "tls": NGINX_TLS.format(*pair) if pair else "",
     }
-    return nginx(name, own, NGINX_FILE, values)
+    server = nginx(name, own, NGINX_FILE, values)
+    server.secure = pair is not None
+    return server
 
 
 def start_miss_origin(folder):
@@ -197,17 +214,43 @@ def nginx(name, own, template, values, core=SERVER_CORE):
     return Server(name, values["port"], [program, "-p", own, "-c", file], own, core=core)
 
 
-def start_shoal(folder, origin, program, name="shoal", logged=True):
-    """Shoal as a reverse proxy with one worker, an access log unless told otherwise, and its defaults."""
+def start_shoal(folder, origin, program, name="shoal", logged=True, ram="256 MiB", pair=None):
+    """Shoal as a reverse proxy with one worker, an access log unless told otherwise, and its defaults; with TLS when there
+    is a `pair` of files of certificate and key."""
     own = tempfile.mkdtemp(prefix="shoal-", dir=folder)
-    port, admin_port = free_port(), free_port()
-    log = os.path.join(own, "access.log") if logged else "none"
-    text = SHOAL_FILE.format(folder=own, port=port, admin_port=admin_port, origin=origin, log=log)
-    file = write(own, "shoal.toml", text)
-    server = Server(name, port, [program, "run", "--config", file], own)
+    values = {
+        "folder": own,
+        "port": free_port(),
+        "admin_port": free_port(),
+        "origin": origin,
+        "log": os.path.join(own, "access.log") if logged else "none",
+        "ram": ram,
+        "tls": 'tls = [{{ certificate = "{}", key = "{}" }}]'.format(*pair) if pair else "",
+    }
+    file = write(own, "shoal.toml", SHOAL_FILE.format(**values))
+    server = Server(name, values["port"], [program, "run", "--config", file], own)
+    server.secure = pair is not None
     server.settings_file = file
     server.store_folder = os.path.join(own, "cache")
+    server.admin_port = values["admin_port"]
     return server
+
+
+def metric(shoal, name, label):
+    """The sum of a running Shoal's counters called `name` whose labels contain `label`."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{shoal.admin_port}/metrics", timeout=10) as reply:
+        lines = reply.read().decode().splitlines()
+    found = (line.rsplit(" ", 1) for line in lines if line.startswith(name + "{"))
+    return sum(float(value) for series, value in found if label in series)
+
+
+def certificate(folder, kind):
+    """The files of a certificate for 127.0.0.1 and its key: "P-256" or "RSA 2048"."""
+    pair = [os.path.join(folder, f"{kind.replace(' ', '-')}.{end}") for end in ("pem", "key")]
+    new = {"P-256": ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], "RSA 2048": ["rsa:2048"]}[kind]
+    command = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(command + ["-out", pair[0], "-keyout", pair[1], "-newkey"] + new, check=True, capture_output=True)
+    return pair
 
 
 def free_port():

@@ -82,6 +82,7 @@ metrics! {
     accept_errors = "counter" "shoal_accept_errors_total" "" "Connections that could not be accepted.";
     proxy_protocol_refused = "counter" "shoal_proxy_protocol_refused_total" "" "Connections closed for want of a valid PROXY protocol header.";
     tls_failures = "counter" "shoal_tls_failures_total" "" "TLS handshakes with clients that failed.";
+    clients_slow = "counter" "shoal_clients_slow_total" "" "Clients given up since they sent their request body, or took their response, too slowly.";
     refused = "counter" "shoal_requests_refused_total" "" "Requests refused as malformed, oversized or ambiguous.";
     hits_memory = "counter" "shoal_responses_total" "result=\"memory_hit\"" "Responses by what the cache did.";
     hits_disk = "counter" "shoal_responses_total" "result=\"hit\"" "Responses by what the cache did.";

@@ -318,6 +318,9 @@ section! {
         /// Longest pause within a request body, or while sending a response.
         #[limits(TIMEOUT)]
         pub idle_timeout: Duration = Duration::from_secs(60),
+        /// Bytes a second that a client must send of its request body, or take of its response, at least: of the time in which
+        /// it is waited for, averaged over `idle_timeout`. One that is slower is given up. 0 for no such rule.
+        pub rate_min: ByteCount = ByteCount(256),
         /// How long an idle connection is kept.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub keep_alive: Duration = Duration::from_secs(75),

@@ -1,6 +1,7 @@
 //! What Shoal guarantees, one file a guarantee: the built binary between raw clients and a scripted origin,
 //! counters expected as well as answers. Where an RFC is the judge, its sentence stands beside the test.
 
+mod bad_clients;
 mod bad_configuration;
 mod bad_disks;
 mod bad_origins;

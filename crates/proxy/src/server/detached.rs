@@ -23,7 +23,7 @@ pub struct Detached<H>(Arc<Shared<H>>);
 impl<H: Handler> Detached<H> {
     /// A server that answers through `handler` and holds clients to `limits`.
     pub fn new(handler: Arc<H>, metrics: Arc<Metrics>, limits: &ClientLimits) -> Self {
-        let live = ArcSwap::from_pointee(Live::new(limits));
+        let live = ArcSwap::from_pointee(Live::new(limits, Arc::clone(&metrics)));
         Self(Arc::new(Shared { handler, metrics, live, drain: Drain::default() }))
     }
 

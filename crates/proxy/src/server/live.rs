@@ -1,8 +1,11 @@
 //! The limits on clients in the form that connections use. A reload swaps them; connections take the ones that
 //! hold when they begin.
 
+use super::patience::Patience;
+use crate::metrics::Metrics;
 use shoal_settings::ClientLimits;
 use shoal_wire::Limits;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limits on what clients send, and how long they may take.
@@ -12,8 +15,8 @@ pub(super) struct Live {
     pub limits: Limits,
     /// Time for a whole head, a TLS handshake or a PROXY protocol header to arrive.
     pub head_timeout: Duration,
-    /// Longest pause within a request body, or while sending a response.
-    pub idle_timeout: Duration,
+    /// How slowly a request body may come, or a response be taken.
+    pub patience: Patience,
     /// How long an idle connection is kept; zero closes after each response.
     pub keep_alive: Duration,
     /// How long a tunnel may carry nothing.
@@ -24,7 +27,7 @@ pub(super) struct Live {
 
 impl Live {
     /// Takes what concerns connections out of the settings.
-    pub fn new(settings: &ClientLimits) -> Self {
+    pub fn new(settings: &ClientLimits, metrics: Arc<Metrics>) -> Self {
         Self {
             limits: Limits {
                 head_bytes_max: bytes(settings.head_max),
@@ -32,7 +35,7 @@ impl Live {
                 target_bytes_max: bytes(settings.target_max),
             },
             head_timeout: settings.head_timeout,
-            idle_timeout: settings.idle_timeout,
+            patience: Patience { pause: settings.idle_timeout, rate_min: settings.rate_min.0, metrics },
             keep_alive: settings.keep_alive,
             tunnel_timeout: settings.tunnel_timeout,
             h2_streams: settings.h2_streams,

@@ -25,6 +25,7 @@ mod http1;
 mod http2;
 mod listen;
 mod live;
+mod patience;
 mod proxied;
 mod rewind;
 mod running;

@@ -9,7 +9,7 @@ use crate::message::Handler;
 use crate::metrics::Metrics;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use shoal_settings::{Listen, Settings};
+use shoal_settings::{ClientLimits, Listen, Settings};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -83,8 +83,8 @@ impl Bound {
         });
         let shared = Arc::new(Shared {
             handler,
+            live: ArcSwap::from_pointee(Live::new(&self.settings.client, Arc::clone(&metrics))),
             metrics,
-            live: ArcSwap::from_pointee(Live::new(&self.settings.client)),
             drain: control.drain.clone(),
         });
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
@@ -94,7 +94,9 @@ impl Bound {
         let mut running = Running {
             addresses: self.addresses,
             threads: Vec::new(),
-            set_live: Box::new(move |new| live.live.store(Arc::new(new))),
+            set_live: Box::new(move |limits| {
+                live.live.store(Arc::new(Live::new(limits, Arc::clone(&live.metrics))));
+            }),
             control: Arc::clone(&control),
         };
         for (number, listening) in self.per_worker.into_iter().enumerate() {
@@ -136,7 +138,7 @@ pub(super) struct Control {
 pub struct Running {
     addresses: Vec<SocketAddr>,
     threads: Vec<JoinHandle<()>>,
-    set_live: Box<dyn Fn(Live) + Send + Sync>,
+    set_live: Box<dyn Fn(&ClientLimits) + Send + Sync>,
     control: Arc<Control>,
 }
 
@@ -152,7 +154,7 @@ impl Running {
     /// # Errors
     /// When a certificate cannot be used: the one in use stays, everything else has been taken over.
     pub fn reload(&self, settings: &Settings) -> Result<(), Error> {
-        (self.set_live)(Live::new(&settings.client));
+        (self.set_live)(&settings.client);
         let same = settings.listen.len() == self.control.listen.len()
             && settings.listen.iter().zip(&self.control.listen).all(|(new, old)| needs_no_restart(new, old));
         if !same || settings.max_connections != self.control.max_connections {

@@ -2,6 +2,7 @@
 
 use super::client_io::ClientIo;
 use super::deadline::Deadline;
+use super::patience::{Pace, Patience, TooSlow};
 use bytes::{Bytes, BytesMut};
 use shoal_wire::chunk;
 use std::future::poll_fn;
@@ -21,6 +22,10 @@ pub(super) struct Socket<T> {
     pub output: Output,
     /// When to give up waiting.
     pub deadline: Deadline,
+    /// How fast the client takes what is sent.
+    pace: Pace,
+    /// The client has ended its sending; when to take it for gone, unless it takes bytes.
+    ended: Option<Deadline>,
     /// The read buffer was made larger than an idle connection should hold.
     enlarged: bool,
 }
@@ -51,6 +56,8 @@ impl<T: ClientIo> Socket<T> {
             input: BytesMut::new(),
             output: Output::default(),
             deadline: Deadline::after(first),
+            pace: Pace::default(),
+            ended: None,
             enlarged: false,
         }
     }
@@ -79,25 +86,42 @@ impl<T: ClientIo> Socket<T> {
         }
     }
 
-    /// Ready once the client has closed or reset its side. What it sends meanwhile stays in `input`; when that is
-    /// full, nothing more is read and nothing noticed.
+    /// Ready once the client has gone. What it sends meanwhile stays in `input`; when that is full, nothing more is read
+    /// and nothing noticed.
+    ///
+    /// A client that ends its sending may have left, or wait for its answer: on the wire the two look the same until
+    /// something is sent to it. So it is given [`ENDED_TIME`] without a byte before it counts as gone.
     pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<Gone> {
+        if let Some(ended) = &mut self.ended {
+            ended.set_if_lifted(ENDED_TIME);
+            return ended.poll_passed(context).map(|()| Gone);
+        }
         while self.input.len() < READ_AHEAD_MAX {
             match ready!(self.poll_fill(context, INPUT_BYTES)) {
-                Ok(0) | Err(_) => return Poll::Ready(Gone),
+                Ok(0) => {
+                    self.ended = Some(Deadline::after(ENDED_TIME));
+                    return self.poll_gone(context);
+                }
+                Err(_) => return Poll::Ready(Gone),
                 Ok(_) => {}
             }
         }
         Poll::Pending
     }
 
-    /// Writes all output. The client must take some of it every `pause`.
-    pub fn poll_send(&mut self, context: &mut Context<'_>, pause: Duration) -> Poll<Result<(), Gone>> {
+    /// Writes all output, to a client that must not be too slow to take it.
+    pub fn poll_send(&mut self, context: &mut Context<'_>, patience: &Patience) -> Poll<Result<(), Gone>> {
         while !self.output.is_written() {
             match self.output.poll_write(&mut self.io, context) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(Gone)),
-                Poll::Ready(Ok(_)) => self.deadline.lift(),
-                Poll::Pending => return self.poll_stalled(context, pause),
+                Poll::Ready(Ok(bytes)) => {
+                    self.deadline.lift();
+                    self.pace.moved(bytes, patience)?;
+                    if let Some(ended) = &mut self.ended {
+                        ended.lift();
+                    }
+                }
+                Poll::Pending => return self.poll_stalled(context, patience),
             }
         }
         match Pin::new(&mut self.io).poll_flush(context) {
@@ -107,18 +131,17 @@ impl<T: ClientIo> Socket<T> {
                 Poll::Ready(Ok(()))
             }
             Poll::Ready(Err(_)) => Poll::Ready(Err(Gone)),
-            Poll::Pending => self.poll_stalled(context, pause),
+            Poll::Pending => self.poll_stalled(context, patience),
         }
     }
 
-    fn poll_stalled(&mut self, context: &mut Context<'_>, pause: Duration) -> Poll<Result<(), Gone>> {
-        self.deadline.set_if_lifted(pause);
-        self.deadline.poll_passed(context).map(|()| Err(Gone))
+    fn poll_stalled(&mut self, context: &mut Context<'_>, patience: &Patience) -> Poll<Result<(), Gone>> {
+        self.pace.poll_stalled(&mut self.deadline, context, patience).map(|TooSlow| Err(Gone))
     }
 
     /// Writes all output and waits until it is written.
-    pub async fn send(&mut self, pause: Duration) -> Result<(), Gone> {
-        poll_fn(|context| self.poll_send(context, pause)).await
+    pub async fn send(&mut self, patience: &Patience) -> Result<(), Gone> {
+        poll_fn(|context| self.poll_send(context, patience)).await
     }
 
     /// Closes in order.
@@ -143,6 +166,12 @@ impl<T: ClientIo> Socket<T> {
             io::Result::Ok(())
         };
         let _ = tokio::time::timeout(LINGER_TIME, lingering).await;
+    }
+}
+
+impl From<TooSlow> for Gone {
+    fn from(_: TooSlow) -> Self {
+        Self
     }
 }
 
@@ -224,6 +253,9 @@ const ROOM_MIN: usize = 1024;
 
 /// Pipelined bytes read while an earlier request is being answered.
 const READ_AHEAD_MAX: usize = 16 * 1024;
+
+/// How long a client that has ended its sending is waited for without taking a byte.
+const ENDED_TIME: Duration = Duration::from_secs(2);
 
 /// Capacity for heads that a connection keeps between responses.
 const HEAD_BYTES_KEPT: usize = 4096;

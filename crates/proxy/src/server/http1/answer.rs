@@ -51,7 +51,7 @@ impl<T: ClientIo> Connection<T> {
             Poll::Pending => {}
         }
         if !self.socket.output.is_empty()
-            && let Poll::Ready(Err(_)) = self.socket.poll_send(context, self.live.idle_timeout)
+            && let Poll::Ready(Err(_)) = self.socket.poll_send(context, &self.live.patience)
         {
             return Poll::Ready(Answer::Gone);
         }
@@ -65,7 +65,7 @@ impl<T: ClientIo> Connection<T> {
         incoming: &mut Option<Incoming>,
     ) -> Poll<Failure> {
         if let Some(body) = incoming {
-            let failure = body.poll(&mut self.socket, context, self.live.idle_timeout);
+            let failure = body.poll(&mut self.socket, context, &self.live.patience);
             if failure.is_ready() || body.is_active() {
                 return failure;
             }

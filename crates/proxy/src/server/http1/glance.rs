@@ -66,7 +66,7 @@ impl<T: ClientIo> Connection<T> {
         if let Glanced::Sending { record, head_bytes } = glanced {
             let mut account = record.map(|record| Account::open(&*shared.handler, record, received));
             let length = self.socket.output.data.len();
-            let sent = self.socket.send(self.live.idle_timeout).await;
+            let sent = self.socket.send(&self.live.patience).await;
             if let Some(account) = &mut account {
                 account.head_bytes = head_bytes as u64;
                 account.body_bytes =

@@ -4,6 +4,7 @@ use crate::message::{BodyError, RequestBody, StreamBody};
 use crate::server::body_pipe::{BodySink, Wanted, pipe};
 use crate::server::client_io::ClientIo;
 use crate::server::deadline::Deadline;
+use crate::server::patience::{Pace, Patience, TooSlow};
 use crate::server::socket::{Gone, Socket};
 use bytes::Bytes;
 use http::HeaderMap;
@@ -23,6 +24,8 @@ pub(super) struct Incoming {
     failed: bool,
     /// When to give up a client that pauses; made at its first pause.
     stall: Option<Deadline>,
+    /// How fast it sends.
+    pace: Pace,
 }
 
 /// Why a body failed.
@@ -49,6 +52,7 @@ impl Incoming {
             continue_owed: head.expects_continue,
             failed: false,
             stall: None,
+            pace: Pace::default(),
         };
         Some((incoming, Some(StreamBody::new(body))))
     }
@@ -77,7 +81,7 @@ impl Incoming {
         &mut self,
         socket: &mut Socket<T>,
         context: &mut Context<'_>,
-        pause: Duration,
+        patience: &Patience,
     ) -> Poll<Failure> {
         while let Some(sink) = &mut self.sink {
             match sink.poll_wanted(context) {
@@ -96,12 +100,17 @@ impl Incoming {
                 }
             }
             match self.decoder.decode(&mut socket.input) {
-                Ok(Decoded::Data(data)) => self.pass_on(data),
+                Ok(Decoded::Data(data)) => {
+                    if self.pace.moved(data.len(), patience) == Err(TooSlow) {
+                        return Poll::Ready(self.fail(BodyError::Timeout));
+                    }
+                    self.pass_on(data);
+                }
                 Ok(Decoded::End(trailers)) => self.end(trailers),
                 Ok(Decoded::NeedMore) => match socket.poll_fill(context, BODY_ROOM) {
                     Poll::Ready(Ok(count)) if count > 0 => {}
                     Poll::Ready(_) => return Poll::Ready(self.fail_gone()),
-                    Poll::Pending => return self.poll_stalled(context, pause),
+                    Poll::Pending => return self.poll_stalled(context, patience),
                 },
                 Err(malformed) => return Poll::Ready(self.fail(BodyError::Malformed(malformed.0))),
             }
@@ -128,10 +137,9 @@ impl Incoming {
         }
     }
 
-    fn poll_stalled(&mut self, context: &mut Context<'_>, pause: Duration) -> Poll<Failure> {
-        let stall = self.stall.get_or_insert_with(|| Deadline::after(pause));
-        stall.set_if_lifted(pause);
-        ready!(stall.poll_passed(context));
+    fn poll_stalled(&mut self, context: &mut Context<'_>, patience: &Patience) -> Poll<Failure> {
+        let stall = self.stall.get_or_insert_with(|| Deadline::after(patience.pause));
+        ready!(self.pace.poll_stalled(stall, context, patience));
         Poll::Ready(self.fail(BodyError::Timeout))
     }
 

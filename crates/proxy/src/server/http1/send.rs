@@ -124,7 +124,7 @@ impl<T: ClientIo> Connection<T> {
     ) -> Result<(), Gone> {
         let length = bytes.len();
         self.socket.output.set_data(bytes, false);
-        let sent = self.socket.send(self.live.idle_timeout).await;
+        let sent = self.socket.send(&self.live.patience).await;
         sending.account.body_bytes = match sent {
             Ok(()) => length,
             Err(Gone) => self.socket.output.data_written(),
@@ -185,7 +185,7 @@ impl<T: ClientIo> Connection<T> {
         sending: &mut Sending<'_, H>,
     ) -> Poll<Result<(), Cut>> {
         let data_bytes = self.socket.output.data.len();
-        match self.socket.poll_send(context, self.live.idle_timeout) {
+        match self.socket.poll_send(context, &self.live.patience) {
             Poll::Ready(Ok(())) => {
                 sending.account.body_bytes += data_bytes as u64;
                 Poll::Ready(Ok(()))
@@ -212,7 +212,7 @@ impl<T: ClientIo> Connection<T> {
     }
 
     fn poll_request_body(&mut self, context: &mut Context<'_>, body: &mut Incoming) -> Poll<Cut> {
-        match body.poll(&mut self.socket, context, self.live.idle_timeout) {
+        match body.poll(&mut self.socket, context, &self.live.patience) {
             Poll::Ready(Failure::Gone) => Poll::Ready(Cut::Client),
             Poll::Ready(Failure::Refused(_)) | Poll::Pending => Poll::Pending,
         }

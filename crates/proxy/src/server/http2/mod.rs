@@ -118,8 +118,8 @@ impl Watch {
             idle: Deadline::after(keep_alive),
             keep_alive,
             pings,
-            ping: Deadline::after(live.idle_timeout),
-            ping_every: live.idle_timeout,
+            ping: Deadline::after(live.patience.pause),
+            ping_every: live.patience.pause,
             ping_unanswered: false,
             leaving: false,
         }

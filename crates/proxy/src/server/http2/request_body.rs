@@ -2,14 +2,16 @@
 
 use crate::message::{BodyError, InterimSink};
 use crate::server::deadline::Deadline;
+use crate::server::live::Live;
+use crate::server::patience::{Pace, TooSlow};
 use bytes::Bytes;
 use h2::RecvStream;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use shoal_wire::chunk::may_trail;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 /// Reads data and trailers. Flow control opens the stream's window only for what was taken.
 pub(super) struct H2Body {
@@ -18,8 +20,9 @@ pub(super) struct H2Body {
     continue_to: Option<InterimSink>,
     /// Bytes still to come, when the client said how many.
     remaining: Option<u64>,
-    pause: Duration,
+    live: Arc<Live>,
     stall: Option<Deadline>,
+    pace: Pace,
     state: State,
 }
 
@@ -31,14 +34,15 @@ enum State {
 }
 
 impl H2Body {
-    /// The body of a stream; the client may pause for `pause` at most.
+    /// The body of a stream, whose client must not be slower than `live` has it.
     pub fn new(
         stream: RecvStream,
         continue_to: Option<InterimSink>,
         length: Option<u64>,
-        pause: Duration,
+        live: Arc<Live>,
     ) -> Self {
-        Self { stream, continue_to, remaining: length, pause, stall: None, state: State::Data }
+        let pace = Pace::default();
+        Self { stream, continue_to, remaining: length, live, stall: None, pace, state: State::Data }
     }
 
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -47,6 +51,9 @@ impl H2Body {
                 if let Some(stall) = &mut self.stall {
                     stall.lift();
                 }
+                if self.pace.moved(data.len(), &self.live.patience) == Err(TooSlow) {
+                    return self.fail(BodyError::Timeout);
+                }
                 if let Some(remaining) = &mut self.remaining {
                     *remaining = remaining.saturating_sub(data.len() as u64);
                 }
@@ -54,15 +61,14 @@ impl H2Body {
                 let _ = self.stream.flow_control().release_capacity(data.len());
                 Poll::Ready(Some(Ok(Frame::data(data))))
             }
-            Poll::Ready(Some(Err(error))) => self.fail(error),
+            Poll::Ready(Some(Err(error))) => self.fail(BodyError::Cut(error.to_string())),
             Poll::Ready(None) => {
                 self.state = State::Trailers;
                 self.poll_trailers(context)
             }
             Poll::Pending => {
                 ready!(self.poll_stalled(context));
-                self.state = State::End;
-                Poll::Ready(Some(Err(BodyError::Timeout)))
+                self.fail(BodyError::Timeout)
             }
         }
     }
@@ -70,7 +76,7 @@ impl H2Body {
     fn poll_trailers(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let trailers = match ready!(self.stream.poll_trailers(context)) {
             Ok(trailers) => trailers,
-            Err(error) => return self.fail(error),
+            Err(error) => return self.fail(BodyError::Cut(error.to_string())),
         };
         self.state = State::End;
         let kept: HeaderMap = trailers
@@ -82,15 +88,15 @@ impl H2Body {
         Poll::Ready((!kept.is_empty()).then(|| Ok(Frame::trailers(kept))))
     }
 
-    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let stall = self.stall.get_or_insert_with(|| Deadline::after(self.pause));
-        stall.set_if_lifted(self.pause);
-        stall.poll_passed(context)
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<TooSlow> {
+        let patience = &self.live.patience;
+        let stall = self.stall.get_or_insert_with(|| Deadline::after(patience.pause));
+        self.pace.poll_stalled(stall, context, patience)
     }
 
-    fn fail(&mut self, error: h2::Error) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         self.state = State::End;
-        Poll::Ready(Some(Err(BodyError::Cut(error.to_string()))))
+        Poll::Ready(Some(Err(error)))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::message::{ReplyHead, StreamBody};
 use crate::server::dates::with_date;
 use crate::server::deadline::Deadline;
+use crate::server::patience::{Pace, Patience, TooSlow};
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http::header::{AGE, CONTENT_LENGTH, DATE, HeaderName};
@@ -12,13 +13,14 @@ use shoal_wire::chunk::may_trail;
 use shoal_wire::response::belongs_to_connection;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Sends one body.
-pub(super) struct BodySender {
+pub(super) struct BodySender<'p> {
     stream: SendStream<Bytes>,
-    pause: Duration,
+    patience: &'p Patience,
     stall: Deadline,
+    pace: Pace,
     /// Bytes handed to the connection so far.
     pub sent: u64,
 }
@@ -28,18 +30,18 @@ pub(super) struct BodySender {
 pub(super) enum Stopped {
     /// The client reset the stream or closed the connection.
     ByClient,
-    /// The client opened no window for too long.
+    /// The client opened no window for too long, or too little in all.
     Stalled,
     /// The body failed, or was not as long as announced.
     Body,
 }
 
-impl BodySender {
-    /// Sends on `stream`; the client must take something every `pause`.
-    pub fn new(stream: SendStream<Bytes>, pause: Duration) -> Self {
-        let mut stall = Deadline::after(pause);
+impl<'p> BodySender<'p> {
+    /// Sends on `stream`, to a client that must not be too slow to take it.
+    pub fn new(stream: SendStream<Bytes>, patience: &'p Patience) -> Self {
+        let mut stall = Deadline::after(patience.pause);
         stall.lift();
-        Self { stream, pause, stall, sent: 0 }
+        Self { stream, patience, stall, pace: Pace::default(), sent: 0 }
     }
 
     /// Sends `bytes`, and the end after them when `last`.
@@ -48,6 +50,7 @@ impl BodySender {
             self.stream.reserve_capacity(bytes.len());
             let room = poll_fn(|context| self.poll_room(context)).await?;
             let piece = bytes.split_to(room.min(bytes.len()));
+            self.pace.moved(piece.len(), self.patience)?;
             self.sent += piece.len() as u64;
             let end = last && bytes.is_empty();
             self.stream.send_data(piece, end).map_err(|_| Stopped::ByClient)?;
@@ -118,8 +121,7 @@ impl BodySender {
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(_) => return Poll::Ready(Err(Stopped::ByClient)),
                 Poll::Pending => {
-                    self.stall.set_if_lifted(self.pause);
-                    ready!(self.stall.poll_passed(context));
+                    let TooSlow = ready!(self.pace.poll_stalled(&mut self.stall, context, self.patience));
                     return Poll::Ready(Err(Stopped::Stalled));
                 }
             }
@@ -129,6 +131,12 @@ impl BodySender {
     async fn reset(&mut self) {
         // An error means that the connection has ended, which is as good as a reset.
         let _ = poll_fn(|context| self.stream.poll_reset(context)).await;
+    }
+}
+
+impl From<TooSlow> for Stopped {
+    fn from(_: TooSlow) -> Self {
+        Self::Stalled
     }
 }
 

@@ -82,8 +82,8 @@ impl<H: Handler> Stream<'_, H> {
         let length =
             parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let continue_to = parts.headers.contains_key(header::EXPECT).then(|| sink.clone());
-        let pause = self.streams.live.idle_timeout;
-        Some(StreamBody::new(H2Body::new(body, continue_to, length, pause)))
+        let live = Arc::clone(&self.streams.live);
+        Some(StreamBody::new(H2Body::new(body, continue_to, length, live)))
     }
 
     /// The handler's reply; `None` when the client gave the stream up, which drops the handler.
@@ -141,7 +141,7 @@ impl<H: Handler> Stream<'_, H> {
     }
 
     async fn send_body(self, stream: SendStream<Bytes>, body: ReplyBody, mut account: Account<'_, H>) {
-        let mut sender = BodySender::new(stream, self.streams.live.idle_timeout);
+        let mut sender = BodySender::new(stream, &self.streams.live.patience);
         let sent = match body {
             ReplyBody::Memory(bytes) => sender.bytes(bytes, true).await,
             ReplyBody::Stream { frames, length } => sender.frames(frames, length).await,

@@ -1,0 +1,56 @@
+"""Running `shoal-load`, the open-loop load generator of testkit, and keeping other processes out of a latency."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import measure
+import servers
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Before all that others run on the same cores, where that may be asked for.
+NICE = -15
+
+
+def binary(name):
+    """The release build of a program of this workspace."""
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    path = os.path.join(target, "release", name)
+    if not os.access(path, os.X_OK):
+        raise SystemExit(f"{path} is not there: cargo build --release -p shoal -p shoal-testkit")
+    return path
+
+
+def prefer(process):
+    """Lets a server's threads run before others, as far as this user may."""
+    for each in measure.processes(process):
+        for thread in os.listdir(f"/proc/{each}/task"):
+            try:
+                os.setpriority(os.PRIO_PROCESS, int(thread), NICE)
+            except (PermissionError, ProcessLookupError):
+                return
+
+
+def run(server, seconds, streams, seed=1):
+    """Loads `server` with streams of requests; what became of each, and the server's CPU seconds a second."""
+    arguments = [",".join(f"{name}={value}" for name, value in stream.items()) for stream in streams]
+    command = ["taskset", "-c", measure.LOAD_CORE, binary("shoal-load"), f"127.0.0.1:{server.port}", str(seconds), str(seed)]
+    if os.geteuid() == 0:
+        command = [shutil.which("nice") or "nice", "-n", str(NICE)] + command
+    before = sum(measure.cpu_seconds(server.process.pid))
+    ran = subprocess.run(command + arguments, capture_output=True, text=True)
+    spent = sum(measure.cpu_seconds(server.process.pid)) - before
+    if ran.returncode != 0:
+        raise SystemExit(f"shoal-load at {server.name}: {ran.stderr}")
+    outcomes = [json.loads(line) for line in ran.stdout.splitlines()]
+    for outcome in outcomes:
+        if outcome["failed"]:
+            raise SystemExit(f"{server.name} failed {outcome['failed']} requests: {streams}")
+    return outcomes, spent / (seconds * 1.1)
+
+
+def saturation(server, path, seconds, connections=64):
+    """Hits a second that a whole core would serve: those of a closed loop, over the CPU that they took."""
+    (outcome,), busy = run(server, seconds, [{"rate": 0, "path": path, "connections": connections}])
+    return outcome["rate"] / busy

@@ -1,0 +1,117 @@
+//! How long a client is waited for that takes its response, or sends its body, too slowly.
+//!
+//! Two rules hold. A client that moves nothing for `idle_timeout` is given up; that is a timer of the connection. And a
+//! client that moves a little now and then would keep its connection for ever: so the time that was spent in waiting for
+//! it is added up, and whenever it reaches `idle_timeout`, at least `rate_min` bytes for each second of it must have moved.
+//! Only waiting counts: a response that its origin delivers slowly is not the client's fault. What the kernel buffers
+//! counts as moved. A client that never lets us wait costs nothing here, not even a look at the clock.
+
+use super::deadline::Deadline;
+use crate::metrics::Metrics;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+/// The two rules, as the settings have them.
+#[derive(Clone, Debug)]
+pub(super) struct Patience {
+    /// The longest pause, and the time over which the rate is taken.
+    pub pause: Duration,
+    /// Bytes a second; 0 for none.
+    pub rate_min: u64,
+    /// Where clients that are given up are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+/// How one client has done so far.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Time spent in waiting since the rate was last looked at.
+    waited: Duration,
+    /// Bytes moved since then.
+    moved: u64,
+    /// When the wait began that lasts.
+    since: Option<Instant>,
+}
+
+/// The client is too slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooSlow;
+
+impl Pace {
+    /// The client has to be waited for. Ready once it has moved nothing for too long.
+    pub fn poll_stalled(
+        &mut self,
+        deadline: &mut Deadline,
+        context: &mut Context<'_>,
+        patience: &Patience,
+    ) -> Poll<TooSlow> {
+        self.since.get_or_insert_with(Instant::now);
+        deadline.set_if_lifted(patience.pause);
+        ready!(deadline.poll_passed(context));
+        patience.metrics.clients_slow.count();
+        Poll::Ready(TooSlow)
+    }
+
+    /// The client has taken or sent so many bytes. An error when that is too little for all the waiting.
+    pub fn moved(&mut self, bytes: usize, patience: &Patience) -> Result<(), TooSlow> {
+        if self.since.is_none() && self.waited.is_zero() {
+            return Ok(());
+        }
+        let waited = self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        self.add(waited, bytes as u64, patience)
+    }
+
+    fn add(&mut self, waited: Duration, bytes: u64, patience: &Patience) -> Result<(), TooSlow> {
+        self.waited += waited;
+        self.moved = self.moved.saturating_add(bytes);
+        if self.waited < patience.pause {
+            return Ok(());
+        }
+        let due = self.waited.as_secs_f64() * patience.rate_min as f64;
+        if (self.moved as f64) < due {
+            patience.metrics.clients_slow.count();
+            return Err(TooSlow);
+        }
+        (self.waited, self.moved) = (Duration::ZERO, 0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes moved after each of these waits in seconds, to the first refusal.
+    fn course(rate_min: u64, steps: &[(u64, u64)]) -> Option<usize> {
+        let patience = Patience { pause: Duration::from_secs(10), rate_min, metrics: Arc::default() };
+        let mut pace = Pace::default();
+        let refused = |&(waited, bytes): &(u64, u64)| {
+            pace.add(Duration::from_secs(waited), bytes, &patience) == Err(TooSlow)
+        };
+        let first = steps.iter().position(refused);
+        assert_eq!(patience.metrics.clients_slow.value(), u64::from(first.is_some()));
+        first
+    }
+
+    #[test]
+    fn the_rate_is_taken_over_the_waiting_time() {
+        for (rate_min, steps, expected) in [
+            (100, &[(9, 1)][..], None),
+            (100, &[(9, 1), (1, 1)], Some(1)),
+            (100, &[(9, 1), (1, 999)], None),
+            (100, &[(5, 0), (5, 1000), (5, 0), (4, 0), (1, 999)], Some(4)),
+            (100, &[(15, 1000)], Some(0)),
+            (0, &[(10, 0), (10, 0), (10, 0)], None),
+        ] {
+            assert_eq!(course(rate_min, steps), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn who_never_keeps_us_waiting_is_never_too_slow() {
+        let patience = Patience { pause: Duration::ZERO, rate_min: 1 << 40, metrics: Arc::default() };
+        let mut pace = Pace::default();
+        assert!((0..10).all(|_| pace.moved(1, &patience).is_ok()));
+    }
+}

@@ -1,0 +1,85 @@
+//! Requests at given rates and what became of them: the open-loop load generator of `shoal_testkit::load` as a program,
+//! for the benches.
+//!
+//! ```text
+//! shoal-load ADDRESS SECONDS SEED rate=50000,path=/1024,connections=64 [rate=300,path=/o/{},objects=2000,connections=16 …]
+//! ```
+//!
+//! Prints one JSON object a stream: requests answered and failed, latencies in microseconds from when a request was due, and how
+//! late the generator itself was. A rate of 0 makes a stream a closed loop. A tenth of the time, before the rest, is not counted.
+
+#![forbid(unsafe_code)]
+
+use serde_json::json;
+use shoal_testkit::load::{Outcome, Stream, run};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match told(&arguments) {
+        Ok(lines) => {
+            lines.iter().for_each(|line| println!("{line}"));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("shoal-load: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs what the arguments say; a line for each stream.
+fn told(arguments: &[String]) -> Result<Vec<String>, String> {
+    let [address, seconds, seed, streams @ ..] = arguments else {
+        return Err(
+            "usage: shoal-load ADDRESS SECONDS SEED rate=R,path=P,connections=N[,objects=M][,field=LINE] …"
+                .into(),
+        );
+    };
+    let address: SocketAddr = number(address)?;
+    let seconds: f64 = number(seconds)?;
+    let streams = streams.iter().map(|text| stream(text)).collect::<Result<Vec<_>, _>>()?;
+    let time = (Duration::from_secs_f64(seconds / 10.0), Duration::from_secs_f64(seconds));
+    let outcomes = run(address, &streams, time, number(seed)?).map_err(|error| error.to_string())?;
+    Ok(outcomes.iter().map(|outcome| line(outcome, seconds)).collect())
+}
+
+/// A stream as its argument describes it.
+fn stream(text: &str) -> Result<Stream, String> {
+    let mut stream = Stream { rate: 0.0, path: "/".into(), objects: 1, connections: 1, fields: Vec::new() };
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').ok_or_else(|| format!("{part}: not NAME=VALUE"))?;
+        match name {
+            "rate" => stream.rate = number(value)?,
+            "path" => stream.path = value.into(),
+            "objects" => stream.objects = number(value)?,
+            "connections" => stream.connections = number(value)?,
+            "field" => stream.fields.push(value.into()),
+            _ => return Err(format!("{name}: no such part of a stream")),
+        }
+    }
+    Ok(stream)
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text}: not understood"))
+}
+
+/// One stream's outcome as JSON.
+fn line(outcome: &Outcome, seconds: f64) -> String {
+    let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
+    let latency = |share: f64| microseconds(outcome.latency_ns(share));
+    json!({
+        "answered": outcome.latencies_ns.len(),
+        "failed": outcome.failed,
+        "rate": outcome.latencies_ns.len() as f64 / seconds,
+        "p50_us": latency(0.50),
+        "p90_us": latency(0.90),
+        "p99_us": latency(0.99),
+        "p999_us": latency(0.999),
+        "late_p99_us": microseconds(outcome.late_ns(0.99)),
+    })
+    .to_string()
+}

@@ -1,0 +1,111 @@
+//! One connection of the load generator: a request out, its response in, without blocking.
+//!
+//! Only what caches answer to plain requests is understood: a head with Content-Length. Bodies are counted, not kept.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
+
+/// A connection that is asked one thing at a time.
+pub(super) struct Connection {
+    socket: TcpStream,
+    host: String,
+    request: Vec<u8>,
+    /// What has come of the response's head; empty once that is whole.
+    head: Vec<u8>,
+    /// Bytes of the body that have not come yet, and the status; `None` before the head is whole.
+    body: Option<(u64, u16)>,
+    /// When the request was due that is being answered.
+    due: Option<Instant>,
+}
+
+/// How far an answer has come.
+pub(super) enum Progress {
+    /// There is more to come, or nothing was asked.
+    Waiting,
+    /// It is whole.
+    Answered {
+        /// When its request was due.
+        due: Instant,
+        /// Its status.
+        status: u16,
+    },
+}
+
+impl Connection {
+    /// Connects.
+    pub fn open(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_nonblocking(true)?;
+        let (request, head) = (Vec::new(), Vec::new());
+        Ok(Self { socket, host: address.to_string(), request, head, body: None, due: None })
+    }
+
+    /// The socket, to be watched.
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Sends a request that was due at `due`. It must fit into the socket's buffer, which is empty.
+    pub fn ask(&mut self, path: &str, fields: &[String], due: Instant) -> io::Result<()> {
+        self.request.clear();
+        write!(self.request, "GET {path} HTTP/1.1\r\nHost: {}\r\n", self.host)?;
+        for line in fields {
+            write!(self.request, "{line}\r\n")?;
+        }
+        self.request.extend_from_slice(b"\r\n");
+        self.due = Some(due);
+        self.socket.write_all(&self.request)
+    }
+
+    /// Reads what has come, through `bytes`.
+    pub fn take_in(&mut self, bytes: &mut [u8]) -> io::Result<Progress> {
+        let count = match self.socket.read(bytes) {
+            Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed a connection")),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Progress::Waiting),
+            Err(error) => return Err(error),
+        };
+        let of_body = match self.body {
+            Some(_) => count as u64,
+            None => {
+                self.head.extend_from_slice(&bytes[..count]);
+                let Some(end) = self.head.windows(4).position(|four| four == b"\r\n\r\n") else {
+                    return Ok(Progress::Waiting);
+                };
+                self.body = Some(understand(&self.head[..end])?);
+                let rest = self.head.len() - (end + 4);
+                self.head.clear();
+                rest as u64
+            }
+        };
+        let Some((rest, status)) = &mut self.body else { return Ok(Progress::Waiting) };
+        *rest = rest.checked_sub(of_body).ok_or_else(|| invalid("more came than Content-Length said"))?;
+        if *rest > 0 {
+            return Ok(Progress::Waiting);
+        }
+        let status = *status;
+        self.body = None;
+        let due = self.due.take().ok_or_else(|| invalid("an answer to nothing"))?;
+        Ok(Progress::Answered { due, status })
+    }
+}
+
+/// The length of the body and the status that a head tells.
+fn understand(head: &[u8]) -> io::Result<(u64, u16)> {
+    let text = std::str::from_utf8(head).map_err(|_| invalid("a head that is no text"))?;
+    let status = text.get(9..12).and_then(|digits| digits.parse().ok());
+    let length = text.split("\r\n").skip(1).find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    });
+    match (length, status) {
+        (Some(length), Some(status)) => Ok((length, status)),
+        _ => Err(invalid("a head without status or Content-Length")),
+    }
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what)
+}

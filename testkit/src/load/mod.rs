@@ -1,0 +1,280 @@
+//! An open-loop load generator: requests leave when they are due, whether or not earlier ones were answered.
+//!
+//! A closed loop, as of most load generators, waits for an answer before it asks again: a server that stalls is asked less
+//! meanwhile, and the stall is hardly seen ("coordinated omission"; Schroeder, Wierman and Harchol-Balter, "Open Versus Closed: A
+//! Cautionary Tale", NSDI 2006). Here the instants are drawn beforehand, as a Poisson process of the wanted rate, and a
+//! latency counts from the instant when the request was due, also while it waited for a free connection.
+//!
+//! One thread looks after all connections and never sleeps while it measures, so that its own wake-up is no part of a
+//! latency. Where it could not keep up itself, [`Outcome::late_ns`] says so. Without a rate a stream is a closed loop, for
+//! finding out where a server is saturated. Work for each request: two system calls and some hundred nanoseconds.
+
+mod connection;
+mod poisson;
+
+use connection::{Connection, Progress};
+use poisson::Arrivals;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// Requests of one kind, over connections of their own.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Requests per second; 0 for a closed loop, where every connection asks again as soon as it is answered.
+    pub rate: f64,
+    /// Target of the requests; `{}` stands for a number below `objects`, drawn anew for each.
+    pub path: String,
+    /// How many objects `path` names.
+    pub objects: u64,
+    /// Connections, kept alive.
+    pub connections: usize,
+    /// Fields beside Host, as whole lines.
+    pub fields: Vec<String>,
+}
+
+/// What came of one stream.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// From when a request was due to the last byte of its response, in nanoseconds, in ascending order.
+    pub latencies_ns: Vec<u64>,
+    /// Requests that were due and got no whole response with status 200.
+    pub failed: u64,
+    /// How long after they were due requests left although a connection was free, in nanoseconds, in ascending order.
+    pub late_ns: Vec<u64>,
+}
+
+impl Outcome {
+    /// The latency that `share` of the requests did not exceed, in nanoseconds; 0 without requests.
+    pub fn latency_ns(&self, share: f64) -> u64 {
+        percentile(&self.latencies_ns, share)
+    }
+
+    /// The same of the lateness that is the generator's own.
+    pub fn late_ns(&self, share: f64) -> u64 {
+        percentile(&self.late_ns, share)
+    }
+}
+
+/// Runs all streams together: `warm_up` first, which is not counted, then `measured`. An error says that a connection
+/// could not be made.
+pub fn run(
+    address: SocketAddr,
+    streams: &[Stream],
+    (warm_up, measured): (Duration, Duration),
+    seed: u64,
+) -> io::Result<Vec<Outcome>> {
+    let poll = epoll::create(CreateFlags::CLOEXEC)?;
+    let mut lanes = Vec::new();
+    for (number, stream) in streams.iter().enumerate() {
+        lanes.push(Lane::open(address, stream, &poll, number, seed)?);
+    }
+    let (mut events, mut scratch) = (Vec::with_capacity(EVENTS_MAX), vec![0; READ_BYTES]);
+    let start = Instant::now();
+    let times = Times { start, from: start + warm_up, until: start + warm_up + measured };
+    loop {
+        let now = Instant::now();
+        for lane in &mut lanes {
+            lane.ask_what_is_due(&times, now)?;
+        }
+        let over = now >= times.until;
+        if over && (now >= times.until + ANSWERS_WITHIN || lanes.iter().all(Lane::is_answered)) {
+            break;
+        }
+        events.clear();
+        epoll::wait(&poll, spare_capacity(&mut events), Some(&NO_WAIT))?;
+        for event in &events {
+            let which = event.data.u64();
+            lanes[(which >> 32) as usize].take_in(which as u32 as usize, &times, &mut scratch)?;
+        }
+    }
+    Ok(lanes.into_iter().map(Lane::finish).collect())
+}
+
+/// The instants of a run.
+struct Times {
+    start: Instant,
+    /// Requests due from here on are counted.
+    from: Instant,
+    /// No request is due after this.
+    until: Instant,
+}
+
+/// A stream with its connections.
+struct Lane<'s> {
+    stream: &'s Stream,
+    connections: Vec<Connection>,
+    /// Connections with nothing to answer, the longest idle one first.
+    idle: VecDeque<usize>,
+    /// When requests were due that no connection has been free for.
+    waiting: VecDeque<Instant>,
+    arrivals: Arrivals,
+    outcome: Outcome,
+}
+
+impl<'s> Lane<'s> {
+    fn open(
+        address: SocketAddr,
+        stream: &'s Stream,
+        poll: &OwnedFd,
+        number: usize,
+        seed: u64,
+    ) -> io::Result<Self> {
+        let mut connections = Vec::new();
+        for each in 0..stream.connections {
+            let connection = Connection::open(address)?;
+            let data = EventData::new_u64((number as u64) << 32 | each as u64);
+            epoll::add(poll, connection.socket(), data, EventFlags::IN)?;
+            connections.push(connection);
+        }
+        Ok(Self {
+            stream,
+            idle: (0..connections.len()).collect(),
+            connections,
+            waiting: VecDeque::new(),
+            arrivals: Arrivals::new(stream.rate, seed.wrapping_add(number as u64)),
+            outcome: Outcome::default(),
+        })
+    }
+
+    /// Sends what was due by `now`, as far as connections are free.
+    fn ask_what_is_due(&mut self, times: &Times, now: Instant) -> io::Result<()> {
+        if self.stream.rate == 0.0 {
+            while now < times.until && !self.idle.is_empty() {
+                self.ask(now)?;
+            }
+            return Ok(());
+        }
+        // What waits for a connection was due earlier than what comes now.
+        let was_free = self.waiting.is_empty() && !self.idle.is_empty();
+        while let Some(due) = self.arrivals.due(times.start, now.min(times.until)) {
+            if was_free && due >= times.from {
+                self.outcome.late_ns.push(nanoseconds(now - due));
+            }
+            self.waiting.push_back(due);
+        }
+        while !self.idle.is_empty()
+            && let Some(due) = self.waiting.pop_front()
+        {
+            self.ask(due)?;
+        }
+        Ok(())
+    }
+
+    /// Sends one request on a free connection.
+    fn ask(&mut self, due: Instant) -> io::Result<()> {
+        let number = self.arrivals.below(self.stream.objects.max(1)).to_string();
+        let path = self.stream.path.replacen("{}", &number, 1);
+        if let Some(free) = self.idle.pop_front() {
+            self.connections[free].ask(&path, &self.stream.fields, due)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what has come on a connection.
+    fn take_in(&mut self, which: usize, times: &Times, scratch: &mut [u8]) -> io::Result<()> {
+        let Progress::Answered { due, status } = self.connections[which].take_in(scratch)? else {
+            return Ok(());
+        };
+        self.idle.push_back(which);
+        if due >= times.from && due < times.until {
+            match status {
+                200 => self.outcome.latencies_ns.push(nanoseconds(due.elapsed())),
+                _ => self.outcome.failed += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is asked or waits.
+    fn is_answered(&self) -> bool {
+        self.waiting.is_empty() && self.idle.len() == self.connections.len()
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.outcome.failed += (self.waiting.len() + self.connections.len() - self.idle.len()) as u64;
+        self.outcome.latencies_ns.sort_unstable();
+        self.outcome.late_ns.sort_unstable();
+        self.outcome
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn percentile(ascending: &[u64], share: f64) -> u64 {
+    let last = ascending.len().saturating_sub(1);
+    ascending.get((last as f64 * share).round() as usize).copied().unwrap_or(0)
+}
+
+/// Events taken in at once.
+const EVENTS_MAX: usize = 256;
+
+/// Bytes read at once: a small response whole, a large one in few calls.
+const READ_BYTES: usize = 256 << 10;
+
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// How long after the end an answer may come before its request counts as failed.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Answer, Origin};
+
+    fn stream(rate: f64) -> Stream {
+        Stream { rate, path: "/{}".into(), objects: 4, connections: 3, fields: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_due_is_asked_and_answered() {
+        let origin = Origin::start();
+        origin.on("/*", Answer::ok("x".repeat(50_000)));
+        let streams = [stream(200.0), stream(0.0)];
+        let time = (Duration::from_millis(100), Duration::from_millis(500));
+        let outcomes = run(origin.address(), &streams, time, 1).expect("the origin takes connections");
+        let open = outcomes[0].latencies_ns.len();
+        assert!((50..=150).contains(&open), "about 100 of {open}");
+        assert!(outcomes[1].latencies_ns.len() > 3);
+        assert_eq!(outcomes.iter().map(|outcome| outcome.failed).sum::<u64>(), 0);
+        for number in 0..4 {
+            assert!(origin.count(&format!("/{number}")) > 0);
+        }
+    }
+
+    /// A server that answers nothing for a while is seen by all requests that were due meanwhile.
+    #[test]
+    fn a_stall_counts_for_all_that_waited() {
+        let origin = Origin::start();
+        origin.on("/*", Answer::ok("x").delay(Duration::from_millis(300)));
+        let time = (Duration::ZERO, Duration::from_millis(400));
+        let outcomes =
+            run(origin.address(), &[stream(100.0)], time, 2).expect("the origin takes connections");
+        let third = outcomes[0].latency_ns(0.33);
+        assert!(third > 400_000_000, "three connections serve ten requests a second; {third} ns");
+        assert!(outcomes[0].late_ns(0.5) < 50_000_000);
+    }
+
+    #[test]
+    fn other_answers_are_failures() {
+        let origin = Origin::start();
+        origin.on("/*", Answer::new(404));
+        let time = (Duration::ZERO, Duration::from_millis(200));
+        let outcomes = run(origin.address(), &[stream(50.0)], time, 3).expect("the origin takes connections");
+        assert!(outcomes[0].latencies_ns.is_empty() && outcomes[0].failed > 0);
+    }
+
+    #[test]
+    fn percentiles_of_few_and_of_none() {
+        assert_eq!(percentile(&[], 0.99), 0);
+        assert_eq!(percentile(&[7], 0.99), 7);
+        assert_eq!(percentile(&(1..=101).collect::<Vec<_>>(), 0.99), 100);
+    }
+}
