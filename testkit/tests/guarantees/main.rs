@@ -1,6 +1,7 @@
 //! What Shoal guarantees, one file a guarantee: the built binary between raw clients and a scripted origin,
 //! counters expected as well as answers. Where an RFC is the judge, its sentence stands beside the test.
 
+mod architectures;
 mod bad_clients;
 mod bad_configuration;
 mod bad_disks;
@@ -19,6 +20,7 @@ mod loops;
 mod messages;
 mod mixed_load;
 mod ranges;
+mod replays_on_bad_disks;
 mod reverse_mode;
 mod short_way;
 mod slow_clients;
