@@ -31,13 +31,26 @@ pub struct LfuDa<K = Key> {
     len: usize,
 }
 
-/// What an object is ranked by.
+/// What an object is ranked by, in twelve bytes: the key, which needs more than 32 bits after years only, stands in two halves.
 #[derive(Clone, Copy, Debug)]
 struct Rank {
-    /// K.
-    key: u64,
+    key_low: u32,
+    key_high: u32,
     /// F.
     requests: u32,
+}
+
+const _: () = assert!(size_of::<Rank>() == 12);
+
+impl Rank {
+    fn new(key: u64, requests: u32) -> Self {
+        Self { key_low: key as u32, key_high: (key >> 32) as u32, requests }
+    }
+
+    /// K.
+    fn key(self) -> u64 {
+        u64::from(self.key_low) | u64::from(self.key_high) << 32
+    }
 }
 
 impl<K: Identity> LfuDa<K> {
@@ -55,7 +68,7 @@ impl<K: Identity> LfuDa<K> {
 
     /// Puts an object that stands in no queue where its rank says.
     fn put(&mut self, handle: Handle) {
-        let key = self.ranks[handle.number() as usize].key;
+        let key = self.ranks[handle.number() as usize].key();
         debug_assert!(key >= self.age);
         let queue = u64::BITS - (key ^ self.age).leading_zeros();
         self.queues[queue as usize].push_front(&mut self.nodes, handle);
@@ -84,7 +97,7 @@ impl<K: Identity> LfuDa<K> {
         let mut least = u64::MAX;
         let mut next = self.queues[lowest].back();
         while let Some(handle) = next {
-            least = least.min(self.ranks[handle.number() as usize].key);
+            least = least.min(self.ranks[handle.number() as usize].key());
             next = self.nodes.at(handle).towards_front();
         }
         self.age = least;
@@ -115,7 +128,7 @@ impl<K: Identity> Replacement<K> for LfuDa<K> {
 
     fn insert(&mut self, key: K, weight: u64) -> Handle {
         let handle = self.nodes.add(key, weight);
-        self.rank(handle, Rank { key: self.age + 1, requests: 1 });
+        self.rank(handle, Rank::new(self.age + 1, 1));
         self.put(handle);
         self.weight += self.nodes.at(handle).weight();
         self.len += 1;
@@ -125,8 +138,8 @@ impl<K: Identity> Replacement<K> for LfuDa<K> {
     fn hit(&mut self, handle: Handle) {
         let Some(queue) = self.nodes.queued(handle).map(|node| node.place()) else { return };
         let rank = &mut self.ranks[handle.number() as usize];
-        rank.requests = rank.requests.saturating_add(1);
-        rank.key = self.age + u64::from(rank.requests);
+        let requests = rank.requests.saturating_add(1);
+        *rank = Rank::new(self.age + u64::from(requests), requests);
         self.queues[queue].remove(&mut self.nodes, handle);
         self.put(handle);
     }
@@ -208,6 +221,18 @@ mod tests {
     #[test]
     fn agrees_with_the_slow_version() {
         agrees_with_model(LfuDa::new, SlowLfuDa::default);
+    }
+
+    #[test]
+    fn keys_beyond_32_bits_keep_their_order() {
+        let mut policy = LfuDa { age: u64::from(u32::MAX) - 1, ..LfuDa::new() };
+        let names = ['a', 'b', 'c'].map(|object| (object, policy.insert(crate::testing::name(object), 1)));
+        // a: 2^32 + 1, b: 2^32 − 1, c: 2^32.
+        policy.hit(names[0].1);
+        policy.hit(names[0].1);
+        policy.hit(names[2].1);
+        let order = std::iter::from_fn(|| policy.evict()).map(|victim| victim.key);
+        assert_eq!(order.collect::<Vec<_>>(), ['b', 'c', 'a'].map(crate::testing::name));
     }
 
     /// Room for two. a has K = 3 after three requests. b leaves with 1, c comes with 2 and leaves with 2 when d comes with

@@ -110,7 +110,7 @@ fn memory_stays_in_bounds_and_does_not_grow_once_full() {
         simulator.run(ZipfTrace::new(100_000, 0.8, 1, 3).take(80_000));
         assert_eq!((simulator.memory_bytes(), simulator.objects()), (before, objects), "{}", policy.name);
         let bound = match policy.name {
-            "lfu_da" | "gdsf" => 64,
+            "gdsf" => 64,
             _ => 48,
         };
         let bytes = before.div_ceil(objects);
