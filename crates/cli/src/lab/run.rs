@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::show::print;
 use shoal_lab::experiment::{EXPERIMENTS, Experiment, Inputs, find};
 use shoal_lab::global_memory::Application;
-use shoal_lab::report::Report;
+use shoal_lab::report::{Finding, Report};
 use shoal_trace::generate::Traffic;
 use shoal_trace::{Filter, Input, ReadOptions, Trace};
 use std::fmt::Write;
@@ -163,16 +163,28 @@ fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The findings, a line each, and where the report is.
+/// The findings, a line each below the names of the columns, and where the report is.
 fn told(report: &Report, out: &Path) -> String {
     let mut text = String::new();
-    for section in &report.sections {
-        for finding in &section.findings {
-            let found = finding.found.first().copied().flatten();
-            let found = found.map_or("-".into(), |value| finding.unit.shown(value));
-            let claim = finding.claim.shown(finding.unit);
-            let _ = writeln!(text, "{:<76} {claim:>28} {found:>12}", finding.what);
+    let mut line = |what: &str, claim: &str, found: &[String]| {
+        let _ = write!(text, "{what:<86} {claim:>32}");
+        for cell in found {
+            let _ = write!(text, " {cell:>14}");
         }
+        text.push('\n');
+    };
+    let findings = || report.sections.iter().flat_map(|section| &section.findings);
+    let value = |finding: &Finding, column: usize| finding.found.get(column).copied().flatten();
+    let is_filled =
+        |column: &usize| *column == 0 || findings().any(|finding| value(finding, *column).is_some());
+    let columns: Vec<usize> = (0..report.columns.len()).filter(is_filled).collect();
+    let names: Vec<String> = columns.iter().map(|column| report.columns[*column].clone()).collect();
+    line("finding", "paper", &names);
+    for finding in findings() {
+        let shown =
+            |column: &usize| value(finding, *column).map_or("-".into(), |value| finding.unit.shown(value));
+        let cells: Vec<String> = columns.iter().map(shown).collect();
+        line(&finding.what, &finding.claim.shown(finding.unit), &cells);
     }
     let _ = writeln!(text, "report: {}", out.join("index.html").display());
     text

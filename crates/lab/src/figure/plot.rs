@@ -63,14 +63,6 @@ pub enum Mark {
     },
 }
 
-impl Series {
-    /// The height of the last point up to `x`; `None` before the first, and where points are not joined.
-    fn at(&self, x: f64) -> Option<f64> {
-        let before = self.points.iter().take_while(|point| point.0 <= x).last();
-        before.filter(|_| self.shape != Shape::Points).map(|point| point.1)
-    }
-}
-
 impl Plot {
     pub(super) fn table(&self) -> Table {
         let (x, y) = (self.x.heading(), self.y.heading());
@@ -214,27 +206,59 @@ impl Frame {
     }
 
     fn mark_label(&self, canvas: &mut Canvas, mark: &Mark, series: &[Series]) {
+        let class = "claimed bold halo";
         match mark {
             Mark::Point { at, label } => {
-                let (x, y) = self.place(*at);
-                canvas.dot("claimed edge", (x, y), 4.0, label);
-                // on the side of the claim that the curves leave free
-                let is_below =
-                    series.iter().any(|series| series.at(at.0).is_some_and(|height| height > at.1));
-                let fits = x + text_width(label) + 10.0 < WIDTH;
-                let (anchor, x) = if fits { (Anchor::Start, x + 8.0) } else { (Anchor::End, x - 8.0) };
-                canvas.text(
-                    "claimed bold halo",
-                    anchor,
-                    (x, if is_below { y + 16.0 } else { y - 8.0 }),
-                    label,
-                );
+                let at = self.place(*at);
+                canvas.dot("claimed edge", at, 4.0, label);
+                let (anchor, place) = self.free_corner(at, text_width(label), series);
+                canvas.text(class, anchor, place, label);
             }
             Mark::Level { y, label } => {
                 let y = BOTTOM - self.y.place(*y) * (BOTTOM - TOP);
-                canvas.text("claimed bold halo", Anchor::Start, (self.left + 8.0, y - 6.0), label);
+                canvas.text(class, Anchor::Start, (self.left + 8.0, y - 6.0), label);
             }
         }
+    }
+
+    /// At which of a point's four corners a text of so many pixels covers the least of the series.
+    fn free_corner(&self, (x, y): (f64, f64), width: f64, series: &[Series]) -> (Anchor, (f64, f64)) {
+        let drawn: Vec<(f64, f64)> = series.iter().flat_map(|series| self.trail(series)).collect();
+        let corners = [y - 8.0, y + 16.0].map(|base| [(x + 8.0, base), (x - 8.0 - width, base)]);
+        let fits = |left: f64| left >= self.left && left + width < WIDTH;
+        let covered = |(left, base): (f64, f64)| {
+            let is_below = |at: &&(f64, f64)| {
+                (left - 2.0..left + width + 2.0).contains(&at.0) && (base - 12.0..base + 4.0).contains(&at.1)
+            };
+            drawn.iter().filter(is_below).count()
+        };
+        let best = corners
+            .into_iter()
+            .flatten()
+            .filter(|(left, _)| fits(*left))
+            .min_by_key(|corner| covered(*corner))
+            .unwrap_or((x + 8.0, y - 8.0));
+        // From the end that is next to the point, since the width is a guess.
+        if best.0 > x { (Anchor::Start, best) } else { (Anchor::End, (x - 8.0, best.1)) }
+    }
+
+    /// Where a series leaves ink, every few pixels.
+    fn trail(&self, series: &Series) -> Vec<(f64, f64)> {
+        let mut points: Vec<(f64, f64)> = series.points.iter().map(|point| self.place(*point)).collect();
+        match series.shape {
+            Shape::Points | Shape::Whiskers => return points,
+            Shape::Steps => points = stepped(&points),
+            Shape::Curve | Shape::Dotted => {}
+        }
+        let between = |pair: &[(f64, f64)]| {
+            let ((x, y), (to_x, to_y)) = (pair[0], pair[1]);
+            let steps = ((to_x - x).abs().max((to_y - y).abs()) / TRAIL_STEP).clamp(1.0, WIDTH) as u32;
+            (0..=steps).map(move |step| {
+                let part = f64::from(step) / f64::from(steps);
+                (x + (to_x - x) * part, y + (to_y - y) * part)
+            })
+        };
+        points.windows(2).flat_map(between).collect()
     }
 }
 
@@ -257,3 +281,5 @@ const BOTTOM: f64 = 290.0;
 /// Most room that names at the right may take.
 const NAMES_WIDTH: f64 = 190.0;
 const NAME_HEIGHT: f64 = 15.0;
+/// Pixels between the places at which a curve is looked for under a text.
+const TRAIL_STEP: f64 = 3.0;

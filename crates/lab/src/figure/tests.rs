@@ -16,6 +16,53 @@ fn figures_are_well_formed_and_the_same_twice() {
 }
 
 #[test]
+fn what_is_claimed_is_not_written_over_a_curve() {
+    // Rising, falling, above and below the claim: each leaves other corners free.
+    for points in [
+        [(0.0, 0.0), (1.0, 0.5), (2.0, 0.9)],
+        [(0.0, 0.9), (1.0, 0.5), (2.0, 0.1)],
+        [(0.0, 0.8), (1.0, 0.55), (2.0, 0.55)],
+        [(0.0, 0.45), (1.0, 0.45), (2.0, 0.6)],
+    ] {
+        let mut figure = plot(Axis::linear("x", Unit::Count), Shape::Curve, &points);
+        let Drawing::Plot(drawn) = &mut figure.drawing else { panic!("a plot") };
+        drawn.marks.push(Mark::Point { at: (1.0, 0.5), label: "paper: a half".into() });
+        let svg = figure.svg();
+        let label = svg.lines().find(|line| line.contains("paper: a half</text>")).expect("a label");
+        let (left, right, base) = extent_of(label, 13.0 * 8.0);
+        let curve = svg.lines().find(|line| line.contains(" curve\" d=")).expect("a curve");
+        let inside = |(x, y): (f64, f64)| (left..right).contains(&x) && (base - 9.0..base).contains(&y);
+        assert!(!trail(curve).into_iter().any(inside), "{points:?}: {label}\n{curve}");
+    }
+}
+
+/// From where to where a text of about so many pixels goes, and its base line.
+fn extent_of(text: &str, width: f64) -> (f64, f64, f64) {
+    let (x, base) = (attribute(text, "x"), attribute(text, "y"));
+    if text.contains("end") { (x - width, x, base) } else { (x, x + width, base) }
+}
+
+fn attribute(tag: &str, name: &str) -> f64 {
+    let (_, rest) = tag.split_once(&format!(" {name}=\"")).expect("the attribute");
+    rest.split('"').next().expect("a value").parse().expect("a number")
+}
+
+/// Points of a path, every hundredth of each of its lines.
+fn trail(path: &str) -> Vec<(f64, f64)> {
+    let (_, rest) = path.split_once(" d=\"M").expect("a path");
+    let corners = rest.split('"').next().expect("points").split('L');
+    let corners = corners.map(|corner| corner.split_once(' ').expect("two numbers"));
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    let corners: Vec<(f64, f64)> = corners.map(|(x, y)| (number(x), number(y))).collect();
+    let part = |from: f64, to: f64, step: u32| from + (to - from) * f64::from(step) / 100.0;
+    let line = |ends: &[(f64, f64)]| {
+        let (from, to) = (ends[0], ends[1]);
+        (0..=100).map(move |step| (part(from.0, to.0, step), part(from.1, to.1, step)))
+    };
+    corners.windows(2).flat_map(line).collect()
+}
+
+#[test]
 fn what_is_hostile_in_a_name_stays_text() {
     let svg = bars("<script>&\"'\u{0}").svg();
     check_well_formed(&svg);

@@ -15,6 +15,8 @@ pub enum Unit {
     Milliseconds,
     /// A quotient of two quantities of one kind.
     Ratio,
+    /// A difference of two shares, shown in percentage points.
+    Points,
 }
 
 impl Unit {
@@ -27,6 +29,7 @@ impl Unit {
             Self::Seconds => "seconds",
             Self::Milliseconds => "milliseconds",
             Self::Ratio => "ratio",
+            Self::Points => "points",
         }
     }
 
@@ -41,6 +44,7 @@ impl Unit {
             Self::Seconds => format!("{} s", count_tick(value)),
             Self::Milliseconds => format!("{} ms", trimmed(value, 2)),
             Self::Ratio => trimmed(value, 2),
+            Self::Points => points(value),
         }
     }
 
@@ -56,8 +60,17 @@ impl Unit {
             Self::Seconds => format!("{} s", grouped(value)),
             Self::Milliseconds => format!("{value:.3} ms"),
             Self::Ratio => format!("{value:.2}"),
+            Self::Points => points(value),
         }
     }
+}
+
+/// `0.0075` as `+0.8 points`.
+fn points(value: f64) -> String {
+    let tenths = (value * 1000.0).round();
+    let sign = if tenths > 0.0 { "+" } else { "" };
+    // zero has no sign
+    format!("{sign}{} points", trimmed(tenths / 10.0, 1))
 }
 
 /// `1500` as `1.5k`, `2000000` as `2M`.
@@ -127,6 +140,9 @@ mod tests {
             (Unit::Seconds, 5_000.0, "5k s", "5,000 s"),
             (Unit::Milliseconds, 0.1944, "0.19 ms", "0.194 ms"),
             (Unit::Ratio, 0.5, "0.5", "0.50"),
+            (Unit::Points, 0.0075, "+0.8 points", "+0.8 points"),
+            (Unit::Points, -0.034, "-3.4 points", "-3.4 points"),
+            (Unit::Points, -0.0001, "0 points", "0 points"),
         ] {
             assert_eq!((unit.tick(value).as_str(), unit.shown(value).as_str()), (tick, shown), "{unit:?}");
         }

@@ -77,20 +77,30 @@ fn findings(page: &mut String, report: &Report, findings: &[Finding]) {
     page.push_str(
         "<div class=\"wide\"><table class=\"findings\">\n<thead><tr><th>finding</th><th>paper</th>",
     );
-    for column in &report.columns {
-        let _ = write!(page, "<th>{}</th>", escaped(column));
+    let value = |finding: &Finding, column: usize| finding.found.get(column).copied().flatten();
+    // A column that holds nothing here is left out; the first stays.
+    let is_filled =
+        |column: &usize| *column == 0 || findings.iter().any(|finding| value(finding, *column).is_some());
+    let columns: Vec<usize> = (0..report.columns.len()).filter(is_filled).collect();
+    let compares = findings.iter().any(|finding| finding.ratio().is_some());
+    for column in &columns {
+        let _ = write!(page, "<th>{}</th>", escaped(&report.columns[*column]));
     }
-    page.push_str("<th>ours / paper</th></tr></thead>\n<tbody>\n");
+    page.push_str(if compares { "<th>ours / paper</th>" } else { "" });
+    page.push_str("</tr></thead>\n<tbody>\n");
     for finding in findings {
-        let claim = escaped(&finding.claim.shown(finding.unit));
-        let _ = write!(page, "<tr><td>{}</td><td class=\"claim\">{claim}</td>", escaped(&finding.what));
-        for index in 0..report.columns.len() {
-            let value = finding.found.get(index).copied().flatten();
-            let shown = value.map_or("–".into(), |value| finding.unit.shown(value));
+        let claim = finding.claim.shown(finding.unit);
+        let class = if claim.chars().any(char::is_alphanumeric) { " class=\"claim\"" } else { "" };
+        let _ = write!(page, "<tr><td>{}</td><td{class}>{}</td>", escaped(&finding.what), escaped(&claim));
+        for column in &columns {
+            let shown = value(finding, *column).map_or("–".into(), |value| finding.unit.shown(value));
             let _ = write!(page, "<td>{}</td>", escaped(&shown));
         }
-        let ratio = finding.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}"));
-        let _ = writeln!(page, "<td>{ratio}</td></tr>");
+        if compares {
+            let ratio = finding.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}"));
+            let _ = write!(page, "<td>{ratio}</td>");
+        }
+        page.push_str("</tr>\n");
     }
     page.push_str("</tbody>\n</table></div>\n");
 }

@@ -66,7 +66,7 @@ pub fn residency_section(finite: &Outcomes) -> Section {
         unclaimed(
             &format!("{of}_less_{to}_hits"),
             &format!("{of}'s hit ratio less {to}'s"),
-            Unit::Share,
+            Unit::Points,
             found,
         )
     };

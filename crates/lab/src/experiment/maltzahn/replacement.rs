@@ -61,7 +61,7 @@ fn findings(outcomes: &Outcomes) -> Vec<Finding> {
     let words = |words: &str| Claim::Words(words.into());
     vec![
         Finding::new("fbc_over_lru", "fbc's I/Os over lru's", Unit::Ratio, words("fewer")).found(&fewer),
-        Finding::new("fbc_less_lru_hits", "fbc's hit ratio less lru's", Unit::Share, Claim::Is(0.0))
+        Finding::new("fbc_less_lru_hits", "fbc's hit ratio less lru's", Unit::Points, Claim::Is(0.0))
             .found(&difference),
         Finding::new(
             "fbc_over_lru_time",
@@ -72,7 +72,7 @@ fn findings(outcomes: &Outcomes) -> Vec<Finding> {
         .found(&faster),
         Finding::new("future_over_fbc", "future's I/Os over fbc's", Unit::Ratio, Claim::Is(0.9))
             .found(&ratio(outcomes, "future", "fbc", ios)),
-        Finding::new("future_less_fbc_hits", "future's hit ratio less fbc's", Unit::Share, words("higher"))
+        Finding::new("future_less_fbc_hits", "future's hit ratio less fbc's", Unit::Points, words("higher"))
             .found(
                 &outcomes.of(["future", "fbc"], |[future, fbc]| Some(future.hit_ratio() - fbc.hit_ratio())),
             ),
@@ -119,11 +119,20 @@ fn swept(sweep: &[Swept]) -> Drawing {
             .map(|run| (run.outcome.ios() as f64, run.outcome.hit_ratio()))
             .collect(),
     });
-    let ratios = sweep.iter().map(|run| run.outcome.hit_ratio());
-    let (low, high) = ratios.fold((1.0f64, 0.0f64), |(low, high), ratio| (low.min(ratio), high.max(ratio)));
-    let y =
-        Axis::linear("hit ratio", Unit::Share).over((low * 50.0).floor() / 50.0, (high * 50.0).ceil() / 50.0);
-    Drawing::Plot(Plot { x: io_axis(), y, series: series.collect(), marks: Vec::new() })
+    let points = || sweep.iter().map(|run| (run.outcome.ios() as f64, run.outcome.hit_ratio()));
+    let ratios = around(points().map(|point| point.1), 0.02);
+    let transfers = around(points().map(|point| point.0), 2000.0);
+    let y = Axis::linear("hit ratio", Unit::Share).over(ratios.0, ratios.1);
+    let x = io_axis().over(transfers.0, transfers.1);
+    Drawing::Plot(Plot { x, y, series: series.collect(), marks: Vec::new() })
+}
+
+/// The least and the greatest, outwards to whole steps.
+fn around(values: impl Iterator<Item = f64>, step: f64) -> (f64, f64) {
+    let (low, high) =
+        values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
+    (low, if high > low { high } else { low + step })
 }
 
 fn io_axis() -> Axis {
