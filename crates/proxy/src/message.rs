@@ -182,14 +182,17 @@ pub struct HitFields {
     pub cache_status: Box<[u8]>,
     /// What follows those: `CRLF proxy-status: … CRLF`.
     pub proxy_status: Box<[u8]>,
+    /// The value of Proxy-Status alone.
+    pub proxy_status_value: HeaderValue,
 }
 
 impl HitFields {
     /// Of the values of both fields, the first without its last digits.
-    pub fn new(cache_status: &[u8], proxy_status: &[u8]) -> Self {
+    pub fn new(cache_status: &[u8], proxy_status: &HeaderValue) -> Self {
         Self {
             cache_status: [CACHE_STATUS, cache_status].concat().into(),
-            proxy_status: [b"\r\nproxy-status: ", proxy_status, b"\r\n"].concat().into(),
+            proxy_status: [b"\r\nproxy-status: ", proxy_status.as_bytes(), b"\r\n"].concat().into(),
+            proxy_status_value: proxy_status.clone(),
         }
     }
 

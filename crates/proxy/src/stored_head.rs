@@ -78,7 +78,7 @@ impl StoredHead {
 
     /// The fields as a map, made anew; its values are slices of the lines.
     pub fn fields(&self) -> HeaderMap {
-        let mut fields = HeaderMap::new();
+        let mut fields = HeaderMap::with_capacity(FIELDS_EXPECTED);
         for (name, value) in self.field_lines() {
             let value = HeaderValue::from_maybe_shared(self.lines.slice_ref(value));
             if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {
@@ -93,6 +93,9 @@ impl StoredHead {
         size_of::<Self>() + self.lines.len()
     }
 }
+
+/// Room in a field map for what most heads hold, and for what a node adds to them.
+const FIELDS_EXPECTED: usize = 16;
 
 /// Lines in the making.
 struct Writer {

@@ -4,7 +4,7 @@
 //! and that needs nothing but a lookup: no field map, no [`super::ask::Ask`], nothing to wait for. Whatever does not fit
 //! goes the ordinary way, as if nobody had looked. Tests compare the two ways' answers byte by byte.
 
-use super::{Exchange, live::Live, record::Record as Stored, shelf::Resident};
+use super::{Exchange, live::Live, record::Record as Stored, shelf::Resident, verdict::version};
 use crate::access_log::Entry;
 use crate::clock;
 use crate::message::{Client, Glance, Hit, Outcome, Record, Sent};
@@ -117,7 +117,7 @@ fn with_entry(get: &PlainGet<'_>, client: &Client, url: &[u8], hit: &Hit<'_>, ta
             client: Some(client.address),
             method: "GET",
             url,
-            version: "1.1",
+            version: version(get.version),
             status: hit.stored.status().as_u16(),
             body_bytes: hit.body.len() as u64,
             outcome: Outcome::MemoryHit,
@@ -140,7 +140,7 @@ fn record(get: &PlainGet<'_>, client: &Client, url: &[u8], now: Timestamp, hit: 
         client: Some(client.address),
         method: Some(Method::GET),
         url: String::from_utf8_lossy(url).into(),
-        version: "1.1",
+        version: version(get.version),
         status: hit.stored.status().as_u16(),
         outcome: Outcome::MemoryHit,
         referer: value(get.referer),

@@ -74,7 +74,7 @@ impl Live {
             forward: Arc::new(ForwardRules::new(&settings.forward, own).map_err(LiveError::Access)?),
             routes: Routes::new(&settings.site, identity).map_err(LiveError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
-            hit_fields: HitFields::new(&hit_status(&cache.name), own_proxy_status.as_bytes()),
+            hit_fields: HitFields::new(&hit_status(&cache.name), &own_proxy_status),
             own_proxy_status,
         })
     }

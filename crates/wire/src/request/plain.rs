@@ -7,10 +7,11 @@
 
 use super::{Authority, FIELDS_ON_STACK, HeadParser, Limits};
 use crate::field_line::{FieldAt, offset_in};
+use http::{HeaderMap, Method, Uri, Version};
 use httparse::Status;
 use std::mem::MaybeUninit;
 
-/// An HTTP/1.1 GET without a body, conditions, ranges or directives, whose connection is to be kept.
+/// A GET without a body, conditions, ranges or directives; in HTTP/1.1 one whose connection is to be kept.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainGet<'b> {
     /// Host and port: of the target in absolute form, which Host repeats, or else of Host. A registered name or an
@@ -18,14 +19,37 @@ pub struct PlainGet<'b> {
     pub authority: Authority<'b>,
     /// Path and query, from the first `/` on.
     pub path: &'b str,
-    /// Whether the target was in absolute form, with the scheme `http`.
+    /// Whether the target was in absolute form, with the scheme `http`. In HTTP/2 it has that form always, and this is false.
     pub absolute: bool,
+    /// HTTP/1.1 or HTTP/2.
+    pub version: Version,
     /// The Referer field.
     pub referer: Option<&'b [u8]>,
     /// The User-Agent field.
     pub user_agent: Option<&'b [u8]>,
-    /// Bytes that the head takes.
+    /// Bytes that the head takes in the buffer; 0 for HTTP/2, whose heads were taken out of it.
     pub head_bytes: usize,
+}
+
+impl<'b> PlainGet<'b> {
+    /// The plain request that a head of HTTP/2 is, if it is one; that it has no body the caller knows.
+    pub fn of_http2(method: &Method, uri: &'b Uri, fields: &'b HeaderMap, limits: &Limits) -> Option<Self> {
+        let (authority, path) = (uri.authority()?.as_str(), uri.path_and_query()?.as_str());
+        let fits =
+            authority.len() + path.len() <= limits.target_bytes_max && fields.len() <= limits.fields_max;
+        if method != Method::GET || !fits {
+            return None;
+        }
+        let mut noted = Fields::default();
+        for (name, value) in fields {
+            noted.note(name.as_str().as_bytes(), value.as_bytes())?;
+        }
+        // A Host beside the authority would have to be compared with it.
+        let authority = plain_authority(authority.as_bytes()).filter(|_| noted.host.is_none())?;
+        let Fields { referer, user_agent, .. } = noted;
+        let (absolute, version, head_bytes) = (false, Version::HTTP_2, 0);
+        is_plain(path).then_some(Self { authority, path, absolute, version, referer, user_agent, head_bytes })
+    }
 }
 
 impl HeadParser {
@@ -63,9 +87,17 @@ impl HeadParser {
             }
         };
         let authority = plain_authority(host)?;
-        let is_plain = path.starts_with('/') && path.bytes().all(|byte| IN_PATH[byte as usize]);
         let Fields { referer, user_agent, .. } = fields;
-        is_plain.then_some(PlainGet { authority, path, absolute, referer, user_agent, head_bytes })
+        let version = Version::HTTP_11;
+        is_plain(path).then_some(PlainGet {
+            authority,
+            path,
+            absolute,
+            version,
+            referer,
+            user_agent,
+            head_bytes,
+        })
     }
 }
 
@@ -135,6 +167,11 @@ fn plain_authority(text: &[u8]) -> Option<Authority<'_>> {
     (!text.ends_with(b":")).then_some(authority)
 }
 
+/// Whether all parsers agree on what the path and query are.
+fn is_plain(path: &str) -> bool {
+    path.starts_with('/') && path.bytes().all(|byte| IN_PATH[byte as usize])
+}
+
 /// RFC 3986 section 3.3 and 3.4: the characters of a path and of a query.
 static IN_PATH: [bool; 256] = {
     let mut table = [false; 256];
@@ -191,6 +228,40 @@ mod tests {
         assert_eq!((get.user_agent, get.referer), (Some(&b"x"[..]), None));
         let get = parser.plain(b"GET http://a.b/ HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
         assert_eq!((get.authority.host, get.path, get.absolute), (&b"a.b"[..], "/", true));
+    }
+
+    #[test]
+    fn plain_requests_of_http_2() {
+        let of = |method: &str, uri: &str, fields: &[(&'static str, &'static str)]| {
+            let mut request = http::Request::builder().method(method).uri(uri);
+            for (name, value) in fields {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).expect("valid").into_parts();
+            PlainGet::of_http2(&parts.method, &parts.uri, &parts.headers, &LIMITS).map(|get| {
+                assert_eq!((get.absolute, get.version), (false, Version::HTTP_2));
+                let user_agent = get.user_agent.map(<[u8]>::to_vec);
+                (get.authority.host.to_vec(), get.authority.port, get.path.to_owned(), user_agent)
+            })
+        };
+        let plain = of("GET", "https://Example.org:8443/a?b", &[("user-agent", "x"), ("cookie", "a=b")]);
+        let (host, path) = (b"Example.org".to_vec(), "/a?b".to_owned());
+        assert_eq!(plain, Some((host, Some(8443), path, Some(b"x".to_vec()))));
+        let long = format!("https://a/{}", "x".repeat(1024));
+        for (method, uri, field) in [
+            ("HEAD", "https://a/", ("accept", "*/*")),
+            ("GET", "/", ("accept", "*/*")),
+            ("GET", long.as_str(), ("accept", "*/*")),
+            ("GET", "https://u@a/", ("accept", "*/*")),
+            ("GET", "https://a/", ("host", "a")),
+            ("GET", "https://a/", ("te", "trailers")),
+            ("GET", "https://a/", ("range", "bytes=0-1")),
+        ] {
+            assert_eq!(of(method, uri, &[field]), None, "{method} {uri} {field:?}");
+        }
+        for name in TELLING {
+            assert_eq!(of("GET", "https://a/", &[(name, "1")]), None, "{name}");
+        }
     }
 
     #[test]

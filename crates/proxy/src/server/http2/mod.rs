@@ -1,10 +1,11 @@
-//! One HTTP/2 connection: streams in, each answered by a task of its own.
+//! One HTTP/2 connection: streams in, each answered where it is accepted, when it is a hit in RAM, or by a task of its own.
 //!
 //! The `h2` crate frames, multiplexes and counts what a client may abuse (resets, empty frames, header lists); it
 //! is used directly because a server built on hyper cannot send interim responses. What this file adds: idle
 //! connections are closed, dead ones are found out by pings, and draining sends GOAWAY.
 
 mod check;
+mod glance;
 mod request_body;
 mod send;
 mod stream;
@@ -72,8 +73,10 @@ async fn run<T: ClientIo, H: Handler>(
             watch.poll(context, &streams)
         });
         match event.await {
-            Event::Accepted(Some(Ok((request, respond)))) => {
-                tokio::spawn(stream::serve(request, respond, Arc::clone(&streams)));
+            Event::Accepted(Some(Ok((request, mut respond)))) => {
+                if glance::answer(&streams, &request, &mut respond).is_none() {
+                    tokio::spawn(stream::serve(request, respond, Arc::clone(&streams)));
+                }
             }
             Event::Accepted(Some(Err(error))) => {
                 tracing::debug!(client = %streams.client.address, %error, "HTTP/2 connection failed");

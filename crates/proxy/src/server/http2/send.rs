@@ -1,6 +1,6 @@
 //! Sending replies on an HTTP/2 stream, within what flow control allows.
 
-use crate::message::{ReplyHead, StreamBody};
+use crate::message::{Hit, ReplyHead, StreamBody};
 use crate::server::dates::with_date;
 use crate::server::deadline::Deadline;
 use crate::server::patience::{Pace, Patience, TooSlow};
@@ -10,7 +10,7 @@ use http::header::{AGE, CONTENT_LENGTH, DATE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 use shoal_wire::chunk::may_trail;
-use shoal_wire::response::belongs_to_connection;
+use shoal_wire::response::{belongs_to_connection, push_decimal};
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -148,9 +148,9 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> Respo
             let mut fields = stored.fields();
             fields.insert(AGE, HeaderValue::from(age_seconds));
             if let Ok(value) = HeaderValue::from_maybe_shared(cache_status) {
-                fields.append("cache-status", value);
+                fields.append(CACHE_STATUS, value);
             }
-            fields.append("proxy-status", proxy_status);
+            fields.append(PROXY_STATUS, proxy_status);
             (stored.status(), fields)
         }
     };
@@ -164,6 +164,25 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> Respo
         fields.insert(DATE, date);
     }
     respond(status, fields)
+}
+
+/// The head of a hit in RAM, as [`head`] makes it of the same reply.
+pub(super) fn hit(hit: &Hit<'_>, now: Instant) -> Response<()> {
+    let mut fields = hit.stored.fields();
+    fields.insert(AGE, HeaderValue::from(hit.age_seconds));
+    let mut cache_status = hit.own.cache_status_value().to_vec();
+    push_decimal(&mut cache_status, hit.ttl_seconds);
+    if let Ok(value) = HeaderValue::try_from(cache_status) {
+        fields.append(CACHE_STATUS, value);
+    }
+    fields.append(PROXY_STATUS, hit.own.proxy_status_value.clone());
+    fields.insert(CONTENT_LENGTH, HeaderValue::from(hit.body.len()));
+    if !hit.stored.is_dated()
+        && let Ok(date) = with_date(now, HeaderValue::from_bytes)
+    {
+        fields.insert(DATE, date);
+    }
+    respond(hit.stored.status(), fields)
 }
 
 /// Bytes of a head's names and values. What HPACK makes of them depends on what the connection carried before, and the
@@ -198,3 +217,7 @@ fn respond(status: StatusCode, fields: HeaderMap) -> Response<()> {
     *response.headers_mut() = fields;
     response
 }
+
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

@@ -44,10 +44,19 @@ impl Authority {
 
     /// A client's configuration that trusts this authority.
     fn trusting(&self, alpn: &[&str]) -> Arc<ClientConfig> {
+        self.speaking(rustls::DEFAULT_VERSIONS, alpn)
+    }
+
+    /// The same for these versions of TLS.
+    fn speaking(
+        &self,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        alpn: &[&str],
+    ) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).expect("a sound root");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
         let mut config = builder.expect("versions").with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         Arc::new(config)
@@ -114,15 +123,20 @@ fn certificates_are_chosen_by_name() {
 fn sessions_are_resumed_and_alpn_is_spoken() {
     let authority = Authority::new();
     let server = serving(&[authority.issue("one", &["one.test"])]);
-    let config = authority.trusting(&["http/1.1"]);
-    let mut kinds = Vec::new();
-    for _ in 0..2 {
-        let mut client = connect(&server, &config, "one.test", b"").expect("a handshake");
-        client.get("/memory/1");
-        assert_eq!(client.stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
-        kinds.push(client.stream.conn.handshake_kind());
+    for version in rustls::ALL_VERSIONS {
+        let config = authority.speaking(&[version], &["http/1.1"]);
+        let mut kinds = Vec::new();
+        // Tickets carry all that is needed, so any worker takes them.
+        for _ in 0..5 {
+            let mut client = connect(&server, &config, "one.test", b"").expect("a handshake");
+            client.get("/memory/1");
+            assert_eq!(client.stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
+            assert_eq!(client.stream.conn.protocol_version(), Some(version.version));
+            kinds.push(client.stream.conn.handshake_kind());
+        }
+        let resumed = [Some(HandshakeKind::Resumed); 4];
+        assert_eq!((kinds[0], &kinds[1..]), (Some(HandshakeKind::Full), &resumed[..]), "{version:?}");
     }
-    assert_eq!(kinds, [Some(HandshakeKind::Full), Some(HandshakeKind::Resumed)]);
 }
 
 #[tokio::test]
