@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 /// A connection as it was accepted.
 pub(super) struct Arrival {
@@ -51,40 +52,40 @@ pub(super) async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>,
             }
         }
     }
-    match &entrance.tls {
-        Some(tls) => {
-            Box::pin(serve_tls(Rewind::new(early.freeze(), stream), tls, client, &live, shared)).await
-        }
-        None => serve_plain(stream, early, client, live, shared).await,
-    }
-}
-
-async fn serve_tls<H: Handler>(
-    stream: Rewind<TcpStream>,
-    tls: &Tls,
-    mut client: Client,
-    live: &Arc<Live>,
-    shared: Arc<Shared<H>>,
-) {
-    let stream = match tokio::time::timeout(live.head_timeout, tls.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        failed => {
-            shared.metrics.tls_failures.count();
-            let reason = failed.err().map_or("handshake failed", |_| "handshake took too long");
-            tracing::debug!(client = %client.address, reason, "no TLS");
-            return;
-        }
+    let Some(tls) = &entrance.tls else { return serve_plain(stream, early, client, live, shared).await };
+    // The handshake's memory goes when it is over.
+    let shaking = Box::pin(shake_hands(Rewind::new(early.freeze(), stream), tls, &mut client, &live));
+    let Some(stream) = shaking.await else {
+        shared.metrics.tls_failures.count();
+        return;
     };
-    let session = stream.get_ref().1;
-    client.server_name = session.server_name().map(str::to_owned);
-    let h2 = session.alpn_protocol() == Some(ALPN_H2);
-    // A TLS stream is large, and a task keeps room for every place that it was ever moved through.
-    let stream = Box::new(stream);
-    let (client, live) = (Arc::new(client), Arc::clone(live));
+    let h2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_H2);
+    let client = Arc::new(client);
     if h2 {
         Box::pin(http2::serve(stream, shared, live, client)).await;
     } else {
         Box::pin(http1::serve(Socket::new(stream, live.head_timeout), shared, live, client)).await;
+    }
+}
+
+/// The TLS stream of a client that shakes hands in time. It is large, and a task keeps room for every place that it was
+/// ever moved through, hence the box.
+async fn shake_hands(
+    stream: Rewind<TcpStream>,
+    tls: &Tls,
+    client: &mut Client,
+    live: &Live,
+) -> Option<Box<TlsStream<Rewind<TcpStream>>>> {
+    match tokio::time::timeout(live.head_timeout, tls.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            client.server_name = stream.get_ref().1.server_name().map(str::to_owned);
+            Some(Box::new(stream))
+        }
+        failed => {
+            let reason = failed.err().map_or("handshake failed", |_| "handshake took too long");
+            tracing::debug!(client = %client.address, reason, "no TLS");
+            None
+        }
     }
 }
 
