@@ -7,10 +7,10 @@
 
 use super::Volume;
 use super::format::u64_at;
-use super::table::HEADER_WORDS;
+use super::table::HEADERS;
 use super::writer::Writer;
 use crate::Error;
-use crate::door::{File, write_full};
+use crate::door::{File, PAGE_BYTES, write_full};
 use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -37,26 +37,38 @@ pub(super) struct Header {
     pub(super) objects: u64,
     pub(super) next_id: u64,
     pub(super) written_stripes: u64,
+    /// One more than that of the header before. They are written to two places in turns, so that one that is torn leaves the other.
+    pub(super) turn: u64,
     /// Nothing was written to the log since.
     pub(super) is_clean: bool,
 }
 
 impl Header {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER_WORDS * 8);
+        let mut bytes = Vec::with_capacity(PAGE_BYTES);
         bytes.extend_from_slice(MAGIC);
         let flags = u64::from(self.is_clean);
         let numbers = [self.id, self.buckets, self.sequence, self.stripe, self.offset, self.objects];
-        for number in numbers.into_iter().chain([self.next_id, self.written_stripes, flags]) {
+        for number in numbers.into_iter().chain([self.next_id, self.written_stripes, flags, self.turn]) {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
-        bytes.resize(HEADER_WORDS * 8, 0);
+        bytes.resize(PAGE_BYTES, 0);
         bytes
     }
 
+    /// The latest header that fits, of an index file that begins with these bytes. It counts as clean only when both places
+    /// have what they should: one that is damaged may have been later.
+    pub(super) fn latest(bytes: &[u8], fits: impl Fn(&Self) -> bool) -> Option<Self> {
+        let headers: Vec<Self> = bytes.chunks(PAGE_BYTES).filter_map(Self::decode).filter(fits).collect();
+        let latest = headers.iter().copied().max_by_key(|header| header.turn)?;
+        let is_first = latest.turn == 0 && bytes[PAGE_BYTES..].iter().all(|byte| *byte == 0);
+        let is_last = is_first || headers.len() as u64 == HEADERS;
+        Some(Self { is_clean: latest.is_clean && is_last, ..latest })
+    }
+
     /// `None` when these bytes are no such header.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..CHECKED + 8)?;
         let is_whole = &bytes[..8] == MAGIC && xxh3_64(&bytes[..CHECKED]) == u64_at(bytes, CHECKED);
         is_whole.then(|| Self {
@@ -69,6 +81,7 @@ impl Header {
             next_id: u64_at(bytes, 56),
             written_stripes: u64_at(bytes, 64),
             is_clean: u64_at(bytes, 72) & 1 != 0,
+            turn: u64_at(bytes, 80),
         })
     }
 }
@@ -114,14 +127,14 @@ impl Volume {
     /// Something is about to be written to the log: the index must not be taken for complete.
     pub(super) fn leave_clean(&self) -> Result<(), Error> {
         // Without the lock, which is held while the index is written.
-        if !self.index_is_clean.load(Relaxed) {
+        if !self.index_may_be_clean.load(Relaxed) {
             return Ok(());
         }
         let mut checkpoint = self.checkpoint.lock();
         let header = Header { is_clean: false, ..checkpoint.header };
         let written = checkpoint.write_header(header);
         written.map_err(|source| self.failed("write the volume's index", source))?;
-        self.index_is_clean.store(false, Relaxed);
+        self.index_may_be_clean.store(false, Relaxed);
         Ok(())
     }
 
@@ -149,12 +162,14 @@ impl Volume {
             objects: self.table.objects(),
             next_id: self.next_id.load(Relaxed),
             written_stripes: u64::from(self.written_stripes.load(Relaxed)),
+            turn: 0,
             is_clean,
         }
     }
 
     fn write_index_as(&self, header: Header) -> Result<(), Error> {
         let mut checkpoint = self.checkpoint.lock();
+        let header = Header { turn: checkpoint.header.turn, ..header };
         // Another may have been faster.
         if header == checkpoint.header || header.sequence < checkpoint.header.sequence {
             return Ok(());
@@ -171,8 +186,10 @@ impl Volume {
             from = block + 1;
         }
         checkpoint.file.sync().map_err(failed)?;
+        // Also when it fails: it may have come to the disk nevertheless.
+        self.index_may_be_clean.fetch_or(header.is_clean, Relaxed);
         checkpoint.write_header(header).map_err(failed)?;
-        self.index_is_clean.store(header.is_clean, Relaxed);
+        self.index_may_be_clean.store(header.is_clean, Relaxed);
         self.checkpointed_at.store(header.stripe * self.geometry.stripe_bytes + header.offset, Relaxed);
         Ok(())
     }
@@ -180,15 +197,16 @@ impl Volume {
 
 impl Checkpoint {
     fn write_header(&mut self, header: Header) -> std::io::Result<()> {
-        write_full(&*self.file, &header.encode(), 0)?;
+        let header = Header { turn: self.header.turn + 1, ..header };
+        write_full(&*self.file, &header.encode(), header.turn % HEADERS * PAGE_BYTES as u64)?;
         self.file.sync()?;
         self.header = header;
         Ok(())
     }
 }
 
-const MAGIC: &[u8; 8] = b"SHOALix1";
-const CHECKED: usize = 80;
+const MAGIC: &[u8; 8] = b"SHOALix2";
+const CHECKED: usize = 88;
 /// The log grows by so many times the index's bytes between two checkpoints, so that the index adds about a percent.
 const INDEX_TIMES: u64 = 64;
 /// And by so many stripes at least.

@@ -120,8 +120,9 @@ struct Volume {
     corrupt: AtomicU64,
     /// Told of keys whose objects were given up.
     gave_up: OnceLock<GaveUp>,
-    /// The index on disk is complete; nothing was written to the log since.
-    index_is_clean: AtomicBool,
+    /// The index on disk may say that nothing was written to the log since: always after opening, for a header that says
+    /// otherwise may have been read before it was brought to disk.
+    index_may_be_clean: AtomicBool,
     /// Where the log ended when the index was last written, in bytes of it.
     checkpointed_at: AtomicU64,
     /// There is no background work: who writes sees to the index too.

@@ -93,7 +93,7 @@ impl Volume {
             evictions: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             gave_up: OnceLock::new(),
-            index_is_clean: AtomicBool::new(header.is_clean),
+            index_may_be_clean: AtomicBool::new(true),
             checkpointed_at: AtomicU64::new(header.stripe * stripe_bytes + header.offset),
             is_alone: !parts.background,
             _lock: parts.lock,
@@ -233,9 +233,9 @@ pub(super) fn index_header(
         Err(error) => return Err(unusable("look at", INDEX, &error)),
     }
     let file = files.open(INDEX, Access::Read).map_err(|error| unusable("open", INDEX, &error))?;
-    let mut block = vec![0; HEADER_WORDS * 8];
-    read_full(&*file, &mut block, 0).map_err(|error| unusable("read", INDEX, &error))?;
-    Ok(Header::decode(&block).filter(|header| {
+    let mut pages = vec![0; HEADER_WORDS * 8];
+    read_full(&*file, &mut pages, 0).map_err(|error| unusable("read", INDEX, &error))?;
+    Ok(Header::latest(&pages, |header| {
         header.id == geometry.id
             && header.buckets == geometry.buckets
             && header.stripe < u64::from(geometry.stripes)
@@ -260,12 +260,15 @@ fn make_index(
         objects: 0,
         next_id: 1,
         written_stripes: 0,
+        turn: 0,
         is_clean: is_empty,
     };
     let made = fresh(files, INDEX).and_then(|file| {
         file.allot(bytes)?;
         // It counts only once the volume has a superblock with the same number.
-        write_full(&*file, &header.encode(), 0)?;
+        let mut pages = header.encode();
+        pages.resize(HEADER_WORDS * 8, 0);
+        write_full(&*file, &pages, 0)?;
         file.sync()
     });
     made.map_err(|error| unusable("make", INDEX, &error))?;

@@ -272,7 +272,9 @@ fn tag_of(key: Key) -> u64 {
 }
 
 /// Words before the table in its file: one page.
-pub(super) const HEADER_WORDS: usize = 512;
+pub(super) const HEADER_WORDS: usize = HEADERS as usize * 512;
+/// Pages with a header each, at the file's beginning.
+pub(super) const HEADERS: u64 = 2;
 /// Positions are below this: 4 TiB.
 pub(super) const POSITION_MAX: u64 = UNIT_BYTES << 36;
 const WAYS: usize = 8;

@@ -142,6 +142,38 @@ fn crash_after_crash() {
     }
 }
 
+#[test]
+fn a_header_read_before_it_was_on_disk_does_not_count_as_written() {
+    let world = roomy();
+    let store = world.open();
+    put(&store, 1, 1, 3000).unwrap();
+    store.close().unwrap();
+    drop(store);
+    // Killed also just after the header was written that says that the log goes on, so that only the kernel has it.
+    let mut calls = 0;
+    loop {
+        let world = world.after_power_loss(0);
+        let crash = CrashPoint::after(calls);
+        let door = Arc::new(Faulty::new(world.files.clone(), Faults::new(1).crash_at(Arc::clone(&crash))));
+        if let Ok(store) = world.try_open(door) {
+            drop(store.remove(&key(2)));
+            drop(store.volume.flush(true));
+        }
+        let store = world.open();
+        store.remove(&key(1)).unwrap();
+        store.write_all();
+        drop(store);
+        for seed in 0..20 {
+            let store = world.after_power_loss(seed).open();
+            assert_eq!(version_of(&store, 1), None, "killed at call {calls}, seed {seed}");
+        }
+        if !crash.has_come() {
+            break;
+        }
+        calls += 1;
+    }
+}
+
 /// With the cursor going round, objects may be gone; wrong they may not be.
 #[test]
 fn crashes_in_a_full_volume_serve_nothing_wrong() {

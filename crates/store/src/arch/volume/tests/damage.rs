@@ -63,6 +63,22 @@ fn a_damaged_superblock_is_refused_with_the_way_out() {
 }
 
 #[test]
+fn an_index_whose_last_header_is_torn_is_used_from_the_one_before() {
+    for page in 0..2 {
+        let world = World::new(4 << 20);
+        for number in 0..5 {
+            let store = world.open();
+            put(&store, number, 1, 5000).unwrap();
+            store.close().unwrap();
+        }
+        world.files.tamper(INDEX, |bytes| bytes[page * 4096 + 20] ^= 4);
+        let store = world.open();
+        assert!((0..5).all(|number| version_of(&store, number) == Some(1)), "page {page}");
+        assert!(store.volume.table.objects() >= 4, "the index was made anew");
+    }
+}
+
+#[test]
 fn a_disk_that_fails_now_and_then_costs_misses() {
     for seed in 0..30 {
         let world = World::new(4 << 20);
