@@ -40,6 +40,8 @@ fn clients() -> usize {
 
 fn shoal(origin: &Origin) -> Shoal {
     let setup = Setup::to(origin).set("cache.ram", "8 MiB").set("store.disk", "2 GiB");
+    // Thousands take a while to come, and the first of them reads nothing meanwhile.
+    let setup = setup.set("client.idle_timeout", "10 min");
     setup.set("upstream.connections_per_origin", 20_000).set("log.access", "").start()
 }
 

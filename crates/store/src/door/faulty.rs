@@ -1,4 +1,5 @@
-//! A door that fails: errors, torn writes, full disks and delays decided by a seed, and a sudden end.
+//! A door that fails: errors, torn writes, short reads, full disks, disks smaller than they say, and delays, decided by a seed; and a sudden
+//! end.
 //!
 //! A [`CrashPoint`] counts down over all calls of all doors that share it, and over the stores to the index. At
 //! zero the process is as good as killed: the call at hand may take effect in part, and no later one does.
@@ -23,6 +24,8 @@ pub struct Faults {
     state: AtomicU64,
     /// Failing calls of a thousand, per kind of fault.
     rates: Rates,
+    /// Where every file begins anew, whatever length it says.
+    wraps_at: u64,
     crash: Arc<CrashPoint>,
 }
 
@@ -32,6 +35,7 @@ struct Rates {
     errors: u64,
     full: u64,
     torn: u64,
+    short: u64,
     delays: u64,
 }
 
@@ -77,7 +81,8 @@ impl CrashPoint {
 impl Faults {
     /// No faults, until asked for.
     pub fn new(seed: u64) -> Self {
-        Self { state: AtomicU64::new(seed), rates: Rates::default(), crash: CrashPoint::never() }
+        let (state, rates) = (AtomicU64::new(seed), Rates::default());
+        Self { state, rates, wraps_at: u64::MAX, crash: CrashPoint::never() }
     }
 
     /// So many calls of a thousand fail with an input/output error (EIO).
@@ -95,6 +100,19 @@ impl Faults {
     /// So many writes of a thousand write a part and then fail.
     pub fn torn(mut self, per_mille: u64) -> Self {
         self.rates.torn = per_mille;
+        self
+    }
+
+    /// So many reads of a thousand give a part of what was asked for.
+    pub fn short(mut self, per_mille: u64) -> Self {
+        self.rates.short = per_mille;
+        self
+    }
+
+    /// Open files have so many bytes, a multiple of [`PAGE_BYTES`], and what lies behind goes to their beginning: as a
+    /// disk does that claims to be larger than it is.
+    pub fn wraps_at(mut self, bytes: u64) -> Self {
+        self.wraps_at = bytes;
         self
     }
 
@@ -283,15 +301,28 @@ impl FaultyFile {
         // A failing call promises nothing, so what becomes of the part does not matter.
         let _ = self.inner.write_at(&bytes[..part], offset);
     }
+
+    /// Where a call really goes, and how many bytes of it at once.
+    fn place(&self, length: usize, offset: u64) -> (usize, u64) {
+        let offset = offset % self.faults.wraps_at;
+        let left = usize::try_from(self.faults.wraps_at - offset).unwrap_or(usize::MAX);
+        (length.min(left), offset)
+    }
 }
 
 impl File for FaultyFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.faults.befall()?;
-        self.inner.read_at(buffer, offset)
+        let (mut length, offset) = self.place(buffer.len(), offset);
+        if length > 1 && self.faults.strikes(self.faults.rates.short) {
+            length = 1 + self.faults.below(length as u64 - 1) as usize;
+        }
+        self.inner.read_at(&mut buffer[..length], offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let (length, offset) = self.place(bytes.len(), offset);
+        let bytes = &bytes[..length];
         match self.faults.befall_write() {
             Write::Whole => self.inner.write_at(bytes, offset),
             Write::Torn => {

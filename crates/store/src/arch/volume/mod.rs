@@ -46,6 +46,7 @@ use crate::door::File;
 use crate::{Declined, Error, GaveUp, Insert, Store, Stored, Usage};
 use checkpoint::Checkpoint;
 use format::Geometry;
+use pages::Used;
 use parking_lot::Mutex;
 use pending::Queued;
 use queue::Queue;
@@ -98,6 +99,8 @@ struct Volume {
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
     windows: Windows,
+    /// Memory for what is read.
+    used: Arc<Used>,
     stripes: Arc<Stripes>,
     admission: Admission,
     probation: Mutex<Probation>,

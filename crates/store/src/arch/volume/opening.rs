@@ -75,6 +75,7 @@ impl Volume {
             queue: Mutex::new(Queue::default()),
             writer: Mutex::new(writer),
             windows: Windows::new(settings.volume.window_bytes),
+            used: Arc::default(),
             stripes: Arc::default(),
             admission: settings.volume.admission,
             probation: Mutex::new(Probation::default()),

@@ -1,12 +1,16 @@
 //! Memory that begins at a page, as transfers past the system's memory want it.
 
 use crate::door::PAGE_BYTES;
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Whole pages of bytes.
 pub(super) struct Pages {
     bytes: Vec<u8>,
     start: usize,
     length: usize,
+    /// Where they go when they are not needed any more.
+    home: Option<Arc<Used>>,
 }
 
 impl Pages {
@@ -15,7 +19,69 @@ impl Pages {
         let length = length.next_multiple_of(PAGE_BYTES);
         let bytes = vec![0; length + PAGE_BYTES];
         let start = bytes.as_ptr().align_offset(PAGE_BYTES);
-        Self { bytes, start, length }
+        Self { bytes, start, length, home: None }
+    }
+}
+
+/// Memory that has been used for pages and will be again. An allocator gives so large pieces back to the system, and for each new
+/// one the system clears every page when it is first touched, only for the disk to write over it.
+#[derive(Default)]
+pub(super) struct Used {
+    state: Mutex<UsedState>,
+}
+
+#[derive(Default)]
+struct UsedState {
+    free: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Used {
+    /// At least so many bytes, of which nothing is known.
+    pub(super) fn pages(self: &Arc<Self>, length: usize) -> Pages {
+        let length = length.next_multiple_of(PAGE_BYTES);
+        let mut pages = match self.take(length + PAGE_BYTES) {
+            Some(bytes) => {
+                let start = bytes.as_ptr().align_offset(PAGE_BYTES);
+                Pages { bytes, start, length, home: None }
+            }
+            None => Pages::zeroed(length),
+        };
+        pages.home = Some(Arc::clone(self));
+        pages
+    }
+
+    /// Memory of exactly this length: nearly all windows are as large as each other.
+    fn take(&self, length: usize) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        let at = state.free.iter().rposition(|bytes| bytes.len() == length)?;
+        state.bytes -= length;
+        Some(state.free.swap_remove(at))
+    }
+
+    fn put(&self, bytes: Vec<u8>) {
+        if bytes.len() > EACH_MAX {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.bytes + bytes.len() <= USED_MAX {
+            state.bytes += bytes.len();
+            state.free.push(bytes);
+        } else if let Some(oldest) = state.free.first_mut() {
+            // Lengths that nobody asks for any more must not keep out those that somebody does.
+            let before = std::mem::replace(oldest, bytes).len();
+            let now = oldest.len();
+            state.bytes = state.bytes - before + now;
+            state.free.rotate_left(1);
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.put(std::mem::take(&mut self.bytes));
+        }
     }
 }
 
@@ -31,6 +97,11 @@ impl AsMut<[u8]> for Pages {
     }
 }
 
+/// Bytes kept for later at most, or as much more as lengths differ.
+const USED_MAX: usize = 1 << 20;
+/// What is larger is seldom read.
+const EACH_MAX: usize = 128 << 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +113,21 @@ mod tests {
             assert!(pages.as_ref().as_ptr().addr().is_multiple_of(PAGE_BYTES));
             assert_eq!(pages.as_mut().len(), length.next_multiple_of(PAGE_BYTES));
         }
+    }
+
+    #[test]
+    fn what_was_used_is_used_again_and_there_is_a_limit() {
+        let used = Arc::new(Used::default());
+        let first = used.pages(5000);
+        let at = first.as_ref().as_ptr();
+        drop(first);
+        assert_ne!(used.pages(20_000).as_ref().as_ptr(), at);
+        assert_eq!(used.pages(8192).as_ref().as_ptr(), at, "as many pages");
+        let many: Vec<Pages> = (0..100).map(|_| used.pages(56 << 10)).collect();
+        drop(many);
+        let state = used.state.lock();
+        let bytes: usize = state.free.iter().map(Vec::len).sum();
+        assert!(bytes == state.bytes && bytes <= USED_MAX + (64 << 10), "{bytes}");
+        assert!(state.free.iter().all(|bytes| bytes.len() == (60 << 10)), "the latest lengths have won");
     }
 }

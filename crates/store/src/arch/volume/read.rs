@@ -3,7 +3,6 @@
 use super::Volume;
 use super::body::{LargeBody, WaitingBody, WholeBody};
 use super::format::{Head, Kind, PIECE_BYTES, Place, decode_table, pieces, table_bytes};
-use super::pages::Pages;
 use super::pending::{Pending, PendingBody};
 use super::stripes::Pin;
 use super::table::{Entry, Table};
@@ -119,7 +118,7 @@ impl Volume {
             || position / page * page..(position + length).next_multiple_of(page).min(end),
             |reading| reading.range.clone(),
         );
-        let mut pages = Pages::zeroed((range.end - range.start) as usize);
+        let mut pages = self.used.pages((range.end - range.start) as usize);
         self.read_pages(&mut pages, range.start)
             .map_err(|source| self.failed("read from the volume", source))?;
         self.succeeded();

@@ -1,7 +1,7 @@
 //! Bits flipped anywhere, disks that fail: a miss, never a wrong byte, and the store goes on.
 
 use super::*;
-use crate::door::{Faults, Faulty};
+use crate::door::{Faults, Faulty, PAGE_BYTES};
 
 #[test]
 fn flipped_bits_are_misses() {
@@ -102,6 +102,82 @@ fn a_disk_that_fails_now_and_then_costs_misses() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn reads_that_come_in_parts_are_put_together() {
+    let world = World::new(4 << 20);
+    drop(world.open());
+    let faults = Faults::new(3).short(700);
+    let door = Arc::new(Faulty::new(world.files.clone(), faults));
+    let store = world.try_open(door.clone()).unwrap();
+    for number in 0..100 {
+        put(&store, number, 1, (number as usize * 197) % 90_000).unwrap();
+    }
+    store.write_all();
+    assert!((0..100).all(|number| version_of(&store, number) == Some(1)));
+    drop(store);
+    let store = world.try_open(door).unwrap();
+    assert!((0..100).all(|number| version_of(&store, number) == Some(1)), "and so is the log after a crash");
+}
+
+/// Such disks are sold: what is written behind their end goes to their beginning, or nowhere.
+#[test]
+fn a_disk_that_is_smaller_than_it_says_serves_nothing_wrong() {
+    for pages in [300, 517, 700] {
+        let world = World::new(4 << 20);
+        drop(world.open());
+        let faults = || Faults::new(1).wraps_at(pages * PAGE_BYTES as u64);
+        let door = Arc::new(Faulty::new(world.files.clone(), faults()));
+        let store = world.try_open(door.clone()).unwrap();
+        let mut hits = 0;
+        for number in 0..1000 {
+            put(&store, number, 1, (number as usize * 97) % 20_000).unwrap();
+            if number % 3 == 0 {
+                // Whatever is found has been compared.
+                hits += (0..=number)
+                    .rev()
+                    .take(200)
+                    .filter(|number| version_of(&store, *number).is_some())
+                    .count();
+            }
+        }
+        assert!(hits > 10_000, "{pages} pages: what is there is served: {hits}");
+        drop(store);
+        let outcome = world.try_open(door);
+        let Ok(store) = outcome else {
+            // Its superblock may have been written over.
+            continue;
+        };
+        let found = (0..1000).filter(|number| version_of(&store, *number).is_some()).count();
+        assert!(found > 20, "{pages} pages: {found} of the last are left");
+    }
+}
+
+#[test]
+fn a_volume_that_is_cut_off_while_it_is_in_use_costs_misses() {
+    let world = World::new(4 << 20);
+    let store = world.open();
+    for number in 0..200 {
+        put(&store, number, 1, 9000).unwrap();
+    }
+    store.write_all();
+    world.files.tamper(DATA, |bytes| bytes.truncate(1 << 20));
+    let found = (0..200).filter(|number| version_of(&store, *number).is_some()).count();
+    assert!((50..200).contains(&found), "{found} of 200 are left");
+}
+
+#[test]
+fn a_disk_without_space_for_it_is_refused_with_the_way_out() {
+    for seed in 0..20 {
+        let world = World::new(4 << 20);
+        let door = Arc::new(Faulty::new(world.files.clone(), Faults::new(seed).full(1000)));
+        let outcome = world.try_open(door).err().expect("there is no space");
+        assert!(matches!(outcome, Error::Unusable(_)), "{outcome}");
+        let store = world.open();
+        put(&store, 1, 1, 100).unwrap();
+        assert_eq!(version_of(&store, 1), Some(1), "what was left of the attempt does no harm");
     }
 }
 
