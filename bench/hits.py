@@ -14,9 +14,7 @@ import argparse
 import json
 import os
 import platform
-import resource
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -81,7 +79,6 @@ def arguments():
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
     parser.add_argument("--shoal", default=default_binary(), help="the binary to measure")
     parser.add_argument("--no-rivals", action="store_true", help="leave out Varnish, Squid and Traffic Server")
-    parser.add_argument("--idle", type=int, default=10000, help="idle connections whose memory is measured")
     parser.add_argument("--only-nginx", action="store_true")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
@@ -165,9 +162,6 @@ def memory_report(options, shoal, idle):
     lines = ["", "| memory | |", "|---|---|"]
     lines.append(f"| resident, idle | {idle / 1e6:.1f} MB |")
     lines.append(f"| resident, after the load | {measure.resident_bytes(shoal.process.pid) / 1e6:.1f} MB |")
-    before, after = idle_connections(shoal, options.idle)
-    growth = (after - before) / 1e6
-    lines.append(f"| {options.idle} idle connections, each served once | {growth:.1f} MB more |")
     status = subprocess.run(
         [options.shoal, "status", "--config", shoal.settings_file, "--json"], capture_output=True, text=True
     )
@@ -177,26 +171,6 @@ def memory_report(options, shoal, idle):
     index = os.path.getsize(os.path.join(shoal.store_folder, "volume.index"))
     lines.append(f"| index file / objects it can hold | {index} B / {most} = {index / most:.1f} B |")
     return "\n".join(lines) + "\n"
-
-
-def idle_connections(server, count):
-    """Resident bytes before and after `count` connections were served one hit each and kept."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, count + 1000), hard))
-    before = measure.resident_bytes(server.process.pid)
-    connections = []
-    for _ in range(count):
-        connection = socket.create_connection(("127.0.0.1", server.port), 10)
-        connection.sendall(b"GET /1024 HTTP/1.1\r\nHost: bench\r\n\r\n")
-        received = 0
-        while received < 1024:
-            received += len(connection.recv(65536))
-        connections.append(connection)
-    time.sleep(1)
-    after = measure.resident_bytes(server.process.pid)
-    for connection in connections:
-        connection.close()
-    return before, after
 
 
 def find_number(tree, name):

@@ -255,6 +255,38 @@ async fn a_client_that_opens_no_window_is_given_up() {
     assert!(server.handler.records.lock()[0].aborted);
 }
 
+/// Below `rate_min`, though never silent for `idle_timeout`, in either direction.
+#[tokio::test]
+async fn a_client_that_trickles_is_given_up() {
+    let server = Server::with(|settings| {
+        settings.client.idle_timeout = Duration::from_millis(300);
+        settings.client.rate_min = shoal_core::ByteCount(10_000_000);
+    });
+    let mut client = H2Client::connect(&server).await;
+    let (response, _) = client.start(request("/memory/20000000"), true).await;
+    let mut stream = response.await.expect("a head").into_body();
+    let error = loop {
+        match stream.data().await.expect("no orderly end") {
+            Ok(data) => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                let _ = stream.flow_control().release_capacity(data.len());
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.reason(), Some(Reason::CANCEL));
+    let (response, mut body) = client.start(request("/count").method(Method::POST), false).await;
+    let trickle = tokio::spawn(async move {
+        while body.send_data(Bytes::from_static(b"a few bytes"), false).is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    let answered = tokio::time::timeout(Duration::from_secs(5), Answer::read(response)).await;
+    assert!(answered.is_ok_and(|answer| answer.is_ok_and(|answer| answer.text() != "")), "kept waiting");
+    trickle.abort();
+    assert_eq!(server.metrics.clients_slow.value(), 2);
+}
+
 #[tokio::test]
 async fn connect_streams_are_tunnels() {
     let server = Server::start();
