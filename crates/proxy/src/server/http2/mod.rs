@@ -33,8 +33,8 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     live: Arc<Live>,
     client: Arc<Client>,
 ) {
-    let shaking = builder(&live).handshake(io);
-    let Ok(Ok(mut h2)) = tokio::time::timeout(live.head_timeout, shaking).await else {
+    // The handshake's memory goes when it is over.
+    let Some(mut h2) = Box::pin(shake_hands(io, &live)).await else {
         tracing::debug!(client = %client.address, "no HTTP/2 handshake");
         return;
     };
@@ -42,6 +42,13 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     let watch = Watch::new(&live, drain, h2.ping_pong());
     let streams = Arc::new(Streams { shared, live, client, quiet_since: Mutex::new(Instant::now()) });
     run(h2, watch, streams).await;
+}
+
+/// The connection of a client that begins in time. Boxed, since it is large, and a task keeps room for every place that it was
+/// ever moved through.
+async fn shake_hands<T: ClientIo>(io: T, live: &Live) -> Option<Box<Connection<T, Bytes>>> {
+    let shaken = tokio::time::timeout(live.head_timeout, builder(live).handshake(io)).await;
+    shaken.ok()?.ok().map(Box::new)
 }
 
 /// What the streams of one connection share.
@@ -61,7 +68,7 @@ impl<H> Streams<H> {
 }
 
 async fn run<T: ClientIo, H: Handler>(
-    mut h2: Connection<T, Bytes>,
+    mut h2: Box<Connection<T, Bytes>>,
     mut watch: Watch,
     streams: Arc<Streams<H>>,
 ) {
