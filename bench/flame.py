@@ -68,8 +68,8 @@ def fold(text):
         if not head.startswith("worker-"):
             continue
         names = [shown(line) for line in reversed(lines)]
-        # What comes before the first function of ours is the thread's start and the runtime.
-        stacks[tuple(named for named in names if named)] += 1
+        # Frames between a task and its runtime that cannot be unwound say nothing.
+        stacks[tuple(named for named in names if named not in ("", "unknown"))] += 1
     if not stacks:
         raise SystemExit("perf saw nothing of the workers")
     return stacks
