@@ -11,6 +11,7 @@ pub mod curve;
 pub mod experiment;
 mod fenwick;
 pub mod figure;
+pub mod forecast;
 pub mod global_memory;
 pub mod model;
 pub mod plan;

@@ -7,6 +7,7 @@
 //! A hash a request; for a sampled one a step of the policy a size, and one more for the error.
 
 use super::{Curve, GROUPS, Point, mixed, spread};
+use crate::forecast::unrest;
 use crate::simulator::{Capacity, Counts, Request, Simulator};
 use shoal_policy::Replacement;
 
@@ -96,7 +97,8 @@ impl MiniSimulation {
         self.marks = vec![self.now()];
     }
 
-    /// Ends a block of the measured part. Blocks of equal length show how much the hit ratio varies in time, which is part of the error then.
+    /// Ends a block of the measured part. Blocks of equal length show how much the hit ratio changes from one stretch of time to the next, which
+    /// is part of the error then ([`unrest`]).
     pub fn mark(&mut self) {
         self.marks.push(self.now());
     }
@@ -114,10 +116,10 @@ impl MiniSimulation {
                 .windows(2)
                 .map(|pair| self.ratios(&pair[0], &pair[1], |mark| mark.caches[at], 1.0));
             let error = |pick: fn(&(f64, f64)) -> f64| {
-                let of = |ratios: &mut dyn Iterator<Item = (f64, f64)>| {
-                    spread(&ratios.map(|r| pick(&r)).collect::<Vec<_>>())
+                let of = |ratios: &mut dyn Iterator<Item = (f64, f64)>| -> Vec<f64> {
+                    ratios.map(|r| pick(&r)).collect()
                 };
-                of(&mut groups.clone()).hypot(of(&mut blocks.clone()))
+                spread(&of(&mut groups.clone())).hypot(unrest(&of(&mut blocks.clone())))
             };
             Point {
                 size: self.sizes[at],

@@ -143,7 +143,9 @@ fn two_tiers_are_two_caches_in_a_row() {
     let pairs = [(1_000_000, 0), (1_000_000, 5_000_000), (5_000_000, 5_000_000), (0, 5_000_000)];
     let run = |rate: f64| {
         let mut tiers = TwoTiers::new(lru, &disk, &pairs, rate, 3);
-        stream.iter().for_each(|request| tiers.request(request.object, Weights::plain(request.bytes)));
+        stream.iter().for_each(|request| {
+            tiers.request(request.object, Weights::plain(request.bytes));
+        });
         tiers.points()
     };
     let points = run(1.0);

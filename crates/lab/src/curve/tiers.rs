@@ -4,8 +4,9 @@
 //! brought to RAM. The disk's replacement does not hear of hits in RAM. An object takes other amounts of RAM and of disk than its body has
 //! bytes ([`Weights`]; a disk knows what it takes), and what is too large for RAM is on disk alone. Sampled like [`super::MiniSimulation`].
 
+use super::mixed;
 use super::simulated::Construct;
-use super::{mixed, spread};
+use crate::forecast::{Became, unrest};
 use crate::simulator::{Capacity, Request, Simulator};
 use shoal_policy::Replacement;
 
@@ -50,6 +51,9 @@ pub trait DiskTier {
 
     /// Objects that were not taken.
     fn declined(&self) -> u64;
+
+    /// Whether it has given anything up to make room.
+    fn is_full(&self) -> bool;
 }
 
 /// Makes a disk of so many bytes.
@@ -62,6 +66,10 @@ impl DiskTier for Simulator<Box<dyn Replacement<u64>>> {
 
     fn declined(&self) -> u64 {
         self.counts().declined
+    }
+
+    fn is_full(&self) -> bool {
+        self.counts().evictions > 0
     }
 }
 
@@ -102,9 +110,9 @@ pub struct TierPoint {
     pub write_ratio: f64,
     /// Bytes written to disk.
     pub written_bytes: f64,
-    /// How far both hit ratios together may be off at 95% confidence, by how much they vary between marks; 0 of fewer than three.
+    /// How far both hit ratios together may be off for as many requests again, by how much they change between marks ([`unrest`]).
     pub error: f64,
-    /// The lowest and the highest of both hit ratios together between two marks; 0 without.
+    /// The lowest and the highest of both hit ratios together in fifths of what is between marks; 0 without.
     pub range: (f64, f64),
 }
 
@@ -112,6 +120,13 @@ impl TierPoint {
     /// Share of requests that one of them answers.
     pub fn hit_ratio(&self) -> f64 {
         self.ram_hit_ratio + self.disk_hit_ratio
+    }
+}
+
+impl Pair {
+    /// Whether what is largest of it is full.
+    fn is_full(&self) -> bool {
+        self.disk.as_ref().map_or_else(|| self.ram.counts().evictions > 0, |disk| disk.is_full())
     }
 }
 
@@ -142,14 +157,15 @@ impl TwoTiers {
         }
     }
 
-    /// The next request.
+    /// The next request. Tells what becomes of it in the first pair; `None` where the object is none of the sample.
     #[inline]
-    pub fn request(&mut self, object: u64, weights: Weights) {
+    pub fn request(&mut self, object: u64, weights: Weights) -> Option<Became> {
         self.requests += 1;
         self.bytes += weights.bytes;
         if mixed(object, self.seed) > self.threshold {
-            return;
+            return None;
         }
+        let first_missed = self.pairs.first().map_or(0, |pair| pair.tally.missed.0);
         for pair in &mut self.pairs {
             if weights.ram.is_some_and(|bytes| pair.ram.request(Request { object, bytes })) {
                 if let Some(disk) = &mut pair.disk {
@@ -164,6 +180,9 @@ impl TwoTiers {
                 pair.tally.missed.1 += weights.bytes;
             }
         }
+        self.pairs
+            .first()
+            .map(|pair| Became { hits: pair.tally.missed.0 == first_missed, is_full: pair.is_full() })
     }
 
     /// What came before only warmed the caches.
@@ -205,15 +224,17 @@ impl TwoTiers {
             1.0 - share((after.missed.0 - before.missed.0) as f64, to - from)
         });
         let blocks: Vec<f64> = blocks.collect();
-        let most = blocks.iter().copied().reduce(f64::max).unwrap_or(0.0);
+        let fifths = blocks.chunks((blocks.len() / 5).max(1)).take(5);
+        let fifths: Vec<f64> = fifths.map(|fifth| fifth.iter().sum::<f64>() / fifth.len() as f64).collect();
+        let most = fifths.iter().copied().reduce(f64::max).unwrap_or(0.0);
         TierPoint {
             ram_hit_ratio: (1.0 - asked).clamp(0.0, 1.0),
             disk_hit_ratio: (asked - missed).clamp(0.0, 1.0),
             byte_hit_ratio: (1.0 - share(pair.tally.missed.1 as f64, self.bytes)).clamp(0.0, 1.0),
             write_ratio,
             written_bytes,
-            error: spread(&blocks),
-            range: (blocks.iter().copied().fold(most, f64::min), most),
+            error: unrest(&blocks),
+            range: (fifths.iter().copied().fold(most, f64::min), most),
             ..pair.point
         }
     }

@@ -4,6 +4,7 @@
 //! [`Report`]. It reads no clock and no files: traces, seed and results measured elsewhere are its [`Inputs`].
 
 mod drawing;
+pub mod forecast;
 pub mod machine;
 pub mod maltzahn;
 pub mod policies;
@@ -34,6 +35,7 @@ pub struct Experiment {
 
 /// Every experiment.
 pub const EXPERIMENTS: &[Experiment] = &[
+    forecast::EXPERIMENT,
     machine::EXPERIMENT,
     maltzahn::EXPERIMENT,
     maltzahn::differences::EXPERIMENT,

@@ -1,7 +1,8 @@
 //! A plan for programs.
 
-use super::{Cooperation, Goal, Plan, Wear, settings};
+use super::{Cooperation, Future, Goal, Plan, Wear, settings};
 use crate::curve::{Curve, Point};
+use crate::forecast::Forecast;
 use serde_json::{Value, json};
 
 /// All of a plan for a log of this name.
@@ -88,6 +89,7 @@ fn chosen(plan: &Plan) -> Value {
         "hit_ratio": expected.hit_ratio(),
         "hit_ratio_error": expected.error,
         "hit_ratio_of_fifths": { "least": expected.range.0, "most": expected.range.1 },
+        "forecast": foreseen(&plan.future),
         "byte_hit_ratio": expected.byte_hit_ratio,
         "ram_hit_ratio": expected.ram_hit_ratio,
         "hit_ratio_of_all_requests": expected.hit_ratio() * demand.storable_share(),
@@ -98,6 +100,26 @@ fn chosen(plan: &Plan) -> Value {
             "machine": priced.machine, "egress": priced.egress, "total": priced.total(),
         })).collect::<Vec<_>>(),
     })
+}
+
+fn foreseen(future: &Future) -> Value {
+    let of = |forecast: &Forecast| {
+        json!({
+            "requests": forecast.requests,
+            "hit_ratio": forecast.hit_ratio,
+            "hit_ratio_error": forecast.error,
+            "of_it_growth": forecast.growth,
+        })
+    };
+    let mut value = of(&future.forecast);
+    value["back_tests"] = future
+        .back_tests
+        .iter()
+        .map(
+            |test| json!({ "known_requests": test.known, "forecast": of(&test.forecast), "came": test.came }),
+        )
+        .collect();
+    value
 }
 
 fn points(curve: &Curve) -> Vec<Value> {

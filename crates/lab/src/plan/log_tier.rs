@@ -117,6 +117,10 @@ impl DiskTier for Log {
     fn declined(&self) -> u64 {
         self.declined
     }
+
+    fn is_full(&self) -> bool {
+        self.is_full
+    }
 }
 
 /// The default of `store.stripe`.

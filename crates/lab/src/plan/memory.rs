@@ -12,6 +12,7 @@ use super::tier;
 use crate::character::{Character, Loaded};
 use crate::curve::{Curve, MiniSimulation, Point, Shards, TierPoint, TwoTiers, sizes_between};
 use crate::experiment::Progress;
+use crate::forecast::{Past, STRETCHES};
 use shoal_policy::{Policy, Replacement};
 
 /// RAM alone.
@@ -50,6 +51,16 @@ pub enum Goal {
     HitRatio,
     /// The throughput of a machine with RAM for everything.
     Throughput,
+}
+
+/// Pairs of RAM and disk, simulated.
+pub(super) struct Simulated {
+    /// What each does.
+    pub(super) points: Vec<TierPoint>,
+    /// What became of the requests with the first of them.
+    pub(super) past: Past,
+    /// How many of these only warmed the caches.
+    pub(super) warm_up: usize,
 }
 
 impl Memory {
@@ -129,7 +140,7 @@ impl Memory {
         rams.into_iter().flat_map(|ram| disks.iter().map(move |disk| (ram, *disk))).collect()
     }
 
-    /// What pairs of RAM and disk do, the disk under this architecture.
+    /// What pairs of RAM and disk do, the disk under this architecture; and the past of the first of them, of the objects that are simulated.
     pub(super) fn tiers(
         &self,
         loaded: &Loaded,
@@ -137,24 +148,28 @@ impl Memory {
         (architecture, pairs): (&str, &[(u64, u64)]),
         wishes: &Wishes,
         progress: &mut dyn Progress,
-    ) -> Vec<TierPoint> {
+    ) -> Simulated {
         let (footprint, mean) = (wishes.footprint, demand.mean_object_bytes());
         let disk = |bytes| tier::disk(architecture, bytes, mean, footprint);
         let mut tiers = TwoTiers::new(policy(POLICIES[0]), &disk, pairs, self.rate, wishes.seed);
         let requests = loaded.trace.requests();
         let is_mark = marks(requests.len(), demand.warm_up);
+        let (mut past, mut warm_up) = (Past::default(), 0);
         progress.begin("RAM before disk", requests.len() as u64);
         for (at, request) in requests.iter().enumerate() {
             if at == demand.warm_up {
                 tiers.measure_from_here();
+                warm_up = past.requests();
             } else if is_mark(at) {
                 tiers.mark();
             }
-            tiers.request(request.object.into(), footprint.weights(request.bytes));
+            if let Some(became) = tiers.request(request.object.into(), footprint.weights(request.bytes)) {
+                past.push(request.object.into(), became);
+            }
             progress.done(1);
         }
         tiers.mark();
-        tiers.points()
+        Simulated { points: tiers.points(), past, warm_up }
     }
 }
 
@@ -184,19 +199,19 @@ fn rate(requests: usize) -> f64 {
     (SIMULATED_REQUESTS / requests as f64).clamp(0.002, 1.0)
 }
 
-fn policy(name: &str) -> fn() -> Box<dyn Replacement<u64>> {
+pub(super) fn policy(name: &str) -> fn() -> Box<dyn Replacement<u64>> {
     Policy::<u64>::named(name).expect("the names below are in the table: a test asks for each").construct
 }
 
 /// Policies with curves; the first is the RAM tier's default.
-const POLICIES: [&str; 3] = ["s3_fifo", "lru", "gdsf"];
+pub(super) const POLICIES: [&str; 3] = ["s3_fifo", "lru", "gdsf"];
 const SHARES: [f64; 3] = [0.95, 0.98, 0.99];
 /// Sizes of a curve.
 pub(super) const CURVE_POINTS: usize = 20;
 /// Requests that are simulated of a long log, about.
 const SIMULATED_REQUESTS: f64 = 500_000.0;
 /// Parts of the measured requests whose hit ratios are compared.
-const BLOCKS: usize = 5;
+const BLOCKS: usize = STRETCHES;
 
 #[cfg(test)]
 mod tests {
@@ -205,8 +220,9 @@ mod tests {
     #[test]
     fn parts_are_as_many_as_told() {
         let ends = |requests| (0..requests).filter(|at| marks(requests, 30)(*at)).collect::<Vec<_>>();
-        assert_eq!(ends(130), [50, 70, 90, 110]);
-        assert_eq!(ends(134), [50, 70, 90, 110]);
+        let expected: Vec<usize> = (1..BLOCKS).map(|part| 30 + part * 20).collect();
+        assert_eq!(ends(30 + BLOCKS * 20), expected);
+        assert_eq!(ends(30 + BLOCKS * 20 + 19), expected);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod cooperation;
 mod demand;
 mod disk;
 mod footprint;
+mod future;
 mod json;
 mod log_tier;
 mod memory;
@@ -27,6 +28,7 @@ pub use cooperation::{Cooperation, Joined};
 pub use demand::Demand;
 pub use disk::{Disk, Wear};
 pub use footprint::Footprint;
+pub use future::{Future, past};
 pub use json::json;
 pub use memory::{Goal, Memory, Target};
 pub use report::report;
@@ -109,6 +111,8 @@ pub struct Plan {
     pub choice: Choice,
     /// What that does, simulated.
     pub expected: TierPoint,
+    /// What it is expected to do next.
+    pub future: Future,
 }
 
 impl Plan {
@@ -133,10 +137,12 @@ impl Plan {
         let architecture = disk.recommended().to_owned();
         let mut simulated =
             |pairs: &[(u64, u64)]| memory.tiers(loaded, &demand, (&architecture, pairs), &wishes, progress);
-        let tiers = simulated(&memory.pairs(&wishes));
+        let tiers = simulated(&memory.pairs(&wishes)).points;
         let choice = Choice::of(&memory, &tiers, &disk, &demand, &wishes);
-        let expected = simulated(&[(choice.ram_bytes, choice.disk_bytes)])[0];
+        let chosen = simulated(&[(choice.ram_bytes, choice.disk_bytes)]);
+        let expected = chosen.points[0];
         Ok(Self {
+            future: Future::of(&chosen, &memory, requests),
             bounds: bounds::bounds(loaded, character, &demand, &wishes),
             cooperation: Cooperation::of(character, &demand),
             wishes,

@@ -1,6 +1,6 @@
 //! A plan as a page with figures.
 
-use super::text::lasting;
+use super::text::{lasting, within};
 use super::{Bound, Goal, Plan, bytes, settings};
 use crate::character::{Character, report_section};
 use crate::curve::Curve;
@@ -29,6 +29,7 @@ pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> R
         seed: plan.wishes.seed,
         facts: vec![
             ("recommended".into(), verdict),
+            ("the next requests, as many again".into(), within(plan.future.forecast.hit_ratio, plan.future.forecast.error)),
             ("why".into(), choice.why.clone()),
             ("another policy".into(), if choice.hint.is_empty() { "none hits much more".into() } else { choice.hint.clone() }),
             ("cooperation".into(), plan.cooperation.verdict.clone()),
@@ -44,6 +45,7 @@ pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> R
             targets(plan),
             tiers(plan),
             prices(plan),
+            next(plan),
             disk(plan),
             cooperation(plan),
             bounds(plan),
@@ -114,7 +116,7 @@ fn ram(plan: &Plan) -> Section {
             Figure::new("byte-hit-ratio", "Bytes that hit", &how, Drawing::Plot(by_bytes)),
         ],
         notes: vec![format!(
-            "{how} Upright lines: 95% confidence for {}, from the sample and from how much five parts of the log differ.",
+            "{how} Upright lines, for {}: how far as many requests again may be off, at 95%, by the sample and by how much stretches of the log differ.",
             memory.curves[0].0
         )],
         ..Section::default()
@@ -189,6 +191,40 @@ fn tiers(plan: &Plan) -> Section {
             Drawing::Plot(plot),
         )],
         tables: vec![table],
+        ..Section::default()
+    }
+}
+
+/// What comes after the log, and what forecasts were worth within it.
+fn next(plan: &Plan) -> Section {
+    let future = &plan.future;
+    let mut table = Table::new("Forecast and found", &["known", "the next", "forecast", "came", "off by"]);
+    for test in &future.back_tests {
+        let (forecast, points) = (&test.forecast, (test.came - test.forecast.hit_ratio) * 100.0);
+        table.row(&[
+            &count(test.known as u64),
+            &count(forecast.requests as u64),
+            &within(forecast.hit_ratio, forecast.error),
+            &share(test.came),
+            &format!("{points:+.1} points"),
+        ]);
+    }
+    let all = &future.forecast;
+    table.row(&["all", &count(all.requests as u64), &within(all.hit_ratio, all.error), "–", "–"]);
+    let note = format!(
+        "By how soon requests come back, each span of time from those requests alone that could be seen to come back within it; {} of the {} are \
+         expected of a history that grows beyond the log's. The error is twice how much neighbouring fifths and thirds of the log differ: what has \
+         not happened in the log is not in it. Within the log these forecasts were off by {:.1} points on average.",
+        share(all.growth),
+        share(all.hit_ratio),
+        future.mean_error() * 100.0
+    );
+    Section {
+        anchor: "next".into(),
+        title: "The next requests".into(),
+        question: "What will a cache that has served this log hit of as many requests again?".into(),
+        tables: vec![table],
+        notes: vec![note],
         ..Section::default()
     }
 }

@@ -62,6 +62,15 @@ fn a_plan_agrees_with_itself() {
         "{:?}",
         plan.expected
     );
+    let future = &plan.future;
+    assert!(
+        (future.forecast.hit_ratio - plan.expected.hit_ratio()).abs() < 0.1
+            && future.forecast.requests == 8000
+    );
+    assert!(
+        future.forecast.error > 0.0 && future.back_tests.len() == 3 && future.mean_error() < 0.1,
+        "{future:?}"
+    );
     let keys: Vec<&str> = plan.bounds.iter().map(|bound| bound.key).collect();
     assert_eq!(keys, ["freshness", "cacheability", "vary", "heads", "log"]);
     assert!(plan.bounds.iter().all(|bound| bound.otherwise.is_none_or(|other| other <= bound.hit_ratio)));

@@ -2,6 +2,7 @@
 
 use super::{Goal, Plan, bytes, settings};
 use crate::figure::Unit;
+use crate::forecast::BackTest;
 use std::fmt::Write;
 
 /// All of a plan for a log of this name.
@@ -25,8 +26,8 @@ pub fn text(plan: &Plan, log: &str) -> String {
     );
     let _ = writeln!(
         text,
-        "  {} of the storable requests hit, {} in RAM: {} of all requests",
-        within(expected.hit_ratio(), expected.error),
+        "  {} of this log's storable requests hit, {} in RAM: {} of all requests",
+        share(expected.hit_ratio()),
         share(expected.ram_hit_ratio),
         share(expected.hit_ratio() * plan.demand.storable_share())
     );
@@ -36,6 +37,7 @@ pub fn text(plan: &Plan, log: &str) -> String {
         share(expected.range.0),
         share(expected.range.1)
     );
+    next(plan, &mut text);
     let _ = writeln!(text, "  {}", choice.why);
     if !choice.hint.is_empty() {
         let _ = writeln!(text, "  {}", choice.hint);
@@ -45,6 +47,30 @@ pub fn text(plan: &Plan, log: &str) -> String {
         let _ = writeln!(text, "  {line}");
     });
     text
+}
+
+/// What the requests after the log will hit, and what such forecasts were worth within it.
+fn next(plan: &Plan, text: &mut String) {
+    let (forecast, count) = (&plan.future.forecast, |number: usize| Unit::Count.shown(number as f64));
+    let _ = writeln!(
+        text,
+        "  of the next {} requests, as many again: {}, if they change no more than this log's do from fifth to fifth and third to third",
+        count(forecast.requests),
+        within(forecast.hit_ratio, forecast.error)
+    );
+    let of = |test: &BackTest| {
+        format!(
+            "{} came where {} were forecast",
+            share(test.came),
+            within(test.forecast.hit_ratio, test.forecast.error)
+        )
+    };
+    let told: Vec<String> = plan.future.back_tests.iter().map(of).collect();
+    let _ = writeln!(
+        text,
+        "  the same tried within the log, after its first, second and third quarter: {}",
+        told.join("; ")
+    );
 }
 
 fn demand(plan: &Plan, text: &mut String) {
@@ -80,7 +106,7 @@ fn sizes(plan: &Plan, text: &mut String) {
     } else {
         String::new()
     };
-    let _ = writeln!(text, "\nHit ratio by size (± at 95% confidence{how})");
+    let _ = writeln!(text, "\nHit ratio by size (± at 95% for as many requests again{how})");
     let _ = write!(text, "  {:>10}", "size");
     memory.curves.iter().for_each(|(name, _)| {
         let _ = write!(text, "  {:>20}", format!("{name}: requests"));
@@ -224,7 +250,8 @@ pub(super) fn lasting(years: f64) -> String {
     if years > 100.0 { "> 100 y".into() } else { format!("{years:.1} y") }
 }
 
-fn within(value: f64, error: f64) -> String {
+/// `66.2 ± 5.5%`.
+pub(super) fn within(value: f64, error: f64) -> String {
     format!("{:.1} ± {:.1}%", value * 100.0, error * 100.0)
 }
 

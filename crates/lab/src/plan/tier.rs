@@ -78,6 +78,10 @@ impl DiskTier for Files {
     fn declined(&self) -> u64 {
         self.held.counts().declined
     }
+
+    fn is_full(&self) -> bool {
+        self.held.counts().evictions > 0
+    }
 }
 
 /// Small objects in a mapped file, the others as files.
@@ -99,6 +103,10 @@ impl DiskTier for Segmented {
 
     fn declined(&self) -> u64 {
         self.files.declined()
+    }
+
+    fn is_full(&self) -> bool {
+        self.files.is_full()
     }
 }
 
