@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Can the planner be believed? Plans on the first half of a trace, serves the second with Shoal and with nginx, and compares.
+"""Can the planner be believed? Plans on the first half of a trace, serves all of it with Shoal and with nginx, and compares the second half.
 
-    python3 bench/planned.py TRACE... [--sizes 0.05,0.15,0.4] [--connections 1] [--shoal PATH] [--write]
+    python3 bench/planned.py TRACE... [--sizes 0.05,0.15,0.4] [--connections 4] [--shoal PATH] [--write]
 
 Each trace (any format that `shoal trace` reads) is cut into two halves by requests. For each size, a part of the bytes of the first
 half's objects, with a quarter as much RAM:
 
-- `shoal plan --ram … --disk …` says of the first half what a cache of that size hits (the forecast), and of the second half what it
-  should have hit (the model alone, without what changes from one half to the other);
-- `shoal run` serves the second half in reverse mode with the very `shoal.toml` that the plan printed, from an origin on loopback
-  that sends as many bytes as the trace says; a hit is what Cache-Status calls one. Time is compressed: one request follows the other;
+- `shoal plan --ram … --disk …` says of the first half what a cache of that size will hit of as many requests again (the forecast), and of the
+  whole trace, warmed by its first half, what it should have hit of the second (the model alone, which knows what came);
+- `shoal run` serves the trace in reverse mode with the very `shoal.toml` that the plan printed, from an origin on loopback
+  that sends as many bytes as the trace says; a hit is what Cache-Status calls one, and the second half is counted. Time is compressed: a request
+  follows as soon as one of the connections is free;
 - nginx does the same with `proxy_cache` of that size. Its cache manager looks after the size every ten seconds at worst, which is
   long where time is compressed: a reload wakes it whenever a twentieth of the cache is new. It is compared with the plan's LRU for the
   bytes that it was seen to hold.
 
-The first part of either half (`--warm-up`) is not counted. Bounded: so many requests a trace, 30 minutes. Standard library only.
+Bounded: so many requests a trace, 30 minutes. Standard library only.
 """
 
 import argparse
@@ -102,8 +103,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("traces", nargs="+", metavar="TRACE")
     parser.add_argument("--sizes", type=lambda text: [float(part) for part in text.split(",")], default=[0.05, 0.15, 0.4])
-    parser.add_argument("--warm-up", type=float, default=0.3)
-    parser.add_argument("--connections", type=int, default=1, help="clients that take the next request in turn")
+    parser.add_argument("--connections", type=int, default=4, help="clients that take the next request in turn")
     parser.add_argument("--requests", type=int, default=400_000, help="of each trace at most")
     parser.add_argument("--folder", help="where the caches' files go; a temporary one otherwise")
     parser.add_argument("--shoal", default=str(disk.ROOT / "target/release/shoal"), help="the binary")
@@ -115,28 +115,28 @@ def compare(options, trace, origin):
     """The rows of one trace: for each size what was planned and what happened."""
     requests, objects_bytes = storable(options, trace)
     middle = len(requests) // 2
-    halves = requests[:middle], requests[middle:]
     for size in options.sizes:
         disk_bytes = max(LEAST_DISK, int(objects_bytes * size))
         ram_bytes = max(LEAST_RAM, disk_bytes // 4)
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            forecast, model = (plan(options, folder, half, ram_bytes, disk_bytes) for half in halves)
+            first = plan(options, folder, requests[:middle], ram_bytes, disk_bytes, 0.3)
+            model = plan(options, folder, requests, ram_bytes, disk_bytes, middle / len(requests))
+            forecast = first["choice"]["forecast"]
             row = {"trace": name(trace), "ram": ram_bytes, "disk": disk_bytes}
-            hits, told = run_shoal(options, folder, halves[1], forecast["shoal.toml"], origin)
+            hits, told = run_shoal(options, folder, (requests, middle), first["shoal.toml"], origin)
             yield row | {
-                "by": f"Shoal, {forecast['choice']['architecture']}",
-                "forecast": forecast["choice"]["hit_ratio"],
-                "bar": forecast["choice"]["hit_ratio_error"],
-                "fifths": [forecast["choice"]["hit_ratio_of_fifths"][key] for key in ("least", "most")],
+                "by": f"Shoal, {first['choice']['architecture']}",
+                "forecast": forecast["hit_ratio"],
+                "bar": forecast["hit_ratio_error"],
                 "model": model["choice"]["hit_ratio"],
                 "measured": hits,
                 "told": told,
             }
             if not shutil.which("nginx"):
                 continue
-            hits, held = run_nginx(options, folder, halves[1], disk_bytes, origin)
-            (first, bar), (second, _) = lru_at(forecast, held), lru_at(model, held)
-            yield row | {"by": "nginx", "forecast": first, "bar": bar, "fifths": None, "model": second, "measured": hits, "told": f"held {held / 1e6:.1f} MB"}
+            hits, held = run_nginx(options, folder, (requests, middle), disk_bytes, origin)
+            (before, bar), (after, _) = lru_at(first, held), lru_at(model, held)
+            yield row | {"by": "nginx", "forecast": before, "bar": bar, "model": after, "measured": hits, "told": f"held {held / 1e6:.1f} MB"}
 
 
 def name(trace):
@@ -161,14 +161,14 @@ def storable(options, trace):
     return requests, sum(half.values())
 
 
-def plan(options, folder, half, ram_bytes, disk_bytes):
-    """What the planner says of one half."""
-    path = os.path.join(folder, "half.csv")
+def plan(options, folder, part, ram_bytes, disk_bytes, warm_up):
+    """What the planner says of a part of the trace."""
+    path = os.path.join(folder, "part.csv")
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["time_ms", "url", "bytes"])
-        writer.writerows((moment, url, length) for url, length, moment in half)
-    wishes = ["--ram", str(ram_bytes), "--disk", str(disk_bytes), "--warm-up", str(options.warm_up)]
+        writer.writerows((moment, url, length) for url, length, moment in part)
+    wishes = ["--ram", str(ram_bytes), "--disk", str(disk_bytes), "--warm-up", str(warm_up)]
     return json.loads(tool(options, "plan", path, "--json", *wishes))
 
 
@@ -183,7 +183,7 @@ def lru_at(planned, size):
     return tuple(low[key] + (high[key] - low[key]) * along for key in ("hit_ratio", "hit_ratio_error"))
 
 
-def run_shoal(options, folder, half, settings, origin):
+def run_shoal(options, folder, work, settings, origin):
     """Shoal with the plan's settings; its hit ratio, and where the hits came from."""
     own = os.path.join(folder, "shoal")
     os.mkdir(own)
@@ -192,13 +192,13 @@ def run_shoal(options, folder, half, settings, origin):
     file = servers.write(own, "shoal.toml", settings.replace('"access.log"', '"none"') + more)
     server = servers.Server("shoal", port, [os.path.abspath(options.shoal), "run", "--config", file], own)
     try:
-        hits, counted = replay(options, server, half, lambda _: None)
+        hits, counted = replay(options, server, work, lambda _: None)
     finally:
         server.stop()
     return hits["hit"] / counted, f"{hits['collapsed']} collapsed" if hits["collapsed"] else ""
 
 
-def run_nginx(options, folder, half, disk_bytes, origin):
+def run_nginx(options, folder, work, disk_bytes, origin):
     """nginx with a cache of so many bytes; its hit ratio, and the bytes that it held on average."""
     own = os.path.join(folder, "nginx")
     os.mkdir(own)
@@ -211,7 +211,7 @@ def run_nginx(options, folder, half, disk_bytes, origin):
     server = servers.Server("nginx", port, ["nginx", "-p", own, "-c", file], own)
     keeper = Keeper(server, os.path.join(own, "cache"), disk_bytes)
     try:
-        hits, counted = replay(options, server, half, keeper.missed)
+        hits, counted = replay(options, server, work, keeper.missed)
     finally:
         server.stop()
     return hits["hit"] / counted, statistics.mean(keeper.seen or [keeper.held()])
@@ -251,11 +251,12 @@ class Keeper:
         return blocks * 512
 
 
-def replay(options, server, half, missed):
-    """Asks for all of it in order, telling `missed` of each miss; the counts after the warm-up."""
-    log(f"  {server.name}: {len(half):,} requests")
-    warm, lock, following = int(len(half) * options.warm_up), threading.Lock(), iter(enumerate(half))
-    hits, counted, failed = {"hit": 0, "collapsed": 0}, len(half) - warm, []
+def replay(options, server, work, missed):
+    """Asks for all of it in order, telling `missed` of each miss; the counts of the second half."""
+    requests, middle = work
+    log(f"  {server.name}: {len(requests):,} requests")
+    lock, following = threading.Lock(), iter(enumerate(requests))
+    hits, counted, failed = {"hit": 0, "collapsed": 0}, len(requests) - middle, []
 
     def client():
         with contextlib.closing(Connection(server.port)) as connection:
@@ -275,7 +276,7 @@ def replay(options, server, half, missed):
                 with lock:
                     if "hit" not in words:
                         missed(length)
-                    if at >= warm:
+                    if at >= middle:
                         hits["hit"] += "hit" in words
                         hits["collapsed"] += "collapsed" in words
 
@@ -396,16 +397,15 @@ def result(options, rows):
         f"Machine: {disk.machine()}.",
         f"Command: `{disk.shown().replace('bench/disk.py', 'bench/planned.py')}`.",
         "",
-        "| trace | RAM, MB | disk, MB | by | forecast, % | fifths, % | measured, % | off, points | same half, % | off, points | |",
-        "|---|--:|--:|---|--:|--:|--:|--:|--:|--:|---|",
+        "| trace | RAM, MB | disk, MB | by | forecast, % | measured, % | off, points | knowing what came, % | off, points | |",
+        "|---|--:|--:|---|--:|--:|--:|--:|--:|---|",
     ]
     for row in rows:
         percent = {key: row[key] * 100 for key in ("forecast", "bar", "model", "measured")}
-        fifths = " to ".join(f"{part * 100:.1f}" for part in row["fifths"]) if row["fifths"] else "–"
         off, off_model = percent["measured"] - percent["forecast"], percent["measured"] - percent["model"]
         lines.append(
             f"| {row['trace']} | {row['ram'] / 1e6:.1f} | {row['disk'] / 1e6:.1f} | {row['by']} | {percent['forecast']:.1f} ± {percent['bar']:.1f} "
-            f"| {fifths} | {percent['measured']:.1f} | {off:+.1f} | {percent['model']:.1f} | {off_model:+.1f} | {row['told']} |"
+            f"| {percent['measured']:.1f} | {off:+.1f} | {percent['model']:.1f} | {off_model:+.1f} | {row['told']} |"
         )
     lines.append("")
     for by in ("Shoal", "nginx"):
@@ -414,7 +414,7 @@ def result(options, rows):
             if own:
                 error = {key: statistics.mean(abs(row["measured"] - row[key]) * 100 for row in own) for key in ("forecast", "model")}
                 lines.append(
-                    f"- Mean absolute error, {by}, {trace}: {error['forecast']:.1f} points of the forecast, {error['model']:.1f} of the plan for the same half."
+                    f"- Mean absolute error, {by}, {trace}: {error['forecast']:.1f} points of the forecast, {error['model']:.1f} of the plan that knows what came."
                 )
     return "\n".join(lines)
 

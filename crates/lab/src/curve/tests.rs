@@ -120,7 +120,7 @@ fn a_warm_up_is_not_counted_and_blocks_are_part_of_the_error() {
             simulation.measure_from_here();
             sampler.measure_from_here();
             tiers.measure_from_here();
-        } else if at > 20_000 && at % 10_000 == 0 {
+        } else if at > 20_000 && at % 4000 == 0 {
             simulation.mark();
             tiers.mark();
         }
@@ -131,7 +131,7 @@ fn a_warm_up_is_not_counted_and_blocks_are_part_of_the_error() {
     simulation.mark();
     let point = simulation.curve().points[0];
     assert!((point.hit_ratio - (1.0 - counts.miss_ratio())).abs() < 1e-9, "{point:?}");
-    assert!(point.error > 0.0 && point.error < 0.02, "{point:?}");
+    assert!(point.error > 0.0 && point.error < 0.03, "{point:?}");
     assert!((tiers.points()[0].ram_hit_ratio - point.hit_ratio).abs() < 1e-9);
     assert!((sampler.finish().curve(&sizes).points[0].hit_ratio - point.hit_ratio).abs() < 0.006);
 }

@@ -56,8 +56,11 @@ fn returns_add_up_to_what_the_last_requests_hit() {
 #[test]
 fn traffic_that_changes_has_a_wider_error_than_traffic_that_does_not() {
     // The same requests, evenly and in long waves: a standard error would be the same for both.
-    let wave =
-        |length: usize| (0..120).map(|at| if at / length % 2 == 0 { 0.4 } else { 0.6 }).collect::<Vec<_>>();
+    let wave = |length: usize| {
+        (0..120_usize)
+            .map(|at| if (at / length).is_multiple_of(2) { 0.4_f64 } else { 0.6 })
+            .collect::<Vec<_>>()
+    };
     assert!(unrest(&wave(1)) < 0.01, "{}", unrest(&wave(1)));
     assert!(unrest(&wave(24)) > 0.2, "{}", unrest(&wave(24)));
     assert_eq!(unrest(&[0.1, 0.9, 0.1, 0.9, 0.5]), 0.0);

@@ -101,8 +101,8 @@ fn of_the_plan(hit_ratio: f64, footprint: Footprint) -> [Bound; 2] {
         bound(
             "log",
             "the future is like the log".into(),
-            "error bars are of the mean, and hold if the log's parts vary by chance; what is recommended is told with the least and the most \
-             of its fifths, which is what a future that differs as they do would bring",
+            "error bars are for as many requests again, and hold if these change as the log's own fifths and thirds do; what never happened in the log \
+             is in no bar",
         ),
     ]
 }

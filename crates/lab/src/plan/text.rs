@@ -58,19 +58,12 @@ fn next(plan: &Plan, text: &mut String) {
         count(forecast.requests),
         within(forecast.hit_ratio, forecast.error)
     );
-    let of = |test: &BackTest| {
-        format!(
-            "{} came where {} were forecast",
-            share(test.came),
-            within(test.forecast.hit_ratio, test.forecast.error)
-        )
+    let of = |(test, part): (&BackTest, &str)| {
+        format!("{part} {}, {} came", within(test.forecast.hit_ratio, test.forecast.error), share(test.came))
     };
-    let told: Vec<String> = plan.future.back_tests.iter().map(of).collect();
-    let _ = writeln!(
-        text,
-        "  the same tried within the log, after its first, second and third quarter: {}",
-        told.join("; ")
-    );
+    let parts = ["its first quarter", "its first half", "three quarters"];
+    let told: Vec<String> = plan.future.back_tests.iter().zip(parts).map(of).collect();
+    let _ = writeln!(text, "  the same tried within the log, from {}", told.join("; from "));
 }
 
 fn demand(plan: &Plan, text: &mut String) {
