@@ -51,7 +51,7 @@ def main():
     text = result(options, reports)
     print(text)
     if options.write:
-        write_page(text)
+        put_into(PAGE, BEGIN, END, text)
 
 
 def arguments():
@@ -296,13 +296,6 @@ def machine():
         models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
     model = models[0] if models else platform.machine()
     return f"{model}, {os.cpu_count()} cores, Linux {platform.release().split('-')[0]}"
-
-
-def write_page(text):
-    page = PAGE.read_text()
-    head, rest = page.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
-    PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}")
 
 
 if __name__ == "__main__":

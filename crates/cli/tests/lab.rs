@@ -67,8 +67,10 @@ fn a_report_is_made_from_a_small_trace_and_measured_runs() {
         names.filter_map(|name| Some(name.strip_suffix(ending)?.to_owned())).collect()
     };
     assert_eq!(names(".csv"), names(".svg"));
-    assert_eq!(names(".csv").len(), 13, "{:?}", names(".csv"));
-    assert!(names(".csv").contains("figure-7a"));
+    assert_eq!(names(".csv").len(), 15, "{:?}", names(".csv"));
+    for name in ["figure-7a", "figure-5c", "figure-7-today"] {
+        assert!(names(".csv").contains(name), "{name}");
+    }
 }
 
 fn read(folder: &Path, name: &str) -> String {

@@ -11,6 +11,7 @@ use shoal_core::ObjectKey;
 use shoal_store::Store;
 use shoal_store::door::ufs1999::Ufs1999;
 use shoal_trace::Trace;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,23 +52,11 @@ pub struct Manner {
 impl Cache {
     /// Drives the cache and counts the measured part.
     pub fn drive(&self, load: &Load<'_>, progress: &mut dyn Progress) -> Result<Outcome, Error> {
-        progress.begin(load.name, load.workload.requests.len() as u64);
-        let mut warm = self.door.report();
-        let mut hits = 0;
-        for (index, request) in load.workload.requests.iter().enumerate() {
-            if index == load.workload.warm_up {
-                warm = self.door.report();
-            }
+        measured((load.name, &self.door), load.workload, progress, |index, object| {
             self.door.advance(load.manner.pause);
             let demand = load.demands.map_or(Demand::Get, |demands| demands[index]);
-            let hit = self
-                .serve(load, request.object, demand)
-                .map_err(|error| Error::Store { run: load.name.into(), reason: error.to_string() })?;
-            hits += u64::from(hit && index >= load.workload.warm_up);
-            progress.done(1);
-        }
-        let measured = self.door.report() - &warm;
-        Ok(outcome_of(load.name, load.workload.measured().len() as u64, hits, &measured))
+            self.serve(load, object, demand)
+        })
     }
 
     fn serve(&self, load: &Load<'_>, object: u32, demand: Demand) -> Result<bool, shoal_store::Error> {
@@ -112,8 +101,32 @@ impl Cache {
     }
 }
 
-const READ_BYTES: usize = 64 << 10;
-static ZEROS: [u8; READ_BYTES] = [0; READ_BYTES];
+/// Asks `serve` for the object of every request, with the request's number, and counts what the measured part hits and what it
+/// costs the machine. `serve` says whether it was a hit.
+pub fn measured<E: Display>(
+    (name, door): (&str, &Ufs1999),
+    workload: &Workload,
+    progress: &mut dyn Progress,
+    mut serve: impl FnMut(usize, u32) -> Result<bool, E>,
+) -> Result<Outcome, Error> {
+    progress.begin(name, workload.requests.len() as u64);
+    let (mut hits, mut warm) = (0, door.report());
+    for (index, request) in workload.requests.iter().enumerate() {
+        if index == workload.warm_up {
+            warm = door.report();
+        }
+        let hit = serve(index, request.object)
+            .map_err(|error| Error::Store { run: name.into(), reason: error.to_string() })?;
+        hits += u64::from(hit && index >= workload.warm_up);
+        progress.done(1);
+    }
+    Ok(outcome_of(name, workload.measured().len() as u64, hits, &(door.report() - &warm)))
+}
+
+/// What is read or written at once, at most, in bytes.
+pub const READ_BYTES: usize = 64 << 10;
+/// What bodies consist of.
+pub static ZEROS: [u8; READ_BYTES] = [0; READ_BYTES];
 /// What is kept beside an object, and what a validation makes of it.
 const METADATA: &[u8; 16] = b"as it was stored";
 const RENEWED: &[u8; 16] = b"validated anew!!";

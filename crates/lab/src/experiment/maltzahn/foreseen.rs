@@ -2,8 +2,8 @@
 //!
 //! No store can do it, so the lab writes and reads the file itself, through the same door and by whole segments, as the store does.
 
+use super::drive::measured;
 use super::outcome::Outcome;
-use super::rig::outcome_of;
 use crate::experiment::{Error, Progress, Workload};
 use shoal_policy::{Foreseen, FuturePlace, PAGE_BYTES, PlacementTable};
 use shoal_store::door::ufs1999::Ufs1999;
@@ -17,28 +17,15 @@ pub fn drive(
     file_bytes: u64,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Error> {
-    let failed = |error: io::Error| Error::Store { run: name.into(), reason: error.to_string() };
-    progress.begin(name, workload.requests.len() as u64);
     let requests = workload.requests.iter().map(|request| (request.object, sizes[request.object as usize]));
     let table = PlacementTable::of(requests, file_bytes);
+    let failed = |error: io::Error| Error::Store { run: name.into(), reason: error.to_string() };
     let mapping = door.map("segments", file_bytes).map_err(failed)?;
-    let (mut hits, mut warm) = (0, door.report());
-    for (number, request) in (0..).zip(&workload.requests) {
-        let is_measured = number as usize >= workload.warm_up;
-        if number as usize == workload.warm_up {
-            warm = door.report();
-        }
-        progress.done(1);
-        match table.look_up(number, request.object) {
-            Foreseen::Hit(place) => {
-                read(&*mapping, place).map_err(failed)?;
-                hits += u64::from(is_measured);
-            }
-            Foreseen::Admitted(place) => write(&*mapping, place).map_err(failed)?,
-            Foreseen::Declined => {}
-        }
-    }
-    Ok(outcome_of(name, workload.measured().len() as u64, hits, &(door.report() - &warm)))
+    measured((name, door), workload, progress, |number, object| match table.look_up(number as u32, object) {
+        Foreseen::Hit(place) => read(&*mapping, place).map(|()| true),
+        Foreseen::Admitted(place) => write(&*mapping, place).map(|()| false),
+        Foreseen::Declined => Ok(false),
+    })
 }
 
 fn read(mapping: &dyn Mapping, place: FuturePlace) -> io::Result<()> {

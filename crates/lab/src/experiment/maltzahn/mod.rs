@@ -8,6 +8,7 @@ pub mod differences;
 mod drive;
 mod extensions;
 mod foreseen;
+mod httpd;
 mod locality;
 mod outcome;
 mod packing;

@@ -1,6 +1,6 @@
 //! Figure 7: disk I/O, hit ratio and time of three replacement strategies for the memory-mapped file.
 
-use super::architectures::{ios, ratio, real_table, seconds, table};
+use super::architectures::{ios, ratio, real_figure, real_table, seconds, table};
 use super::outcome::{Outcome, Outcomes};
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Plot, Series, Shape, Unit};
 use crate::report::{Claim, Finding, Section};
@@ -30,9 +30,11 @@ pub fn section(outcomes: &Outcomes, sweep: &[Swept]) -> Section {
             swept(sweep),
         ));
     }
+    let is_strategy = |name: &str| outcomes.modelled.iter().any(|modelled| modelled.name == name);
+    figures.extend(real_figure("figure-7-today", "replacement strategy", &outcomes.real, is_strategy));
     let mut tables = vec![
         table("The runs on the modelled machine", &outcomes.modelled),
-        real_table(&outcomes.real, |name| outcomes.modelled.iter().any(|modelled| modelled.name == name)),
+        real_table(&outcomes.real, is_strategy),
     ];
     let named = |run: &Swept| Outcome {
         name: format!("C_max {}, A_max {}", run.c_max, run.a_max),

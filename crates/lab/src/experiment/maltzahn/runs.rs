@@ -3,6 +3,7 @@
 use super::architectures::ARCHITECTURES;
 use super::drive::{Load, Manner};
 use super::foreseen;
+use super::httpd::{self, Lock};
 use super::outcome::Outcome;
 use super::packing::Placement;
 use super::paper;
@@ -90,12 +91,14 @@ impl<'a> Runs<'a> {
         finite(self.scale).1
     }
 
-    /// Every architecture of the paper, with infinite caches.
+    /// Every architecture of the paper, with infinite caches, and behind them the files of CERN httpd itself.
     pub fn architectures(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
         let run = |name: &&'static str| {
             self.infinite(&Variant { name, architecture: name, ..Variant::default() }, progress)
         };
-        ARCHITECTURES.iter().map(run).collect()
+        let mut outcomes = ARCHITECTURES.iter().map(run).collect::<Result<Vec<_>, _>>()?;
+        outcomes.push(httpd::run(httpd::NAME, Lock::Renamed, self, &|_| (), progress)?);
+        Ok(outcomes)
     }
 
     /// Some architectures with objects that change, beside what the changes come to.
@@ -193,6 +196,22 @@ impl<'a> Runs<'a> {
         rig.open()?.drive(&Load { name, trace, workload, sizes, demands: None, manner }, progress)
     }
 
+    /// The machine of the infinite caches for a tree of URL folders, of which the servers' are the third level. The paper's file system
+    /// for cern, AdvFS, spanned the disks by itself; here servers are dealt out to them.
+    pub fn machine_for_url_folders(&self) -> Machine {
+        Machine { dealt_level: 3, ..infinite(self.scale, false) }
+    }
+
+    /// The requests.
+    pub fn workload(&self) -> &Workload {
+        self.workload
+    }
+
+    /// The URL and the size, in bytes, of an object.
+    pub fn object(&self, object: u32) -> (&str, u64) {
+        (self.trace.objects().name(object), self.sizes[object as usize])
+    }
+
     /// A run with an infinite cache.
     pub fn infinite(&self, variant: &Variant<'_>, progress: &mut dyn Progress) -> Result<Outcome, Error> {
         let Variant { name, architecture, demands, manner, change } = *variant;
@@ -201,11 +220,10 @@ impl<'a> Runs<'a> {
             "squidmla" => Some(Placement::aligned(self.workload)),
             _ => None,
         };
-        let mut machine = infinite(self.scale, placement.is_some());
-        if architecture == "cern" {
-            // Below urls/http stand the servers. The paper's file system for cern, AdvFS, spanned the disks by itself.
-            machine.dealt_level = 3;
-        }
+        let mut machine = match architecture {
+            "cern" => self.machine_for_url_folders(),
+            _ => infinite(self.scale, placement.is_some()),
+        };
         if let Some(change) = change {
             change(&mut machine);
         }

@@ -193,6 +193,55 @@ fn the_index_file_has_one_size_and_about_36_bytes_an_object() {
     assert_eq!(length(), before);
 }
 
+/// Kroonmaa 1998: what is not used takes no memory, and what is used is read in when it is touched, so that opening takes the
+/// same time whatever the index's size.
+#[test]
+fn unused_entries_take_no_memory_and_opening_touches_the_same_few_pages_of_any_index() {
+    let touched_at_opening = [10_000, 600_000].map(|max_objects| {
+        let folder = tempfile::tempdir().unwrap();
+        let wanted = || OpenOptions { max_objects, ..options(folder.path(), 1 << 30) };
+        let store = crate::open(&wanted()).unwrap();
+        (0..OBJECTS).for_each(|n| put(&*store, n, 1, 10).unwrap());
+        store.close().unwrap();
+        drop(store);
+        let store = crate::open(&wanted()).unwrap();
+        let at_opening = resident_bytes_of_index(folder.path());
+        assert!((0..OBJECTS).all(|n| matches(&*store, n, 1, 10)));
+        let length = fs::metadata(folder.path().join("index")).unwrap().len();
+        let in_use = resident_bytes_of_index(folder.path());
+        // The system maps what lies around a page that is touched, 64 KiB, if it has it: a bucket for each object, and
+        // what the entries and the head share.
+        assert!(in_use <= (OBJECTS + 12) * 65_536, "{in_use} bytes resident of an index of {length}");
+        at_opening
+    });
+    let [small, large] = touched_at_opening;
+    assert!(large <= small + 65_536, "{small} bytes at opening, and {large} for 60 times as many entries");
+}
+
+/// Few, so that what they touch is little.
+const OBJECTS: u64 = 20;
+
+/// Bytes of the mapped index that stand in this process's page tables.
+fn resident_bytes_of_index(folder: &Path) -> u64 {
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let index = folder.join("index");
+    let name = index.to_str().unwrap();
+    let (mut is_index, mut kilobytes, mut found) = (false, 0, false);
+    for line in smaps.lines() {
+        if line.contains('-')
+            && line.contains(' ')
+            && !line.split_whitespace().next().unwrap_or_default().ends_with(':')
+        {
+            is_index = line.ends_with(name);
+            found |= is_index;
+        } else if let Some(rest) = line.strip_prefix("Rss:").filter(|_| is_index) {
+            kilobytes += rest.trim().trim_end_matches(" kB").parse::<u64>().unwrap();
+        }
+    }
+    assert!(found, "{name} is mapped");
+    kilobytes * 1024
+}
+
 #[test]
 fn a_removed_folder_is_made_again() {
     let folder = tempfile::tempdir().unwrap();

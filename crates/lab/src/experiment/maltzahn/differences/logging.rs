@@ -47,14 +47,14 @@ pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, 
 
 /// How metadata are kept.
 #[derive(Clone, Copy)]
-struct System {
-    is_logged: bool,
+pub(super) struct System {
+    pub(super) is_logged: bool,
     /// Per cent of memory, where UFS has 3.
-    metadata_percent: u64,
+    pub(super) metadata_percent: u64,
 }
 
 impl System {
-    fn make(self, machine: &mut Machine) {
+    pub(super) fn make(self, machine: &mut Machine) {
         if self.is_logged {
             machine.file_system.metadata_writes = MetadataWrites::Logged { change_bytes: CHANGE_BYTES };
         }

@@ -4,6 +4,7 @@
 //! alone, and the number moves or does not.
 
 mod foresight;
+mod httpd;
 mod logging;
 mod popularity;
 mod records;
@@ -34,6 +35,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, Error> {
     let runs = Runs::new(inputs);
     let sections = vec![
         logging::section(&runs, progress)?,
+        httpd::section(&runs, progress)?,
         transfers::section(&runs, progress)?,
         popularity::section(inputs),
         foresight::section(inputs, &runs, progress)?,
@@ -111,7 +113,7 @@ mod tests {
         let inputs = Inputs { seed: 1, ..Inputs::new(traffic.make().expect("such traffic can be had"), 0.5) };
         let report = run(&inputs, &mut Silent).unwrap();
         check_well_formed(&report.html());
-        assert_eq!(report.sections.len(), 6);
+        assert_eq!(report.sections.len(), 7);
         // The few large objects of so short a trace stay in memory, and nothing is left to be compared.
         let is_bare = |finding: &&Finding| finding.key.starts_with("one_hand");
         for finding in
@@ -124,6 +126,9 @@ mod tests {
             findings.find(|finding| finding.key == key).and_then(|finding| finding.found[0]).unwrap()
         };
         assert!(found("cern_over_squid_logged_3") < found("cern_over_squid_ufs_3"));
+        for system in ["ufs", "logged"] {
+            assert!(found(&format!("httpd_{system}")) < found(&format!("cern_{system}")), "{system}");
+        }
         assert!(
             found("transfer_read") < found("transfer_0") && found("transfer_0") < found("transfer_written")
         );

@@ -116,7 +116,8 @@ impl Kernel {
     fn find(&mut self, path: &str) -> Result<FileId, Errno> {
         self.enter();
         let (disk, folders, name) = self.locate(path)?;
-        let parent = self.walk(disk, &folders)?;
+        // What is asked for may be a folder that was dealt to another disk than what stands beside it.
+        let parent = self.walk(self.placement.dealt_to(path).unwrap_or(disk), &folders)?;
         let file = self.step(parent, name, Intent::Find)?.ok_or(Errno::NOENT)?;
         if self.inode(file).directory.is_some() { Err(Errno::ISDIR) } else { Ok(file) }
     }

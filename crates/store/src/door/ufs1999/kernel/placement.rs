@@ -45,6 +45,11 @@ impl Placement {
         if folder.is_empty() { Some(self.root) } else { self.homes.get(self.unit(folder)).copied() }
     }
 
+    /// The disk that exactly this folder was dealt to; `None` for what is no unit.
+    pub(super) fn dealt_to(&self, folder: &str) -> Option<u8> {
+        self.homes.get(folder).copied()
+    }
+
     /// The disk for a folder that is about to be made.
     pub(super) fn deal(&mut self, folder: &str) -> u8 {
         let unit = self.unit(folder);

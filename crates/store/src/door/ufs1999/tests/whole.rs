@@ -135,6 +135,22 @@ fn bad_paths_are_errors() {
 }
 
 #[test]
+fn folders_are_told_from_what_is_absent_whatever_disk_they_are_on() {
+    for level in 1..=3 {
+        let door = Ufs1999::new(Machine { dealt_level: level, ..three_disks() });
+        let kind = |path: &str| door.length(path).map_err(|error| error.kind());
+        for name in (0..9).map(|at| format!("n{at}")) {
+            for depth in 1..=4 {
+                let path = vec![name.as_str(); depth].join("/");
+                assert_eq!(kind(&path), Err(io::ErrorKind::NotFound), "level {level}: {path}");
+                door.make_folder(&path).unwrap();
+                assert_eq!(kind(&path), Err(io::ErrorKind::IsADirectory), "level {level}: {path}");
+            }
+        }
+    }
+}
+
+#[test]
 fn age_fragments_files() {
     // The same files, on a new disk and on one on which files of other sizes have come and gone.
     let transfers = |is_aged: bool| {
