@@ -2,13 +2,17 @@
 //!
 //! Event loops never block: they hand a job over and await its result. The queue is bounded; when it is
 //! full the job is refused at once, and the caller treats a read as a miss and an insert as declined.
+//!
+//! Most jobs that nobody waits for are objects to be written, which the store takes into a queue of its own for the time being: waking a thread for
+//! each costs more than the job. Such a job is begun within a hundredth of a second, together with others that came meanwhile.
+//! Jobs are begun in the order of those that change something, and reads before them.
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// A fixed number of threads behind a bounded queue.
@@ -26,6 +30,8 @@ type Job = Box<dyn FnOnce() + Send>;
 struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
+    /// For the thread that waits until changes are due.
+    timer: Condvar,
     limit: usize,
     /// Jobs done so far.
     finished: AtomicU64,
@@ -33,8 +39,44 @@ struct Queue {
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    reads: VecDeque<Job>,
+    changes: VecDeque<Job>,
+    /// When the changes are begun at the latest, while no thread has been woken for them.
+    due: Option<Instant>,
+    /// A thread waits for that instant.
+    is_timed: bool,
+    /// Threads that wait for a job and have not been woken.
+    idle: usize,
     closed: bool,
+}
+
+/// What a job is, and who waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It changes nothing, and somebody waits.
+    Read,
+    /// It changes what is stored, and somebody waits.
+    Change,
+    /// The same, and nobody does.
+    ChangeSoon,
+}
+
+impl State {
+    fn waiting(&self) -> usize {
+        self.reads.len() + self.changes.len()
+    }
+
+    /// The next job to be begun now.
+    fn take(&mut self) -> Option<Job> {
+        if let Some(job) = self.reads.pop_front() {
+            return Some(job);
+        }
+        if self.due.is_some_and(|due| !self.closed && Instant::now() < due) {
+            return None;
+        }
+        self.due = None;
+        self.changes.pop_front()
+    }
 }
 
 impl IoPool {
@@ -43,6 +85,7 @@ impl IoPool {
         let queue = Arc::new(Queue {
             state: Mutex::default(),
             arrived: Condvar::new(),
+            timer: Condvar::new(),
             limit: limit.max(1),
             finished: AtomicU64::new(0),
         });
@@ -57,18 +100,15 @@ impl IoPool {
     /// panicked or the pool was dropped.
     pub fn submit<T: Send + 'static>(
         &self,
+        kind: Kind,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<oneshot::Receiver<T>, Busy> {
         let (answer, answered) = oneshot::channel();
-        self.queue.push(Box::new(move || {
+        let job = Box::new(move || {
             let _ = answer.send(job());
-        }))?;
+        });
+        self.queue.push(kind, job)?;
         Ok(answered)
-    }
-
-    /// Queues `job` and awaits its result.
-    pub async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
-        self.submit(job)?.await.map_err(|_| Busy)
     }
 
     /// Waits while the queue is more than half full, for whoever can slow down what fills it: a while, and only as long as
@@ -87,8 +127,12 @@ impl IoPool {
 
     /// Finishes what is queued and ends the threads.
     pub fn close(&self) {
-        self.queue.state.lock().closed = true;
+        {
+            let mut state = self.queue.state.lock();
+            (state.closed, state.idle) = (true, 0);
+        }
         self.queue.arrived.notify_all();
+        self.queue.timer.notify_all();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
@@ -101,20 +145,60 @@ impl IoPool {
 
     /// Jobs that wait now.
     pub fn waiting(&self) -> usize {
-        self.queue.state.lock().jobs.len()
+        self.queue.state.lock().waiting()
     }
 }
 
 impl Queue {
-    fn push(&self, job: Job) -> Result<(), Busy> {
+    fn push(&self, kind: Kind, job: Job) -> Result<(), Busy> {
         let mut state = self.state.lock();
-        if state.closed || state.jobs.len() >= self.limit {
+        if state.closed || state.waiting() >= self.limit {
             return Err(Busy);
         }
-        state.jobs.push_back(job);
-        drop(state);
-        self.arrived.notify_one();
+        let wakes = match kind {
+            Kind::Read => {
+                state.reads.push_back(job);
+                true
+            }
+            Kind::Change => {
+                state.changes.push_back(job);
+                state.due = None;
+                true
+            }
+            Kind::ChangeSoon => {
+                state.changes.push_back(job);
+                self.delay(&mut state)
+            }
+        };
+        if wakes {
+            self.wake(state);
+        }
         Ok(())
+    }
+
+    /// Wakes a thread, the one that waits for an instant only when there is no other.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        if state.idle > 0 {
+            state.idle -= 1;
+            drop(state);
+            self.arrived.notify_one();
+        } else if state.is_timed {
+            drop(state);
+            self.timer.notify_one();
+        }
+    }
+
+    /// A change has come that nobody waits for. Whether a thread has to be woken: for the first, to begin it in time; and for each
+    /// when there are many.
+    fn delay(&self, state: &mut State) -> bool {
+        if state.changes.len() > TOGETHER_MAX.min(self.limit / 4) {
+            state.due = None;
+            return true;
+        }
+        if state.changes.len() == 1 {
+            state.due = Some(Instant::now() + SOON);
+        }
+        state.due.is_none() || !state.is_timed
     }
 
     fn work(&self) {
@@ -129,17 +213,30 @@ impl Queue {
     fn next(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some(job) = state.take() {
                 return Some(job);
             }
-            if state.closed {
-                return None;
+            match state.due {
+                _ if state.closed => return None,
+                Some(due) if !state.is_timed => {
+                    state.is_timed = true;
+                    self.timer.wait_until(&mut state, due);
+                    state.is_timed = false;
+                }
+                // Whoever wakes it counts it out.
+                _ => {
+                    state.idle += 1;
+                    self.arrived.wait(&mut state);
+                }
             }
-            self.arrived.wait(&mut state);
         }
     }
 }
 
+/// When a job that nobody waits for is begun at the latest.
+const SOON: Duration = Duration::from_millis(10);
+/// So many of them are begun at once.
+const TOGETHER_MAX: usize = 64;
 /// How often a full queue is looked at again.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(2);
 /// What a reply is held up by a disk that is behind, at most...
@@ -157,19 +254,19 @@ mod tests {
         let pool = IoPool::new(1, 2).expect("threads start");
         let (release, gate) = mpsc::channel::<()>();
         let (entered, in_job) = mpsc::channel::<()>();
-        let blocked = pool.submit(move || {
+        let blocked = pool.submit(Kind::Read, move || {
             let _ = entered.send(());
             gate.recv().is_ok()
         });
         in_job.recv().expect("the first job started");
-        let first = pool.submit(|| 1).expect("room for one");
-        let second = pool.submit(|| 2).expect("room for two");
-        assert!(pool.submit(|| 3).is_err(), "a third waiting job is refused");
+        let first = pool.submit(Kind::Read, || 1).expect("room for one");
+        let second = pool.submit(Kind::Read, || 2).expect("room for two");
+        assert!(pool.submit(Kind::Read, || 3).is_err(), "a third waiting job is refused");
         release.send(()).expect("the job waits");
         assert_eq!(blocked.expect("queued").await, Ok(true));
         assert_eq!((first.await, second.await), (Ok(1), Ok(2)));
         pool.close();
-        assert!(pool.submit(|| 4).is_err(), "a closed pool refuses");
+        assert!(pool.submit(Kind::Read, || 4).is_err(), "a closed pool refuses");
     }
 
     #[tokio::test(start_paused = true)]
@@ -180,7 +277,7 @@ mod tests {
         let jobs: Vec<_> = (0..4)
             .map(|_| {
                 let gate = Arc::clone(&gate);
-                pool.submit(move || gate.lock().recv().is_ok()).expect("room")
+                pool.submit(Kind::Read, move || gate.lock().recv().is_ok()).expect("room")
             })
             .collect();
         let began = tokio::time::Instant::now();
@@ -200,8 +297,46 @@ mod tests {
     #[tokio::test]
     async fn a_panicking_job_is_a_refusal_and_the_pool_lives() {
         let pool = IoPool::new(1, 4).expect("threads start");
-        assert_eq!(pool.run(|| -> u8 { panic!("expected in this test") }).await, Err(Busy));
-        assert_eq!(pool.run(|| 7).await, Ok(7));
+        let panicking = pool.submit(Kind::Read, || -> u8 { panic!("expected in this test") });
+        assert!(panicking.expect("queued").await.is_err());
+        assert_eq!(pool.submit(Kind::Read, || 7).expect("queued").await, Ok(7));
         pool.close();
+    }
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_is_begun_soon_and_in_order() {
+        let pool = IoPool::new(4, 1000).expect("threads start");
+        let begun = Instant::now();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let note = |number: u32| {
+            let order = Arc::clone(&order);
+            move || order.lock().push(number)
+        };
+        let jobs: Vec<_> =
+            (0..10).map(|number| pool.submit(Kind::ChangeSoon, note(number)).expect("room")).collect();
+        pool.submit(Kind::Read, || ()).expect("room").await.expect("it is done");
+        assert!(begun.elapsed() > SOON || order.lock().is_empty(), "a read does not wait for them");
+        for job in jobs {
+            job.await.expect("it is done");
+        }
+        assert!(begun.elapsed() >= SOON, "they were begun together");
+        assert_eq!(order.lock().len(), 10);
+        let soon = pool.submit(Kind::ChangeSoon, note(10)).expect("room");
+        let now = pool.submit(Kind::Change, note(11)).expect("room");
+        assert!(soon.await.is_ok() && now.await.is_ok());
+        assert_eq!(order.lock().iter().filter(|number| **number >= 10).count(), 2);
+        pool.close();
+    }
+
+    #[tokio::test]
+    async fn many_that_nobody_waits_for_do_not_wait_and_closing_does_them_all() {
+        let pool = IoPool::new(2, 1000).expect("threads start");
+        let done = Arc::new(AtomicU64::new(0));
+        for _ in 0..900 {
+            let done = Arc::clone(&done);
+            pool.submit(Kind::ChangeSoon, move || done.fetch_add(1, Relaxed)).expect("room");
+        }
+        pool.close();
+        assert_eq!(done.load(Relaxed), 900);
     }
 }

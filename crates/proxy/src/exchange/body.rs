@@ -5,7 +5,7 @@
 
 use super::growing::{Attached, End, Next};
 use super::shelf::Shelf;
-use crate::io_pool::Busy;
+use crate::io_pool::{Busy, Kind};
 use crate::message::{BodyError, StreamBody};
 use bytes::Bytes;
 use http_body::{Body, Frame};
@@ -171,7 +171,7 @@ async fn read_stored(
         let (source, allowance) = (Arc::clone(&body), shelf.blocks().allow());
         let limit = allowance.bytes(offset).min(limit) as usize;
         let read = move || source.read(offset, limit).map(|bytes| allowance.settle(bytes));
-        match shelf.lane(body.lane()).pool().submit(read) {
+        match shelf.lane(body.lane()).pool().submit(Kind::Read, read) {
             Ok(answer) => {
                 let read = answer.await.map_err(|_| BodyError::Cut("the disk pool is closed".into()))?;
                 return read.map_err(BodyError::Store);

@@ -10,7 +10,8 @@
 use super::growing::{End, Growing};
 use super::invalidations::Validity;
 use super::record::Record;
-use super::shelf::{Shelf, Waiting, commit_valid};
+use super::shelf::{Shelf, commit_valid};
+use crate::io_pool::Kind;
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
@@ -148,7 +149,7 @@ impl Filing {
         last.into_iter().for_each(|last| self.growing.append(last));
         self.growing.finish(End::Complete(trailers));
         if let Some(body) = ending.for_disk {
-            self.shelf.keep_on_disk(Waiting::Nobody, &self.key, &self.record, body, &self.validity).await;
+            self.shelf.keep_on_disk(Kind::ChangeSoon, &self.key, &self.record, body, &self.validity).await;
         }
         if let Some(reservation) = ending.reservation {
             let_go(&self.growing, ending.spill.map(|body| (body, arrived)), reservation).await;
@@ -165,7 +166,7 @@ impl Filing {
         if kept && !self.shelf.on_disk(&self.key) {
             ending.for_disk = Some(body);
         } else {
-            self.shelf.keep_on_disk(Waiting::Client, &self.key, &self.record, body, &self.validity).await;
+            self.shelf.keep_on_disk(Kind::Change, &self.key, &self.record, body, &self.validity).await;
         }
         ending
     }
@@ -185,7 +186,7 @@ impl Filing {
                 rest.iter().try_for_each(|bytes| insert.append(bytes))?;
                 store.map_or(Ok(()), |store| commit_valid(&*store, insert, &object, &validity))
             };
-            let made = shelf.make_visible((lane, Waiting::Client), &key, commit).await;
+            let made = shelf.make_visible((lane, Kind::Change), &key, commit).await;
             let committed = shelf.settle(made).is_some();
             if !committed {
                 shelf.remove(&key).await;
@@ -239,7 +240,7 @@ impl Filing {
             insert.append(&batch)?;
             Ok(insert)
         };
-        if let Some(insert) = self.shelf.run(lane, job).await {
+        if let Some(insert) = self.shelf.run((lane, Kind::Change), job).await {
             self.growing.spilled(&insert.body(), reached);
             self.growing.trim(0);
             self.place = Place::Writing { insert, written: reached, reservation };

@@ -8,13 +8,13 @@ mod lanes;
 mod removals;
 
 pub use jobs::commit_valid;
-pub use lanes::{Lane, NoAnswer, Waiting};
+pub use lanes::{Lane, NoAnswer};
 
 use super::blocks::Blocks;
 use super::body::Segment;
 use super::invalidations::Validity;
 use super::record::{Head, Record};
-use crate::io_pool::IoPool;
+use crate::io_pool::{IoPool, Kind};
 use crate::metrics::Metrics;
 use bytes::Bytes;
 use jobs::{open, write_resident};
@@ -167,17 +167,17 @@ impl Shelf {
     /// origin, which is faster than a disk that hangs.
     pub async fn run<T: Send + 'static>(
         &self,
-        lane: usize,
+        (lane, kind): (usize, Kind),
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Option<T> {
-        self.settle(self.lane(lane).run(Waiting::Client, job).await)
+        self.settle(self.lane(lane).run(kind, job).await)
     }
 
     /// Does a job that makes an object visible. When it is not done in time it is undone later: by then a newer one may have
     /// come that the disk does not take.
     pub async fn make_visible(
         &self,
-        (lane, waiting): (usize, Waiting),
+        (lane, kind): (usize, Kind),
         key: &ObjectKey,
         job: impl FnOnce() -> Result<(), Error> + Send + 'static,
     ) -> Result<Result<(), Error>, NoAnswer> {
@@ -189,7 +189,7 @@ impl Shelf {
             // Whoever is too late sees this, or its object is seen by who sets it, and removes it.
             if late.load(SeqCst) { store.remove(&key).map(drop) } else { Ok(()) }
         };
-        let outcome = self.lane(lane).run(waiting, job).await;
+        let outcome = self.lane(lane).run(kind, job).await;
         is_late.store(outcome.is_err(), SeqCst);
         outcome
     }
@@ -255,7 +255,7 @@ impl Shelf {
                 resident.is_settled.store(false, Relaxed);
             }
         };
-        if lane.hangs() || lane.pool().submit(work).is_err() {
+        if lane.hangs() || lane.pool().submit(Kind::ChangeSoon, work).is_err() {
             unsettled.is_settled.store(false, Relaxed);
         }
     }
@@ -271,7 +271,7 @@ impl Shelf {
         let validity = begin();
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
         let lane = disk.lane(key.hash());
-        let (record, body) = self.run(lane, move || open(&*store, &wanted, small)).await??;
+        let (record, body) = self.run((lane, Kind::Read), move || open(&*store, &wanted, small)).await??;
         if let Held::Memory(bytes) = &body {
             self.keep_in_memory(key, &record, bytes.clone(), &validity);
         }
@@ -297,7 +297,7 @@ impl Shelf {
     /// when the new one cannot be written: it must not come back when RAM gives the new one up.
     pub async fn keep_on_disk(
         self: &Arc<Self>,
-        waiting: Waiting,
+        kind: Kind,
         key: &ObjectKey,
         record: &Record,
         body: Bytes,
@@ -311,7 +311,7 @@ impl Shelf {
             insert.append(&body)?;
             commit_valid(&*store, insert, &object, &validity)
         };
-        let outcome = self.make_visible((lane, waiting), key, write).await;
+        let outcome = self.make_visible((lane, kind), key, write).await;
         if matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation))))
             && let Some(resident) = self.memory.peek(key.hash())
         {
@@ -330,7 +330,7 @@ impl Shelf {
     /// Keeps a note, an object without a body, in RAM and on disk.
     pub async fn keep_note(self: &Arc<Self>, key: &ObjectKey, record: Record, validity: &Validity) {
         self.keep_in_memory(key, &record, Bytes::new(), validity);
-        self.keep_on_disk(Waiting::Client, key, &record, Bytes::new(), validity).await;
+        self.keep_on_disk(Kind::Change, key, &record, Bytes::new(), validity).await;
     }
 
     /// Starts to write a body that is still arriving. `None` when it cannot be kept on disk.
@@ -342,7 +342,7 @@ impl Shelf {
     ) -> Option<Box<dyn Insert>> {
         let store = self.disk.clone()?;
         let (lane, key, metadata) = (store.lane(key.hash()), key.clone(), record.encode());
-        self.run(lane, move || store.insert(&key, &metadata, length)).await
+        self.run((lane, Kind::Change), move || store.insert(&key, &metadata, length)).await
     }
 
     /// Replaces the head of a stored response, in RAM and on disk; `body` is its body, and `old` the head it had.
@@ -389,7 +389,8 @@ impl Shelf {
             _ => false,
         };
         let lane = store.lane(key.hash());
-        if self.run(lane, move || store.update_metadata(&wanted, &metadata, &replaces)).await.is_none() {
+        let update = move || store.update_metadata(&wanted, &metadata, &replaces);
+        if self.run((lane, Kind::Change), update).await.is_none() {
             // an outdated record on disk would be validated again, which is safe: nothing more to do
             tracing::debug!(?key, "metadata on disk stays as it was");
         }
@@ -428,7 +429,7 @@ impl Shelf {
         let Some(store) = self.disk.clone() else { return false };
         loop {
             let (store, wanted) = (Arc::clone(&store), key.clone());
-            match self.lane_of(&key).pool().submit(move || store.remove(&wanted)) {
+            match self.lane_of(&key).pool().submit(Kind::Change, move || store.remove(&wanted)) {
                 Ok(answer) => {
                     return self.settle(answer.await.map_err(|_| NoAnswer::Refused)).unwrap_or(false);
                 }

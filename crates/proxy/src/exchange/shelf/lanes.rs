@@ -4,7 +4,7 @@
 //! origin. When no job at all was finished in that time, the disk is taken to hang: until a job gets finished nobody waits for it
 //! again, which is said once, as is the end of it. The others go on as before.
 
-use crate::io_pool::{Busy, IoPool};
+use crate::io_pool::{Busy, IoPool, Kind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -17,15 +17,6 @@ pub struct Lane {
     pool: Arc<IoPool>,
     /// How many jobs had been finished when it was found to hang.
     hangs_since: AtomicU64,
-}
-
-/// Who waits for a job.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// A client, who can be served otherwise.
-    Client,
-    /// Nobody, so that a slow disk may take its time.
-    Nobody,
 }
 
 /// A job that has not been done, or not in time.
@@ -71,14 +62,14 @@ impl Lane {
     /// Does a job, unless the disk hangs.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        waiting: Waiting,
+        kind: Kind,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
         if self.hangs() {
             return Err(NoAnswer::Refused);
         }
         let mut finished = self.pool.finished();
-        let mut answer = self.pool.submit(job)?;
+        let mut answer = self.pool.submit(kind, job)?;
         loop {
             if let Ok(answer) = timeout(PATIENCE, &mut answer).await {
                 return answer.map_err(|_| NoAnswer::Refused);
@@ -88,7 +79,7 @@ impl Lane {
                 self.note_hanging(now);
                 return Err(NoAnswer::Slow);
             }
-            if waiting == Waiting::Client {
+            if kind != Kind::ChangeSoon {
                 return Err(NoAnswer::Slow);
             }
             finished = now;

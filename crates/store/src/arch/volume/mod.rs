@@ -287,7 +287,8 @@ impl Volume {
 impl Upkeep for Volume {
     fn maintain(&self) -> Step {
         if !self.is_recovered.load(Relaxed) {
-            return Step::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE));
+            // Objects are missed until this is done: it may take about half of the disk's time.
+            return Step::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE) / RECOVERED_FOR_A_PAUSE);
         }
         // A failure has been counted and said; the next call tries again.
         let _ = self.flush(true).and_then(|written| if written { self.sync_data() } else { Ok(()) });
@@ -298,5 +299,7 @@ impl Upkeep for Volume {
 
 /// As the settings spell it.
 pub(super) const NAME: &str = "volume";
+/// Stripes looked at for one of the pauses that other background work makes for a file.
+const RECOVERED_FOR_A_PAUSE: usize = 8;
 /// Failures of the disk in a row after which it is left alone.
 const FAILURES_MAX: u32 = 64;
