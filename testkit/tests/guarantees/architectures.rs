@@ -106,11 +106,10 @@ fn the_disk_limit_holds_with_every_architecture() {
             }
         }
         assert!(most <= LIMIT, "{architecture}: {most} bytes of blocks");
-        let status = shoal.status();
-        assert!(
-            status["store"]["evictions"].as_u64().is_some_and(|count| count > 0),
-            "{architecture}: {status}"
-        );
+        // With `cern` a walk that begins within a second gives objects up.
+        wait::until("something is given up", || {
+            shoal.status()["store"]["evictions"].as_u64().is_some_and(|count| count > 0)
+        });
     }
 }
 
