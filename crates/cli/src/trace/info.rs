@@ -107,7 +107,7 @@ fn infinite(character: &Character, line: &mut dyn FnMut(&str, String)) {
         |requests: f64, bytes: f64| format!("{} of requests, {} of bytes", share(requests), share(bytes));
     line("an infinite cache hits", pair(infinite.hit_ratio, infinite.byte_hit_ratio));
     let version = pair(infinite.version_hit_ratio, infinite.version_byte_hit_ratio);
-    line("  a new size, a new version", version);
+    line("  another size a miss", version);
     for (name, spread) in [("sizes of requests", &sizes.of_requests), ("sizes of objects", &sizes.of_objects)]
     {
         let [_, median, p90, p99, max] = spread.quantiles.map(size);

@@ -7,7 +7,7 @@ pub enum Unit {
     Count,
     /// A share of one, shown as a percentage.
     Share,
-    /// Bytes, shown in binary multiples as the papers have them.
+    /// Bytes, shown in binary multiples: the papers' KB are KiB.
     Bytes,
     /// Seconds.
     Seconds,
@@ -83,9 +83,9 @@ fn count_tick(value: f64) -> String {
     }
 }
 
-/// `8192` as `8 KB`.
+/// `8192` as `8 KiB`.
 fn bytes(value: f64, decimals: usize) -> String {
-    let units = ["B", "KB", "MB", "GB", "TB"];
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut scaled = value;
     let mut unit = 0;
     while scaled.abs() >= 1024.0 && unit + 1 < units.len() {
@@ -132,9 +132,9 @@ mod tests {
             (Unit::Share, -0.0001, "-0.01%", "0.0%"),
             (Unit::Share, 1e-7, "0.00001%", "0.0%"),
             (Unit::Bytes, 512.0, "512 B", "512 B"),
-            (Unit::Bytes, 8192.0, "8 KB", "8 KB"),
-            (Unit::Bytes, 21_504.0, "21 KB", "21 KB"),
-            (Unit::Bytes, 9_000.0, "8.8 KB", "8.8 KB"),
+            (Unit::Bytes, 8192.0, "8 KiB", "8 KiB"),
+            (Unit::Bytes, 21_504.0, "21 KiB", "21 KiB"),
+            (Unit::Bytes, 9_000.0, "8.8 KiB", "8.8 KiB"),
             (Unit::Seconds, 0.864, "0.864 s", "0.86 s"),
             (Unit::Seconds, 12.34, "12.34 s", "12.3 s"),
             (Unit::Seconds, 5_000.0, "5k s", "5,000 s"),

@@ -158,11 +158,7 @@ impl Plan {
 
 /// A size as settings spell it, rounded: `768.0 MiB`.
 fn bytes(bytes: u64) -> String {
-    let shown = Unit::Bytes.shown(bytes as f64);
-    ["KB", "MB", "GB", "TB", "PB"].into_iter().fold(shown, |shown, unit| match shown.strip_suffix(unit) {
-        Some(number) => format!("{number}{}iB", &unit[..1]),
-        None => shown,
-    })
+    Unit::Bytes.shown(bytes as f64)
 }
 
 /// Requests below which a plan says nothing.
