@@ -147,12 +147,16 @@ impl Options {
 
     /// The log's name without its folders, which are nobody else's business.
     fn name(&self) -> &str {
-        self.log.rsplit('/').next().unwrap_or(&self.log)
+        match self.log.as_str() {
+            "-" => "standard input",
+            log => log.rsplit('/').next().unwrap_or(log),
+        }
     }
 
     /// The command as it can be given again, as far as it decides what is planned.
     fn command(&self) -> String {
-        let mut command = format!("shoal plan {}", self.name());
+        let log = if self.log == "-" { "-" } else { self.name() };
+        let mut command = format!("shoal plan {log}");
         let numbers = [
             ("ram-price", self.ram_price),
             ("disk-price", self.disk_price),
