@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`global_memory`] | which node's memory takes an evicted object |
 //! | [`hash`] | which node is the home of a key |
+//! | [`distribution`] | which back-end answers a request that came to a front end |
 //! | [`directory`] | who seems to hold a key, from digests that nodes send each other |
 //! | [`hierarchy`] | whom a cache asks above it |
 //! | [`prefetch`] | what is fetched before it is asked for, into whose memory, and what gives way |
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod directory;
+pub mod distribution;
 pub mod global_memory;
 pub mod hash;
 pub mod hierarchy;

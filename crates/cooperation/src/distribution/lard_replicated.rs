@@ -1,0 +1,87 @@
+//! LARD with replication (LARD/R): every target has a set of back-ends, which grows under load and shrinks when it has rested.
+//!
+//! Pai et al. 1998, Figure 3:
+//!
+//! ```text
+//! to the least loaded n of the target's set, unless
+//!   n's load > T_high and some back-end's load < T_low, or n's load ≥ 2 T_high: to the least loaded of all, which joins the set
+//! a set of several that has not changed for K: its most loaded leaves
+//! ```
+//!
+//! So one target that is asked for more than one back-end can answer is answered by several. A table as [`Lard`](super::Lard)'s. O(set) a choice, O(back-ends) under overload.
+
+use super::{Backends, Distribution, MOST_BACKENDS, OUT_OF_SERVICE, Thresholds, Turn};
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub struct LardReplicated {
+    thresholds: Thresholds,
+    /// K, in the unit of the back-ends' time.
+    rest: u64,
+    sets: Vec<Set>,
+    turn: Turn,
+}
+
+/// The back-ends of a target, a bit each, and when they last changed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Set {
+    members: u64,
+    changed: u64,
+}
+
+impl LardReplicated {
+    /// With so many assignments, at least one; a set loses a member when it has not changed for `rest`. The paper rests for 20 seconds.
+    pub fn new(thresholds: Thresholds, assignments: usize, rest: u64) -> Self {
+        Self { thresholds, rest, sets: vec![Set::default(); assignments.max(1)], turn: Turn::default() }
+    }
+
+    /// How many back-ends a target has.
+    pub fn replicas(&self, target: u64) -> u32 {
+        self.sets[self.place(target)].members.count_ones()
+    }
+
+    fn place(&self, target: u64) -> usize {
+        (target % self.sets.len() as u64) as usize
+    }
+}
+
+impl Distribution for LardReplicated {
+    fn choose(&mut self, target: u64, backends: &dyn Backends) -> Option<usize> {
+        let (loads, now, at) = (backends.loads(), backends.now(), self.place(target));
+        let loads = &loads[..loads.len().min(MOST_BACKENDS)];
+        let before = self.sets[at];
+        let mut set = Set { members: before.members & in_service(before.members, loads), ..before };
+        let mut chosen = set.each().min_by_key(|member| loads[*member]);
+        if chosen.is_none_or(|member| self.thresholds.is_overloaded(loads[member], loads)) {
+            chosen = Some(self.turn.least_loaded(loads)?);
+            set.members |= 1 << chosen?;
+        }
+        if set.members.count_ones() > 1 && now.saturating_sub(set.changed) > self.rest {
+            let most =
+                set.each().filter(|member| Some(*member) != chosen).max_by_key(|member| loads[*member]);
+            set.members &= !most.map_or(0, |member| 1 << member);
+        }
+        if set.members != before.members {
+            set.changed = now;
+            self.sets[at] = set;
+        }
+        chosen
+    }
+}
+
+impl Set {
+    fn each(self) -> impl Iterator<Item = usize> {
+        let mut left = self.members;
+        std::iter::from_fn(move || {
+            let first = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            (first < MOST_BACKENDS).then_some(first)
+        })
+    }
+}
+
+/// Of these members those that are in service.
+fn in_service(members: u64, loads: &[u32]) -> u64 {
+    let serves = |member: &usize| loads.get(*member).is_some_and(|load| *load != OUT_OF_SERVICE);
+    Set { members, changed: 0 }.each().filter(serves).fold(0, |set, member| set | 1 << member)
+}

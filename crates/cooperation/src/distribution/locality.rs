@@ -1,0 +1,19 @@
+//! Locality-based distribution (LB): every target has one back-end, by hash.
+//!
+//! Pai et al. 1998, section 2.3. All caches act as one that is parted by hash, and load goes where popular targets happen to belong. By rendezvous hashing (Thaler and
+//! Ravishankar 1998), so that a back-end out of service gives its targets, and no others, to the rest. O(back-ends) a choice, no state.
+
+use super::{Backends, Distribution, OUT_OF_SERVICE};
+use shoal_core::mixed;
+
+/// See the file's head.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Locality;
+
+impl Distribution for Locality {
+    fn choose(&mut self, target: u64, backends: &dyn Backends) -> Option<usize> {
+        let loads = backends.loads();
+        let in_service = (0..loads.len()).filter(|backend| loads[*backend] != OUT_OF_SERVICE);
+        in_service.max_by_key(|backend| mixed(target ^ mixed(*backend as u64 + 1)))
+    }
+}
