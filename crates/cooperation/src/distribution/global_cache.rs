@@ -3,11 +3,13 @@
 //! Pai et al. 1998, section 2.3: the front end knows every cache, so that all of them are one, replaced by LRU over all. An ideal to compare with: no front end is told of each
 //! eviction in time. Load goes where it will. O(1) when the target is held, else O(back-ends).
 
-use super::{Backends, Distribution, OUT_OF_SERVICE};
+use super::{Backends, Distribution, OUT_OF_SERVICE, Turn};
 
 /// See the file's head.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct GlobalCache;
+#[derive(Clone, Debug, Default)]
+pub struct GlobalCache {
+    turn: Turn,
+}
 
 impl Distribution for GlobalCache {
     fn choose(&mut self, target: u64, backends: &dyn Backends) -> Option<usize> {
@@ -17,8 +19,7 @@ impl Distribution for GlobalCache {
         if holder.is_some() {
             return holder;
         }
-        // a cache with room gives up nothing, which sorts before every time
-        let in_service = (0..loads.len()).filter(|backend| loads[*backend] != OUT_OF_SERVICE);
-        in_service.min_by_key(|backend| backends.next_victim_used(*backend))
+        // a cache with room gives up nothing, which sorts before every time; of several the next in turn
+        self.turn.least_by(loads, |backend, _| backends.next_victim_used(backend))
     }
 }

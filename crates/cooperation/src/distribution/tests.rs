@@ -69,14 +69,22 @@ fn locality_is_even_over_targets_and_a_lost_back_end_moves_its_own_alone() {
 
 #[test]
 fn global_cache_asks_the_holder_or_who_gives_up_the_oldest() {
+    let mut policy = GlobalCache::default();
     let mut seen = Seen { victims: vec![Some(7), Some(3), Some(9)], ..Seen::loads(&[0; 3]) };
-    assert_eq!(GlobalCache.choose(1, &seen), Some(1), "the oldest of all goes");
+    assert_eq!(policy.choose(1, &seen), Some(1), "the oldest of all goes");
     seen.victims[2] = None;
-    assert_eq!(GlobalCache.choose(1, &seen), Some(2), "room costs nothing");
+    assert_eq!(policy.choose(1, &seen), Some(2), "room costs nothing");
     seen.holder = Some(0);
-    assert_eq!(GlobalCache.choose(1, &seen), Some(0));
+    assert_eq!(policy.choose(1, &seen), Some(0));
+    seen.victims = vec![None; 3];
+    assert_eq!(policy.choose(1, &seen), Some(0));
+    seen.holder = None;
+    let filled: Vec<_> = (0..4).map(|target| policy.choose(target, &seen).unwrap()).collect();
+    assert_eq!(filled, [0, 1, 2, 0], "empty caches fill in turn");
+    seen.holder = Some(0);
     seen.loads[0] = OUT_OF_SERVICE;
-    assert_eq!(GlobalCache.choose(1, &seen), Some(2));
+    seen.victims = vec![Some(7), Some(3), None];
+    assert_eq!(policy.choose(1, &seen), Some(2));
 }
 
 #[test]
@@ -132,7 +140,7 @@ fn all() -> Vec<Box<dyn Distribution>> {
         Box::new(RoundRobin::default()),
         Box::new(RoundRobin::weighted(vec![2.0, 0.0, f64::NAN])),
         Box::new(Locality),
-        Box::new(GlobalCache),
+        Box::new(GlobalCache::default()),
         Box::new(Lard::new(PAI, 16)),
         Box::new(LardReplicated::new(PAI, 16, 5)),
     ]
