@@ -15,7 +15,7 @@ pub fn counts(what: &str, values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     let array = as_array(values)?;
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
     match kind.as_str() {
-        "u" => copied::<u64>(what, &array.call_method1("astype", ("uint64",))?),
+        "u" | "b" => copied::<u64>(what, &array.call_method1("astype", ("uint64",))?),
         "i" => {
             let signed = copied::<i64>(what, &array.call_method1("astype", ("int64",))?)?;
             let below = signed.iter().find(|value| **value < 0);

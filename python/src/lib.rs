@@ -28,6 +28,8 @@ mod _shoal {
     #[pymodule_export]
     use crate::models::kant_won::{FileCache, Population, characteristic_time, kant_won};
     #[pymodule_export]
+    use crate::models::pgms::{Pgms, PgmsFinished};
+    #[pymodule_export]
     use crate::models::wan::{Wan, WanShared};
     #[pymodule_export]
     use crate::policy::{Policy, policies};

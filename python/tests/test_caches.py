@@ -129,6 +129,29 @@ def test_clusters_and_wide_areas_find_more_together():
             shoal.simulate_cluster("greedy", nodes, trace.objects, **wrong)
     with pytest.raises(ValueError, match="there are: direct"):
         shoal.simulate_cluster("gredy", nodes, trace.objects, node_frames=1)
+    with pytest.raises(ValueError, match="writes"):
+        shoal.simulate_cluster("greedy", nodes, trace.objects, node_frames=1, writes=[True])
+
+
+def test_front_ends_and_pagers():
+    rng = np.random.default_rng(3)
+    objects = (400 * rng.random(20_000) ** 2).astype(int)
+    clients = rng.integers(0, 8, len(objects))
+    sizes = {"node_frames": 60, "warm_up": 10_000, "outstanding": 200}
+    found = {name: shoal.simulate_cluster(name, clients, objects, **sizes) for name in ["wrr", "lb", "lard"]}
+    assert found["lard"].throughput > 1.5 * found["wrr"].throughput
+    assert found["lb"].disk < found["wrr"].disk
+    assert found["lard"].delay_ms < found["wrr"].delay_ms
+    assert len(found["lb"].answered) == 8 and sum(found["lb"].answered) == 10_000
+    pager = {"node_frames": 60, "idle": 4, "writes": rng.random(len(objects)) < 0.3, "lose": 2, "lose_after": 10_000}
+    one = np.zeros(len(objects), int)
+    lost = {
+        name: shoal.simulate_cluster(name, one, objects, **pager).lost
+        for name in ["pager", "pager_mirroring", "pager_parity", "pager_parity_logging"]
+    }
+    assert lost["pager"] > 0 and sum(lost.values()) == lost["pager"], lost
+    waits = shoal.simulate_cluster("gms", clients, objects, node_frames=60)
+    assert waits.throughput is None and waits.answered == []
     with pytest.raises(ValueError, match="levels"):
         shoal.simulate_wide_area(trace, "alone", levels_seconds=[])
     with pytest.raises(ValueError, match="digests"):

@@ -31,6 +31,37 @@ def test_approximations_are_near_the_exact_solution():
     assert skewed.responses[0] > skewed.responses[1]
 
 
+def test_prefetching_by_idle_nodes():
+    render = models.Pgms("render", idle=4, scale=32)
+    alone = models.Pgms("render", idle=0, scale=32).simulate("none", hinted=0)
+    gms, pgms = render.simulate("none", hinted=0), render.simulate()
+    # section 4.4.4: idle memory helps, and prefetching into it helps more
+    assert pgms.elapsed_seconds < gms.elapsed_seconds < alone.elapsed_seconds
+    assert alone.elapsed_seconds / pgms.elapsed_seconds > 2
+    assert gms.disk_to_global == 0 and pgms.disk_to_global > 0
+    parts = pgms.user_seconds + pgms.system_seconds + pgms.stall_seconds
+    assert parts == pytest.approx(pgms.elapsed_seconds, rel=1e-6)
+    assert render.simulate(hinted=0.5).elapsed_seconds > pgms.elapsed_seconds
+    assert render.simulate().elapsed_seconds == pgms.elapsed_seconds
+    assert "waiting" in repr(pgms)
+
+
+def test_prefetching_for_pages_of_ones_own():
+    pages = np.arange(400, dtype=np.uint32)
+    given = models.Pgms(pages, idle=2, frames=64, rounds=2, computing_seconds=1e-3)
+    assert (given.references, given.pages) == (800, 400)
+    assert given.simulate().user_seconds == pytest.approx(0.8)
+    assert given.simulate().elapsed_seconds < given.simulate("none", hinted=0).elapsed_seconds
+    for wrong in [{"program": "rendr"}, {"scale": 0}, {"rounds": 0}, {"idle": -1}, {"disk_seconds": 0}, {"program": []}]:
+        with pytest.raises((ValueError, OverflowError)):
+            models.Pgms(**{"program": "render", **wrong})
+    with pytest.raises(ValueError):
+        models.Pgms("render", frames=1).simulate()
+    for wrong in [{"prefetch": "ld"}, {"hinted": 2}, {"hinted": 0.5, "wrong": 0.5}, {"wrong": float("nan")}]:
+        with pytest.raises(ValueError):
+            given.simulate(**wrong)
+
+
 def test_the_wide_area_model_as_printed():
     # chapter 5, Table 5.4: with 500,000 clients a shared cache hits H_N of all requests, 0.86 s in a hierarchy
     wan = models.Wan()

@@ -1,41 +1,37 @@
-//! The speed of the systems of cooperative caching, and how they do on one made trace, as a table.
+//! The speed of the systems of cooperative caching and request distribution, and how they do on one made trace, as a table.
 //!
 //! `cargo bench -p shoal-lab --bench cluster`; docs/experiments/speed.md keeps the figures. Sixteen nodes of 2,000 frames, a server of 4,000, four million requests made beforehand, CPU time on one core.
 
 use rustix::time::{ClockId, clock_gettime};
-use shoal_lab::cluster::{
-    Central, Direct, Gms, Greedy, Hashed, NChance, Size, System, WeightedLru, simulate,
-};
+use shoal_lab::cluster::{Options, Plan, SYSTEMS, Service, Size, serve, simulate};
 use shoal_lab::simulator::ZipfTrace;
 use std::time::Duration;
 
 fn main() {
     let size = Size { nodes: vec![2000; 16], server: 4000, objects: OBJECTS };
     let requests: Vec<(usize, u32)> = requests().collect();
-    let idle: Vec<bool> = (0..16).map(|node| node >= 12).collect();
-    let mut systems: Vec<Box<dyn System>> = vec![
-        Box::new(Direct::new(&size, &idle)),
-        Box::new(Greedy),
-        Box::new(Central::new(&size, 0.8)),
-        Box::new(Hashed::new(&size, 0.8)),
-        Box::new(NChance::new(2, 1)),
-        Box::new(WeightedLru),
-        Box::new(Gms::new(0.0, 1)),
-    ];
+    let (options, warm_up) = (Options { idle: 4, ..Options::default() }, REQUESTS as u64 / 4);
     println!(
-        "| system | mean ms | from disk | server load | million requests a CPU second |\n|---|--:|--:|--:|--:|"
+        "| system | mean ms | from disk | server load | million a CPU second | queued: a second | million a CPU second |\n|---|--:|--:|--:|--:|--:|--:|"
     );
-    for system in &mut systems {
+    for (_, make) in SYSTEMS {
         let began = cpu_time();
-        let found = simulate(system.as_mut(), &size, requests.iter().copied(), REQUESTS as u64 / 4);
-        let seconds = (cpu_time() - began).as_secs_f64();
+        let mut system = make(&size, &options);
+        let found = simulate(system.as_mut(), &size, requests.iter().copied(), warm_up);
+        let middle = cpu_time();
+        let mut system = make(&size, &options);
+        let plan = Plan { warm_up, failure: None };
+        let queued = serve(system.as_mut(), &size, &Service::pai(16), requests.iter().copied(), plan);
+        let millions = |time: Duration| REQUESTS as f64 / time.as_secs_f64() / 1e6;
         println!(
-            "| {} | {:.2} | {:.1}% | {:.2} | {:.1} |",
+            "| {} | {:.2} | {:.1}% | {:.2} | {:.1} | {:.0} | {:.1} |",
             system.name(),
             found.mean_ms(),
             found.disk as f64 / found.requests.max(1) as f64 * 100.0,
             found.load_per_request(),
-            REQUESTS as f64 / seconds / 1e6
+            millions(middle - began),
+            queued.throughput(),
+            millions(cpu_time() - middle),
         );
     }
 }

@@ -157,6 +157,18 @@ class ClusterCounts:
     def server_load(self) -> int: ...
     @property
     def forwarded(self) -> int: ...
+    @property
+    def disk_writes(self) -> int: ...
+    @property
+    def rebuilt(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+    @property
+    def throughput(self) -> float | None: ...
+    @property
+    def delay_ms(self) -> float | None: ...
+    @property
+    def answered(self) -> list[int]: ...
 
 def simulate_cluster(
     system: str,
@@ -169,8 +181,13 @@ def simulate_cluster(
     coordinated: float = 0.8,
     chances: int = 2,
     b: float = 0.0,
+    region: int = 16,
     seed: int = 1,
     warm_up: int = 0,
+    writes: ArrayLike | None = None,
+    outstanding: int = 0,
+    lose: int | None = None,
+    lose_after: int = 0,
 ) -> ClusterCounts: ...
 
 @final
@@ -304,6 +321,49 @@ class GmsMeasured:
     def getpages_per_second(self) -> float: ...
     @property
     def utilizations(self) -> list[float]: ...
+
+@final
+class Pgms:
+    def __new__(
+        cls,
+        program: Literal["render", "random", "reverse", "hotcold"] | ArrayLike,
+        *,
+        idle: int = 4,
+        frames: int | None = None,
+        scale: int = 8,
+        rounds: int = 1,
+        computing_seconds: float | None = None,
+        disk_seconds: float = 0.013,
+        global_seconds: float = 370e-6,
+        outstanding: int = 8,
+        seed: int = 1,
+    ) -> Self: ...
+    @property
+    def references(self) -> int: ...
+    @property
+    def pages(self) -> int: ...
+    def simulate(
+        self, prefetch: str = "dl+gl+dg", *, hinted: float = 1.0, wrong: float = 0.0
+    ) -> PgmsFinished: ...
+
+@final
+class PgmsFinished:
+    @property
+    def elapsed_seconds(self) -> float: ...
+    @property
+    def user_seconds(self) -> float: ...
+    @property
+    def system_seconds(self) -> float: ...
+    @property
+    def stall_seconds(self) -> float: ...
+    @property
+    def disk_to_local(self) -> int: ...
+    @property
+    def global_to_local(self) -> int: ...
+    @property
+    def disk_to_global(self) -> int: ...
+    @property
+    def epochs(self) -> int: ...
 
 class _Scheme(TypedDict):
     latency_seconds: float

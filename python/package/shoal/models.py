@@ -2,6 +2,7 @@
 
 * :class:`Population`, :func:`kant_won`, :func:`characteristic_time`: what a file cache saves a server (Kant and Won 1999, Che et al. 2002);
 * :class:`Gms`: how long a page from a peer's memory takes when many nodes ask few servers (Voelker 2000, section 3.3);
+* :class:`Pgms`: how long a program takes when idle nodes' disks and memory prefetch for it (chapter 4), simulated;
 * :class:`Wan`: how many requests caches answer together in a wide area, by the number of their clients (Voelker 2000, chapter 5).
 
 >>> from shoal.models import Wan
@@ -14,6 +15,8 @@ from ._shoal import (
     Gms,
     GmsMeasured,
     GmsSolution,
+    Pgms,
+    PgmsFinished,
     Population,
     Wan,
     WanShared,
@@ -26,6 +29,8 @@ __all__ = [
     "Gms",
     "GmsMeasured",
     "GmsSolution",
+    "Pgms",
+    "PgmsFinished",
     "Population",
     "Wan",
     "WanShared",

@@ -2,4 +2,5 @@
 
 pub mod gms;
 pub mod kant_won;
+pub mod pgms;
 pub mod wan;

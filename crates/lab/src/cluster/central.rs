@@ -4,22 +4,59 @@
 //! client manages the rest for itself, and what stands there serves nobody else. Each request that misses locally goes through the server, and
 //! so does each block that is placed.
 
-use super::{BLOCK, Cluster, Memory, Served, Size, System};
+use super::{BLOCK, Cluster, Memory, SERVER, Served, Size, System};
 
 /// See the file's head.
 pub struct Central {
     /// Frames that each client keeps for itself.
     local: Vec<usize>,
+    /// Frames that each lends.
+    parts: Vec<usize>,
     /// All coordinated parts.
     coordinated: Memory,
+    /// For each node the first frame of the coordinated parts that is no longer its own.
+    ends: Vec<usize>,
 }
 
 impl Central {
     /// This share of each client's memory is coordinated; Dahlin et al. found 0.8 good.
     pub fn new(size: &Size, coordinated_share: f64) -> Self {
         let local = locals(size, coordinated_share);
-        let coordinated = size.nodes.iter().zip(&local).map(|(all, local)| all.saturating_sub(*local)).sum();
-        Self { local, coordinated: Memory::new(coordinated, size.objects) }
+        let parts = size.nodes.iter().zip(&local).map(|(all, local)| all.saturating_sub(*local));
+        let mut central = Self {
+            coordinated: Memory::new(0, size.objects),
+            ends: Vec::new(),
+            parts: parts.collect(),
+            local,
+        };
+        central.share_out(size.objects);
+        central
+    }
+
+    /// Makes the coordinated cache anew of the nodes' parts, empty.
+    fn share_out(&mut self, objects: usize) {
+        let sum = |end: &mut usize, part: &usize| {
+            *end += part;
+            Some(*end)
+        };
+        self.ends = self.parts.iter().scan(0, sum).collect();
+        self.coordinated = Memory::new(self.ends.last().copied().unwrap_or(0), objects);
+    }
+
+    /// The node that a coordinated block stands on.
+    fn holder(&self, object: u32) -> usize {
+        let frame = self.coordinated.frame(object).unwrap_or(0);
+        self.ends.partition_point(|end| *end <= frame).min(self.ends.len().saturating_sub(1))
+    }
+
+    /// The server sends what it gives up to one of the clients.
+    fn place(&mut self, cluster: &mut Cluster, object: u32) {
+        if self.coordinated.touch(object, cluster.now) || self.coordinated.capacity() == 0 {
+            return;
+        }
+        self.coordinated.take_in(object, cluster.now);
+        cluster.counts.server_load += BLOCK;
+        cluster.forward(SERVER, self.holder(object));
     }
 }
 
@@ -50,19 +87,30 @@ impl System for Central {
         }
         let is_coordinated = !cluster.server.has(object) && self.coordinated.touch(object, cluster.now);
         let served = if is_coordinated {
-            cluster.pass_on()
+            cluster.pass_on(self.holder(object))
         } else {
             let (served, evicted) = cluster.ask_server(object, 2);
-            if let Some(evicted) = evicted
-                && !self.coordinated.touch(evicted, cluster.now)
-            {
-                self.coordinated.take_in(evicted, cluster.now);
-                cluster.counts.server_load += BLOCK;
-                cluster.counts.forwarded += 1;
+            if let Some(evicted) = evicted {
+                self.place(cluster, evicted);
             }
             served
         };
         keep(cluster, node, object, self.local[node]);
         served
+    }
+
+    fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
+        self.coordinated.remove(object);
+        cluster.written(node, object);
+    }
+
+    fn lost(&mut self, cluster: &mut Cluster, node: usize) {
+        let stayed: Vec<(u32, u32)> =
+            self.coordinated.from_oldest().filter(|(object, _)| self.holder(*object) != node).collect();
+        self.parts[node] = 0;
+        self.share_out(cluster.objects());
+        for (object, last_used) in stayed {
+            self.coordinated.take_in(object, last_used);
+        }
     }
 }

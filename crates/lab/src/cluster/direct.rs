@@ -3,12 +3,14 @@
 //! Dahlin et al. 1994, section 2.1; as Comer and Griffioen 1990, Felten and Zahorjan 1991 and the Remote Memory Pager have it. What a client evicts goes to its part of
 //! the idle nodes' memory; nobody else can get it there. The server knows nothing of it.
 
-use super::{Cluster, Memory, Served, System};
+use super::{Asked, Cluster, Memory, Served, System};
 
 /// See the file's head.
 pub struct Direct {
     /// Each node's private backing store on idle nodes; none for the idle nodes themselves.
     backing: Vec<Option<Memory>>,
+    /// The idle nodes.
+    idle: Vec<usize>,
 }
 
 impl Direct {
@@ -19,7 +21,8 @@ impl Direct {
         let frames: usize = (0..nodes).filter(|node| idle(*node)).map(|node| size.nodes[node]).sum();
         let active = (0..nodes).filter(|node| !idle(*node)).count().max(1);
         let backing = |node: usize| (!idle(node)).then(|| Memory::new(frames / active, size.objects));
-        Self { backing: (0..nodes).map(backing).collect() }
+        let idle = (0..nodes).filter(|node| idle(*node)).collect();
+        Self { backing: (0..nodes).map(backing).collect(), idle }
     }
 }
 
@@ -33,18 +36,58 @@ impl System for Direct {
             return Served::Local;
         }
         let backing = &mut self.backing[node];
-        let is_backed = backing.as_mut().is_some_and(|memory| memory.remove(object));
-        let served = if is_backed { Served::Remote(2) } else { cluster.ask_server(object, 2).0 };
+        let frame = backing.as_ref().and_then(|memory| memory.frame(object));
+        let served = match frame.and_then(|frame| lender(&self.idle, frame)) {
+            Some(from) => Served::Remote { from, hops: 2, asked: Asked::Nobody },
+            None => cluster.ask_server(object, 2).0,
+        };
+        if let Some(memory) = backing {
+            memory.remove(object);
+        }
         if cluster.nodes[node].is_full()
             && let Some(evicted) = cluster.nodes[node].oldest()
         {
             cluster.remove(node, evicted);
             if let Some(memory) = backing {
                 memory.take_in(evicted, cluster.now);
-                cluster.counts.forwarded += 1;
+                let to = memory.frame(evicted).and_then(|frame| lender(&self.idle, frame));
+                if let Some(to) = to {
+                    cluster.forward(node, to);
+                }
             }
         }
         cluster.insert(node, object, cluster.now);
         served
     }
+
+    fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
+        for memory in self.backing.iter_mut().flatten() {
+            memory.remove(object);
+        }
+        cluster.written(node, object);
+    }
+
+    fn lost(&mut self, cluster: &mut Cluster, node: usize) {
+        let lenders = self.idle.len();
+        if !self.idle.contains(&node) {
+            self.backing[node] = None;
+            return;
+        }
+        for memory in self.backing.iter_mut().flatten() {
+            let mut left = Memory::new(memory.capacity() * (lenders - 1) / lenders, cluster.objects());
+            for (object, last_used) in memory.from_oldest() {
+                let stands_on = memory.frame(object).and_then(|frame| lender(&self.idle, frame));
+                if stands_on != Some(node) {
+                    left.take_in(object, last_used);
+                }
+            }
+            *memory = left;
+        }
+        self.idle.retain(|idle| *idle != node);
+    }
+}
+
+/// The idle node on which a frame of a backing store stands: frames are dealt out in turn.
+fn lender(idle: &[usize], frame: usize) -> Option<usize> {
+    idle.get(frame % idle.len().max(1)).copied()
 }

@@ -31,8 +31,8 @@ impl System for Greedy {
 
 /// Asks the server, which has the block, passes the request on to a node that has it, or reads the disk.
 pub(super) fn ask(cluster: &mut Cluster, node: usize, object: u32) -> Served {
-    if !cluster.server.has(object) && cluster.other_holder(node, object).is_some() {
-        return cluster.pass_on();
+    match cluster.other_holder(node, object).filter(|_| !cluster.server.has(object)) {
+        Some(holder) => cluster.pass_on(holder),
+        None => cluster.ask_server(object, 2).0,
     }
-    cluster.ask_server(object, 2).0
 }

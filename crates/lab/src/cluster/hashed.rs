@@ -4,7 +4,7 @@
 //! sends what it gives up to its home. So the server hears only of what is not found, at the price of one more hop for that.
 
 use super::central::{keep, locals};
-use super::{BLOCK, Cluster, Memory, Served, Size, System};
+use super::{Asked, BLOCK, Chore, Cluster, Memory, SERVER, Served, Size, System};
 
 /// See the file's head.
 pub struct Hashed {
@@ -40,20 +40,36 @@ impl System for Hashed {
         }
         let home = self.home(object);
         let served = if self.parts[home].touch(object, cluster.now) {
-            if home == node { Served::Local } else { Served::Remote(2) }
+            if home == node {
+                Served::Local
+            } else {
+                Served::Remote { from: home, hops: 2, asked: Asked::Nobody }
+            }
         } else {
+            cluster.chore(Chore::Message(home));
             let (served, evicted) = cluster.ask_server(object, 3);
             if let Some(evicted) = evicted {
                 let home = self.home(evicted);
-                if !self.parts[home].touch(evicted, cluster.now) {
+                // a lost node's part has no room and is not made up for
+                if !self.parts[home].touch(evicted, cluster.now) && self.parts[home].capacity() > 0 {
                     self.parts[home].take_in(evicted, cluster.now);
                     cluster.counts.server_load += BLOCK;
-                    cluster.counts.forwarded += 1;
+                    cluster.forward(SERVER, home);
                 }
             }
             served
         };
         keep(cluster, node, object, self.local[node]);
         served
+    }
+
+    fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
+        let home = self.home(object);
+        self.parts[home].remove(object);
+        cluster.written(node, object);
+    }
+
+    fn lost(&mut self, cluster: &mut Cluster, node: usize) {
+        self.parts[node] = Memory::new(0, cluster.objects());
     }
 }

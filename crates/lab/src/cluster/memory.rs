@@ -20,6 +20,8 @@ struct Frame {
     older: u32,
     /// What a system wants to remember of this copy.
     mark: u8,
+    /// Whether the copy was changed and is newer than what stands on disk.
+    is_changed: bool,
 }
 
 impl Memory {
@@ -144,6 +146,24 @@ impl Memory {
         if frame != 0 {
             self.frames[frame as usize].mark = mark;
         }
+    }
+
+    /// Whether an object's copy was changed since it was put here.
+    pub fn is_changed(&self, object: u32) -> bool {
+        self.frames[self.frame_of[object as usize] as usize].is_changed
+    }
+
+    /// An object's copy, if it is there, is changed.
+    pub fn change(&mut self, object: u32) {
+        let frame = self.frame_of[object as usize];
+        if frame != 0 {
+            self.frames[frame as usize].is_changed = true;
+        }
+    }
+
+    /// The number of the frame that an object stands in, below the capacity.
+    pub fn frame(&self, object: u32) -> Option<usize> {
+        (self.frame_of[object as usize] as usize).checked_sub(1)
     }
 
     /// When an object was last used; 0 when it is not there.

@@ -38,7 +38,7 @@ impl NChance {
         let others = cluster.nodes.len().saturating_sub(1) as u64;
         let to = self.random.below(others) as usize;
         let to = if to >= from { to + 1 } else { to };
-        if others == 0 {
+        if others == 0 || !cluster.serves(to) {
             return;
         }
         if cluster.nodes[to].is_full()
@@ -48,7 +48,7 @@ impl NChance {
         }
         cluster.insert(to, object, last_used);
         cluster.nodes[to].set_mark(object, left + 1);
-        cluster.counts.forwarded += 1;
+        cluster.forward(from, to);
     }
 }
 
@@ -74,7 +74,7 @@ impl System for NChance {
         }
         let served = greedy::ask(cluster, node, object);
         // a block that was passed on for nobody's use moves to who wants it
-        if let Served::Remote(_) = served
+        if let Served::Remote { .. } = served
             && let Some(other) = cluster.other_holder(node, object)
             && cluster.nodes[other].mark(object) != 0
         {

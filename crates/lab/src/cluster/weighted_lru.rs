@@ -32,7 +32,7 @@ impl WeightedLru {
                 cluster.remove(lowest.node, gone);
             }
             cluster.insert(lowest.node, object, last_used);
-            cluster.counts.forwarded += 1;
+            cluster.forward(node, lowest.node);
         }
     }
 }
@@ -55,7 +55,8 @@ impl Least {
 ///
 /// All memories are walked at once, one step each in turn: a step waits for memory, and so the waits of different memories overlap.
 fn lowest(cluster: &Cluster, own: Least) -> Least {
-    if let Some(node) = cluster.nodes.iter().position(|memory| !memory.is_full()) {
+    let has_room = |node: &usize| !cluster.nodes[*node].is_full() && cluster.serves(*node);
+    if let Some(node) = (0..cluster.nodes.len()).find(has_room) {
         return Least { node, object: None, worth: 0.0 };
     }
     let mut lowest = own;

@@ -91,6 +91,20 @@ impl Prefetching {
     pub const ALL: Self = Self { disk_to_local: true, global_to_local: true, disk_to_global: true };
     /// No kind: GMS.
     pub const NONE: Self = Self { disk_to_local: false, global_to_local: false, disk_to_global: false };
+
+    /// Kinds by their names with + between them: dl (disk to local), gl (global to local), dg (disk to global); `none` alone for no kind.
+    pub fn named(kinds: &str) -> Option<Self> {
+        let mut found = Self::NONE;
+        for kind in kinds.split('+').filter(|_| kinds != "none") {
+            match kind {
+                "dl" => found.disk_to_local = true,
+                "gl" => found.global_to_local = true,
+                "dg" => found.disk_to_global = true,
+                _ => return None,
+            }
+        }
+        Some(found)
+    }
 }
 
 /// What things cost, in seconds: Tables 4.1 and 4.2, and section 4.4.1.

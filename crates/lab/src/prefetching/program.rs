@@ -32,7 +32,31 @@ pub enum Hinting {
     Wrong(f64),
 }
 
+impl Hinting {
+    /// A share of the references is told, and of these a share wrongly: shares below one do not go together. `None` for what is no hinting.
+    pub fn told(share: f64, wrong: f64) -> Option<Self> {
+        match (share, wrong) {
+            (1.0, 0.0) => Some(Self::Complete),
+            (1.0, wrong) if (0.0..=1.0).contains(&wrong) => Some(Self::Wrong(wrong)),
+            (0.0, 0.0) => Some(Self::None),
+            (share, 0.0) if (0.0..=1.0).contains(&share) => Some(Self::Part(share)),
+            _ => None,
+        }
+    }
+}
+
 impl Program {
+    /// One of the dissertation's programs by its name: render, random, reverse, hotcold.
+    pub fn named(name: &str, scale: u32, seed: u64) -> Option<Self> {
+        match name {
+            "render" => Some(Self::render(scale, seed)),
+            "random" => Some(Self::random(scale, seed)),
+            "reverse" => Some(Self::reverse(scale)),
+            "hotcold" => Some(Self::hotcold(scale, seed)),
+            _ => None,
+        }
+    }
+
     /// Accesses 512 random pages of a 20 MB hot region, then 256 of an 80 MB cold one, 20 times; each four pages follow each other. Sizes are divided
     /// by `scale`.
     pub fn hotcold(scale: u32, seed: u64) -> Self {

@@ -1,53 +1,24 @@
-//! `[[cluster]]`: one system of cooperative caching over one trace of who asks for what.
+//! `[[cluster]]`: one system of cooperative caching, or of request distribution, over one trace of who asks for what.
 //!
 //! A client of the trace belongs to a node, by turns of its number; an object counts as one frame, whatever its size.
 
 use super::{COUNT, Inputs, Kind, NUMBER, needed};
-use crate::cluster::{Central, Direct, Gms, Greedy, Hashed, NChance, Size, System, WeightedLru, simulate};
+use crate::cluster::{Options, Outcome, Plan, SYSTEMS, Service, Size, named, serve, simulate};
 use crate::sweep::parameter::{Default, Parameter, Take};
 use crate::sweep::source::Loaded;
 use crate::sweep::value::Value;
 use shoal_trace::parquet::Field;
 
-/// The systems by name, with how each is made.
-pub const SYSTEMS: [(&str, Make); 7] = [
-    ("direct", |size, options| {
-        let active = size.nodes.len().saturating_sub(options.idle);
-        let idle: Vec<bool> = (0..size.nodes.len()).map(|node| node >= active).collect();
-        Box::new(Direct::new(size, &idle))
-    }),
-    ("greedy", |_, _| Box::new(Greedy)),
-    ("central", |size, options| Box::new(Central::new(size, options.coordinated))),
-    ("hashed", |size, options| Box::new(Hashed::new(size, options.coordinated))),
-    ("n_chance", |_, options| Box::new(NChance::new(options.chances, options.seed))),
-    ("weighted_lru", |_, _| Box::new(WeightedLru)),
-    ("gms", |_, options| Box::new(Gms::new(options.b, options.seed))),
-];
-
-/// Makes a system.
-pub type Make = fn(&Size, &Options) -> Box<dyn System>;
-
-/// What systems are made with; each looks at what concerns it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
-    /// Nodes, the last ones, whose memory is others' backing store (direct).
-    pub idle: usize,
-    /// The share of each memory that is coordinated (central, hashed).
-    pub coordinated: f64,
-    /// How often a singlet is passed on (n_chance).
-    pub chances: u8,
-    /// The load balancing rate (gms).
-    pub b: f64,
-    /// The seed of what is drawn (n_chance, gms).
-    pub seed: u64,
-}
-
 pub(super) static KIND: Kind = Kind {
     name: "cluster",
-    question: "where are requests served when workstations share their memories, and how long does it take?",
+    question: "where are requests served when nodes share their memories or a front end chooses the node, and how long does it take?",
     parameters: &[
         Parameter::required("trace", Take::Trace, "the trace, which must name its clients"),
-        Parameter::required("system", Take::Name(names), "how the nodes cooperate"),
+        Parameter::required(
+            "system",
+            Take::Name(names),
+            "how the nodes cooperate, or a front end hands requests to them",
+        ),
         Parameter::required(
             "nodes",
             Take::Count(1, 64),
@@ -87,8 +58,21 @@ pub(super) static KIND: Kind = Kind {
             "load balancing rate: how far loads instead of ages decide where pages go",
         )
         .only_for("system", &["gms"]),
+        Parameter::optional(
+            "region",
+            Take::Count(1, 1 << 20),
+            Default::Count(16),
+            "pages of a region, which goes as a whole",
+        )
+        .only_for("system", &["dodo", "dodo_first_in"]),
         Parameter::optional("seed", Take::Count(0, u64::MAX), Default::Count(1), "of what is drawn")
-            .only_for("system", &["n_chance", "gms"]),
+            .only_for("system", &["n_chance", "gms", "wrr_gms"]),
+        Parameter::optional(
+            "outstanding",
+            Take::Count(0, 100_000),
+            Default::Count(0),
+            "requests under way at once, which wait for processors and disks; 0: nobody waits, and there are no throughput and delay",
+        ),
         Parameter::optional(
             "warm_up",
             Take::Number(0.0, 0.999),
@@ -106,6 +90,10 @@ pub(super) static KIND: Kind = Kind {
         Field::optional("server_load", COUNT),
         Field::optional("load_per_request", NUMBER),
         Field::optional("forwarded", COUNT),
+        Field::optional("throughput", NUMBER),
+        Field::optional("delay_ms", NUMBER),
+        Field::optional("imbalance", NUMBER),
+        Field::optional("underused", NUMBER),
     ],
     answer,
 };
@@ -131,16 +119,24 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
         coordinated: inputs.number("coordinated").unwrap_or(0.8),
         chances: inputs.count("chances").unwrap_or(2) as u8,
         b: inputs.number("b").unwrap_or(0.0),
+        region: inputs.count("region").unwrap_or(16) as usize,
         seed: inputs.count("seed").unwrap_or(1),
     };
     let name = inputs.text("system").unwrap_or_default();
-    let make = SYSTEMS.iter().find(|(system, _)| *system == name).map(|(_, make)| make);
-    let mut system = make.ok_or_else(|| format!("there is no system {name:?}"))?(&size, &options);
+    let mut system = named(name, &size, &options).ok_or_else(|| format!("there is no system {name:?}"))?;
     let active = (nodes - idle) as u32;
     let requests =
         trace.requests().iter().map(|request| ((request.client % active) as usize, request.object));
     let warm_up = loaded.share(inputs.number("warm_up").unwrap_or(0.0)) as u64;
-    let counts = simulate(system.as_mut(), &size, requests, warm_up);
+    let outstanding = inputs.count("outstanding").unwrap_or(0) as usize;
+    let outcome = if outstanding > 0 {
+        let service = Service { outstanding, ..Service::pai(size.nodes.len()) };
+        serve(system.as_mut(), &size, &service, requests, Plan { warm_up, failure: None })
+    } else {
+        Outcome { counts: simulate(system.as_mut(), &size, requests, warm_up), ..Outcome::default() }
+    };
+    let counts = &outcome.counts;
+    let queued = |number: f64| if outstanding > 0 { Value::Number(number) } else { Value::None };
     Ok(vec![
         Value::Count(counts.requests),
         Value::Count(counts.local),
@@ -151,6 +147,10 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
         Value::Count(counts.server_load),
         Value::Number(counts.load_per_request()),
         Value::Count(counts.forwarded),
+        queued(outcome.throughput()),
+        queued(outcome.delay_ms),
+        queued(outcome.imbalance()),
+        queued(outcome.underused()),
     ])
 }
 

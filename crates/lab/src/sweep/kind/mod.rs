@@ -7,8 +7,6 @@ mod policy;
 mod wan;
 mod wide_area;
 
-pub use cluster::{Make, Options, SYSTEMS};
-
 use super::parameter::Parameter;
 use super::source::Loaded;
 use super::{Cell, Value};

@@ -97,32 +97,19 @@ fn answer(inputs: &Inputs<'_>, _loaded: Option<&Loaded>) -> Result<Vec<Value>, S
 fn program(inputs: &Inputs<'_>) -> Result<Program, String> {
     let (scale, seed) = (inputs.count("scale").unwrap_or(8) as u32, inputs.count("seed").unwrap_or(1));
     let name = inputs.text("program").unwrap_or_default();
-    let mut program = match name {
-        "render" => Program::render(scale, seed),
-        "random" => Program::random(scale, seed),
-        "reverse" => Program::reverse(scale),
-        "hotcold" => Program::hotcold(scale, seed),
-        _ => return Err(format!("there is no program {name:?}")),
-    };
+    let mut program =
+        Program::named(name, scale, seed).ok_or_else(|| format!("there is no program {name:?}"))?;
     program.references = program.references.repeat(inputs.count("rounds").unwrap_or(1) as usize);
     let (hinted, wrong) = (inputs.number("hinted").unwrap_or(1.0), inputs.number("wrong").unwrap_or(0.0));
-    let hinting = match (hinted, wrong) {
-        (1.0, 0.0) => Hinting::Complete,
-        (1.0, wrong) => Hinting::Wrong(wrong),
-        (0.0, 0.0) => Hinting::None,
-        (hinted, 0.0) => Hinting::Part(hinted),
-        _ => return Err("hints are wrong in part only where all references are told".into()),
-    };
-    Ok(program.hinting(hinting))
+    let hinting = Hinting::told(hinted, wrong);
+    Ok(program.hinting(hinting.ok_or("hints are wrong in part only where all references are told")?))
 }
 
 fn setting(inputs: &Inputs<'_>) -> Setting {
     let count = |name: &str, otherwise: u64| inputs.count(name).unwrap_or(otherwise) as usize;
     let mut setting = Setting::testbed(FRAMES / count("scale", 8).max(1), count("idle", 0));
     let kinds = inputs.text("prefetch").unwrap_or_default();
-    let has = |kind: &str| kinds.split('+').any(|known| known == kind);
-    setting.prefetching =
-        Prefetching { disk_to_local: has("dl"), global_to_local: has("gl"), disk_to_global: has("dg") };
+    setting.prefetching = Prefetching::named(kinds).unwrap_or(Prefetching::NONE);
     let random_seconds = inputs.number("disk_ms").unwrap_or(13.0) / 1e3;
     // a disk faster than the testbed's at random reads is no slower at those that follow each other
     let sequential_seconds = DiskTimes::TESTBED.sequential_seconds.min(random_seconds);

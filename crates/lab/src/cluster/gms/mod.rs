@@ -4,14 +4,23 @@
 //! the ages of all pages and tells each node what share of the M oldest each holds. A node that evicts the last copy of a page draws its target by those shares, and a duplicate is
 //! dropped. A page got from another's memory moves when its holder does not use it itself. Which target it is, [`shoal_cooperation::global_memory`] decides, with
 //! the load balancing rate b as an option: 0 is GMS.
+//!
+//! A page is found by three directories ([`Directories`]): the asking node's page-frame directory says whether it is here; its page-ownership directory says which node's
+//! global-cache directory knows where else it is; that node passes the request on to a holder, or to where it is read from disk.
 
-use super::{Cluster, Memory, Served, System, greedy};
+mod directories;
+
+pub use directories::Directories;
+
+use super::{Asked, Chore, Cluster, Memory, Served, System};
 use shoal_cooperation::global_memory::{AgeGroup, Frequencies, age_weights, select, target_weights};
 use shoal_trace::Random;
 
 /// See the file's head.
 pub struct Gms {
     b: f64,
+    disks: Disks,
+    directories: Directories,
     random: Random,
     frequencies: Frequencies,
     /// A page that is older than the epoch's oldest M when it is evicted is dropped.
@@ -20,18 +29,57 @@ pub struct Gms {
     left: u64,
 }
 
+/// Where what no memory holds is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disks {
+    /// From the server's memory and disk.
+    Server,
+    /// From the asking node's own disk.
+    Own,
+}
+
 impl Gms {
     /// With a load balancing rate from 0 to 1, and the seed of what is drawn.
-    pub fn new(b: f64, seed: u64) -> Self {
-        let frequencies = Frequencies { of: Vec::new(), unplaced: 1.0 };
-        Self { b: b.clamp(0.0, 1.0), random: Random::new(seed), frequencies, least_age: 0, left: 0 }
+    pub fn new(b: f64, seed: u64, disks: Disks) -> Self {
+        Self {
+            b: b.clamp(0.0, 1.0),
+            disks,
+            directories: Directories::default(),
+            random: Random::new(seed),
+            frequencies: Frequencies { of: Vec::new(), unplaced: 1.0 },
+            least_age: 0,
+            left: 0,
+        }
+    }
+
+    /// Asks along the directories for a page that the node does not hold.
+    fn ask(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+        let manager = self.directories.manager(object, cluster.nodes.len());
+        let asking = u32::from(manager != node);
+        if let Some(from) = cluster.other_holder(node, object) {
+            let hops = asking + u32::from(manager != from) + 1;
+            let asked = if asking == 0 { Asked::Nobody } else { Asked::Node(manager) };
+            return Served::Remote { from, hops, asked };
+        }
+        if asking > 0 {
+            cluster.chore(Chore::Message(manager));
+        }
+        match self.disks {
+            Disks::Server => cluster.ask_server(object, 2 + asking).0,
+            Disks::Own => Served::OwnDisk,
+        }
     }
 
     fn begin_epoch(&mut self, cluster: &Cluster) {
-        let capacities: Vec<u64> = cluster.nodes.iter().map(|memory| memory.capacity() as u64).collect();
+        let capacity =
+            |node: usize| if cluster.serves(node) { cluster.nodes[node].capacity() as u64 } else { 0 };
+        let capacities: Vec<u64> = (0..cluster.nodes.len()).map(capacity).collect();
         let oldest = (capacities.iter().sum::<u64>() / EPOCHS_A_FILL).max(1);
-        let ages = |memory: &Memory| told_ages(memory, cluster.now, oldest as usize);
-        let nodes: Vec<Vec<AgeGroup>> = cluster.nodes.iter().map(ages).collect();
+        let ages = |node: usize| match cluster.serves(node) {
+            true => told_ages(&cluster.nodes[node], cluster.now, oldest as usize),
+            false => Vec::new(),
+        };
+        let nodes: Vec<Vec<AgeGroup>> = (0..cluster.nodes.len()).map(ages).collect();
         let ages = age_weights(&nodes, oldest);
         let weights = target_weights(&capacities);
         let unbounded = vec![f64::INFINITY; weights.len()];
@@ -53,7 +101,7 @@ impl Gms {
         }
         self.left -= 1;
         let Some(to) = self.frequencies.choose(self.random.unit()) else { return };
-        if to == node {
+        if to == node || !cluster.serves(to) {
             return;
         }
         if cluster.nodes[to].is_full()
@@ -63,7 +111,7 @@ impl Gms {
         }
         cluster.insert(to, object, last_used);
         cluster.nodes[to].set_mark(object, GLOBAL);
-        cluster.counts.forwarded += 1;
+        cluster.forward(node, to);
     }
 }
 
@@ -92,8 +140,8 @@ impl System for Gms {
         if self.left == 0 {
             self.begin_epoch(cluster);
         }
-        let served = greedy::ask(cluster, node, object);
-        if let Served::Remote(_) = served
+        let served = self.ask(cluster, node, object);
+        if let Served::Remote { .. } = served
             && let Some(other) = cluster.other_holder(node, object)
             && cluster.nodes[other].mark(object) == GLOBAL
         {
@@ -104,6 +152,13 @@ impl System for Gms {
         }
         cluster.insert(node, object, cluster.now);
         served
+    }
+
+    fn lost(&mut self, cluster: &mut Cluster, node: usize) {
+        let serves = |node: usize| cluster.serves(node);
+        self.directories.lose(node, cluster.nodes.len(), serves);
+        // what the epoch was told of the node is no longer so
+        self.left = 0;
     }
 }
 

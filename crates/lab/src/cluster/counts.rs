@@ -1,0 +1,89 @@
+//! What a run counted, and the latencies of Dahlin et al. 1994, where nobody waits.
+
+use super::Served;
+
+/// What a run counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Requests.
+    pub requests: u64,
+    /// Of these, served from the node's own memory.
+    pub local: u64,
+    /// From another node's memory.
+    pub remote: u64,
+    /// From the server's memory.
+    pub server: u64,
+    /// From disk.
+    pub disk: u64,
+    /// How long all of them took, in microseconds.
+    pub microseconds: u64,
+    /// What the server did: 1 a message, 2 a block.
+    pub server_load: u64,
+    /// Blocks sent from one node to another to be kept, or to make kept ones safe.
+    pub forwarded: u64,
+    /// Requests that changed what they asked for.
+    pub writes: u64,
+    /// Blocks written to disk.
+    pub disk_writes: u64,
+    /// Blocks sent to rebuild what a lost node held.
+    pub rebuilt: u64,
+    /// Changed blocks of which no good copy is left.
+    pub lost: u64,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, served: Served) {
+        self.requests += 1;
+        let sent = |hops: u32| MEMORY_US + TRANSFER_US + u64::from(hops) * HOP_US;
+        let (count, microseconds) = match served {
+            Served::Local => (&mut self.local, MEMORY_US),
+            Served::Remote { hops, .. } => (&mut self.remote, sent(hops)),
+            Served::Server(hops) => (&mut self.server, sent(hops)),
+            Served::Disk(hops) => (&mut self.disk, sent(hops) + DISK_US),
+            Served::OwnDisk => (&mut self.disk, MEMORY_US + DISK_US),
+        };
+        *count += 1;
+        self.microseconds += microseconds;
+    }
+
+    pub(super) fn since(&self, before: &Self) -> Self {
+        Self {
+            requests: self.requests - before.requests,
+            local: self.local - before.local,
+            remote: self.remote - before.remote,
+            server: self.server - before.server,
+            disk: self.disk - before.disk,
+            microseconds: self.microseconds - before.microseconds,
+            server_load: self.server_load - before.server_load,
+            forwarded: self.forwarded - before.forwarded,
+            writes: self.writes - before.writes,
+            disk_writes: self.disk_writes - before.disk_writes,
+            rebuilt: self.rebuilt - before.rebuilt,
+            lost: self.lost - before.lost,
+        }
+    }
+
+    /// How long a request took on average, in milliseconds.
+    pub fn mean_ms(&self) -> f64 {
+        self.microseconds as f64 / 1e3 / self.requests.max(1) as f64
+    }
+
+    /// The server's load for each request.
+    pub fn load_per_request(&self) -> f64 {
+        self.server_load as f64 / self.requests.max(1) as f64
+    }
+
+    /// How long a request took on average when its node also waits for what it sends away: a hop and the wire for each block forwarded, the disk for each
+    /// written. In milliseconds.
+    pub fn mean_ms_with_pageouts(&self) -> f64 {
+        let sent = self.forwarded * (TRANSFER_US + HOP_US) + self.disk_writes * DISK_US;
+        (self.microseconds + sent) as f64 / 1e3 / self.requests.max(1) as f64
+    }
+}
+
+pub(super) const MEMORY_US: u64 = 250;
+pub(super) const HOP_US: u64 = 200;
+pub(super) const TRANSFER_US: u64 = 400;
+pub(super) const DISK_US: u64 = 14_800;
+pub(super) const MESSAGE: u64 = 1;
+pub(super) const BLOCK: u64 = 2;

@@ -1,0 +1,155 @@
+//! Dodo: idle memory keeps whole regions of pages, each on one node.
+//!
+//! Koussih, Acharya, Setia, *Dodo: a user-level system for exploiting idle memory in workstation clusters*, HPDC 1999; Voelker 2000, section 2.1.5. A program opens regions, here so many
+//! consecutive pages each, opened and read from disk with the first request for one of them. A region is allocated only when one idle node has room for the whole of it, and stays there. The
+//! node that uses it caches regions as a whole, replaced by LRU or never ([`Keep`]); what it misses comes over as a whole, from the idle node or, when the region could not be allocated,
+//! from disk. Of a region that it does not keep it reads the page alone.
+//! A write goes to the idle node and to disk at once and brings nothing in (no write allocate), so that nothing on idle nodes need be safe.
+//!
+//! Fits one program with large sequential reads; what is asked for at random pays for the rest of the region. O(pages of a region) a miss.
+
+use super::{Asked, Chore, Cluster, Served, Size, System, TRANSFER_US};
+
+/// How a node replaces the regions that it caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The region used longest ago goes.
+    Lru,
+    /// First-in: what is cached stays; other regions are read and not kept.
+    FirstIn,
+}
+
+/// See the file's head.
+pub struct Dodo {
+    /// Pages of a region.
+    pages: usize,
+    keep: Keep,
+    /// Free frames of each idle node.
+    idle: Vec<(usize, usize)>,
+    /// The idle node of each region that was opened: none when none had room.
+    homes: Vec<Home>,
+    objects: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    NotOpened,
+    Nowhere,
+    On(usize),
+}
+
+impl Dodo {
+    /// Regions of so many pages, at least one, kept on the idle nodes. A node beyond the list is active.
+    pub fn new(size: &Size, is_idle: &[bool], pages: usize, keep: Keep) -> Self {
+        let pages = pages.max(1);
+        let idle = (0..size.nodes.len())
+            .filter(|node| is_idle.get(*node).copied().unwrap_or(false))
+            .map(|node| (node, size.nodes[node]));
+        Self {
+            pages,
+            keep,
+            idle: idle.collect(),
+            homes: vec![Home::NotOpened; size.objects.div_ceil(pages)],
+            objects: size.objects,
+        }
+    }
+
+    /// How many regions have an idle node.
+    pub fn allocated(&self) -> usize {
+        self.homes.iter().filter(|home| matches!(home, Home::On(_))).count()
+    }
+
+    fn region(&self, object: u32) -> std::ops::Range<u32> {
+        let first = object as usize / self.pages * self.pages;
+        first as u32..(first + self.pages).min(self.objects) as u32
+    }
+
+    /// Opens a region, which is read from disk: on the first idle node that has room for all of it, which gets a copy.
+    fn open(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
+        let wanted = self.region(object).len();
+        let found = self.idle.iter_mut().find(|(_, free)| *free >= wanted);
+        self.homes[object as usize / self.pages] = found.map_or(Home::Nowhere, |(home, free)| {
+            *free -= wanted;
+            for _ in 0..wanted {
+                cluster.forward(node, *home);
+            }
+            Home::On(*home)
+        });
+    }
+
+    /// Brings a region in from where it is, or of one that is not kept the page that is asked for.
+    fn fetch(&mut self, cluster: &mut Cluster, node: usize, object: u32, is_kept: bool) -> Served {
+        let home = self.homes[object as usize / self.pages];
+        // the disk seeks once: each further page takes what it takes on the wire
+        let more = if is_kept || home == Home::NotOpened { self.region(object).len() as u64 - 1 } else { 0 };
+        cluster.counts.microseconds += more * TRANSFER_US;
+        match home {
+            Home::On(home) => {
+                for _ in 0..more {
+                    cluster.chore(Chore::Block { from: home, to: node });
+                }
+                Served::Remote { from: home, hops: 2, asked: Asked::Nobody }
+            }
+            Home::NotOpened => {
+                self.open(cluster, node, object);
+                Served::OwnDisk
+            }
+            Home::Nowhere => Served::OwnDisk,
+        }
+    }
+
+    /// Makes room for a region; false when it may not be kept.
+    fn make_room(&self, cluster: &mut Cluster, node: usize, wanted: usize) -> bool {
+        while cluster.nodes[node].capacity() - cluster.nodes[node].len() < wanted {
+            let Some(oldest) = cluster.nodes[node].oldest() else { return false };
+            if self.keep == Keep::FirstIn {
+                return false;
+            }
+            for page in self.region(oldest) {
+                cluster.take(node, page);
+            }
+        }
+        true
+    }
+}
+
+impl System for Dodo {
+    fn name(&self) -> &'static str {
+        match self.keep {
+            Keep::Lru => "dodo, lru",
+            Keep::FirstIn => "dodo, first-in",
+        }
+    }
+
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+        if cluster.nodes[node].has(object) {
+            // a region is used as a whole
+            for page in self.region(object) {
+                cluster.touch(node, page);
+            }
+            return Served::Local;
+        }
+        let region = self.region(object);
+        let is_kept = self.make_room(cluster, node, region.len());
+        let served = self.fetch(cluster, node, object, is_kept);
+        if is_kept {
+            region.for_each(|page| cluster.insert(node, page, cluster.now));
+        }
+        served
+    }
+
+    fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
+        if let Home::On(home) = self.homes[object as usize / self.pages] {
+            cluster.forward(node, home);
+        }
+        cluster.write(node);
+    }
+
+    fn lost(&mut self, _cluster: &mut Cluster, node: usize) {
+        self.idle.retain(|idle| idle.0 != node);
+        // whatever it kept is on disk, and is not allocated again
+        for home in self.homes.iter_mut().filter(|home| **home == Home::On(node)) {
+            *home = Home::Nowhere;
+        }
+    }
+}

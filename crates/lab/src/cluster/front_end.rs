@@ -1,0 +1,89 @@
+//! A front end that hands requests to back-ends, each with a memory and a disk of its own.
+//!
+//! Pai et al. 1998; Voelker 2000, section 2.2.3. Which back-end it is, [`shoal_cooperation::distribution`] decides; WRR/GMS is weighted round robin over back-ends that share their
+//! memories as [`Gms`] has it. A back-end replaces by LRU, where the paper takes GreedyDual-Size: objects are of one size here, for which both are the same but for the inflation of
+//! GreedyDual-Size's clock.
+
+use super::{Cluster, Disks, Gms, Served, System};
+use shoal_cooperation::distribution::{
+    Distribution, GlobalCache, Lard, LardReplicated, Locality, RoundRobin, Thresholds,
+};
+
+/// See the file's head.
+pub struct FrontEnd {
+    name: &'static str,
+    rule: Box<dyn Distribution>,
+    /// How the back-ends share their memories, if they do.
+    shared: Option<Gms>,
+}
+
+impl FrontEnd {
+    fn of(name: &'static str, rule: impl Distribution + 'static) -> Self {
+        Self { name, rule: Box::new(rule), shared: None }
+    }
+
+    /// WRR: weighted round robin.
+    pub fn wrr() -> Self {
+        Self::of("wrr", RoundRobin::default())
+    }
+
+    /// WRR/GMS: the same over back-ends that share their memories, with the seed of what they draw.
+    pub fn wrr_gms(seed: u64) -> Self {
+        Self { shared: Some(Gms::new(0.0, seed, Disks::Own)), ..Self::of("wrr/gms", RoundRobin::default()) }
+    }
+
+    /// LB: each object has one back-end.
+    pub fn lb() -> Self {
+        Self::of("lb", Locality)
+    }
+
+    /// LB/GC: to whoever holds the object, or gives up least for it.
+    pub fn lb_gc() -> Self {
+        Self::of("lb/gc", GlobalCache::default())
+    }
+
+    /// LARD, with an assignment for each object.
+    pub fn lard(objects: usize) -> Self {
+        Self::of("lard", Lard::new(Thresholds::PAI, objects))
+    }
+
+    /// LARD/R, with a set for each object that rests for 20 seconds.
+    pub fn lard_replicated(objects: usize) -> Self {
+        Self::of("lard/r", LardReplicated::new(Thresholds::PAI, objects, REST_US))
+    }
+}
+
+impl System for FrontEnd {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn answers(&mut self, cluster: &Cluster, _client: usize, object: u32) -> Option<usize> {
+        self.rule.choose(u64::from(object), cluster)
+    }
+
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+        if let Some(gms) = &mut self.shared {
+            return gms.request(cluster, node, object);
+        }
+        if cluster.touch(node, object) {
+            return Served::Local;
+        }
+        if cluster.nodes[node].is_full()
+            && let Some(evicted) = cluster.nodes[node].oldest()
+        {
+            cluster.remove(node, evicted);
+        }
+        cluster.insert(node, object, cluster.now);
+        Served::OwnDisk
+    }
+
+    fn lost(&mut self, cluster: &mut Cluster, node: usize) {
+        if let Some(gms) = &mut self.shared {
+            gms.lost(cluster, node);
+        }
+    }
+}
+
+/// K of section 2.5, in microseconds.
+const REST_US: u64 = 20_000_000;

@@ -1,0 +1,165 @@
+//! The Remote Memory Pager: what clients write is kept in idle nodes' memory, so that it survives the loss of one of them.
+//!
+//! Markatos, Dramitinos, *Implementation of a reliable remote memory pager*, USENIX 1996; Voelker 2000, section 2.1.4. A client pages out to servers (idle nodes), round robin,
+//! and in from them. Memory that was given to a page stays its own; when all is given, the client pages to its own disk. How pages are made safe is a [`Redundancy`]:
+//!
+//! | redundancy | transfers a page-out | memory | when a server is lost |
+//! |---|--:|--:|---|
+//! | [`Unprotected`] | 1 | 1 | its pages are lost |
+//! | [`Mirroring`] | 2 | 2 | the other copy is copied |
+//! | [`Parity`] | 2 (one between servers) | 1 + 1/(N − 1) | each page is made of the same frames of all others |
+//! | [`ParityLogging`] | 1 + 1/(N − 1) | as parity, and a tenth | each page is made of the others of its group |
+//!
+//! N servers, of which one keeps parity. Pages have contents here, a number that every write changes, and parity is computed of them; what comes back other than it went is counted
+//! as lost. A page that was never changed is paged out too when no server has it, as backing store. O(1) a request, O(N) where parity logging begins a group; the loss of a
+//! server takes O(pages · N).
+
+mod mirroring;
+mod parity;
+mod parity_logging;
+mod servers;
+mod unprotected;
+
+#[cfg(test)]
+mod tests;
+
+pub use mirroring::Mirroring;
+pub use parity::Parity;
+pub use parity_logging::ParityLogging;
+pub use servers::{Place, Servers};
+pub use unprotected::Unprotected;
+
+use super::{Asked, Cluster, Served, Size, System};
+use shoal_core::mixed;
+
+/// Keeps pages on servers so that they can be had again.
+pub trait Redundancy {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Where a page can be read, when it is kept.
+    fn place(&self, page: u32) -> Option<Place>;
+
+    /// Keeps a page's contents in place of what was kept of it; says which transfers that took, none of them when there was no room and the page is kept no
+    /// longer.
+    fn put(&mut self, servers: &mut Servers, page: u32, contents: u64) -> Vec<Transfer>;
+
+    /// A server is lost, and its frames with it. What it kept is made again elsewhere as far as there is room; says how many blocks that took, and which pages are kept no
+    /// longer.
+    fn lose(&mut self, servers: &mut Servers, lost: usize) -> Rebuilt;
+}
+
+/// A block sent to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The server that sends it; the client when none.
+    pub from: Option<usize>,
+    /// The server that keeps it.
+    pub to: usize,
+}
+
+/// What it took to make lost pages again.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Rebuilt {
+    /// Blocks sent.
+    pub transfers: u64,
+    /// Pages that are kept no longer, with their contents when those could be made again: they go to the client's disk.
+    pub homeless: Vec<(u32, Option<u64>)>,
+}
+
+/// See the file's head.
+pub struct Pager {
+    redundancy: Box<dyn Redundancy>,
+    servers: Servers,
+    /// What each page says now.
+    contents: Vec<u64>,
+    /// What stands on the client's disk of each page.
+    on_disk: Vec<u64>,
+}
+
+impl Pager {
+    /// The nodes that are idle are servers. A node beyond the list is a client.
+    pub fn new(size: &Size, is_idle: &[bool], redundancy: impl Redundancy + 'static) -> Self {
+        let nodes = (0..size.nodes.len()).filter(|node| is_idle.get(*node).copied().unwrap_or(false));
+        let contents: Vec<u64> = (0..size.objects as u64).map(mixed).collect();
+        Self {
+            redundancy: Box::new(redundancy),
+            servers: Servers::new(nodes.map(|node| (node, size.nodes[node]))),
+            on_disk: contents.clone(),
+            contents,
+        }
+    }
+
+    /// Pages in, and compares what came with what was last written.
+    fn page_in(&mut self, cluster: &mut Cluster, page: u32) -> Served {
+        let (found, served) = match self.redundancy.place(page) {
+            Some(place) => {
+                let from = self.servers.node(place.server);
+                let served = Served::Remote { from, hops: 2, asked: Asked::Nobody };
+                (self.servers.read(place), served)
+            }
+            None => (self.on_disk[page as usize], Served::OwnDisk),
+        };
+        if found != self.contents[page as usize] {
+            // the program goes on with what it got, so that one loss counts once
+            cluster.counts.lost += 1;
+            self.contents[page as usize] = found;
+        }
+        served
+    }
+
+    fn page_out(&mut self, cluster: &mut Cluster, client: usize, page: u32, was_changed: bool) {
+        if !was_changed && self.redundancy.place(page).is_some() {
+            return;
+        }
+        let contents = self.contents[page as usize];
+        for Transfer { from, to } in self.redundancy.put(&mut self.servers, page, contents) {
+            cluster.forward(from.map_or(client, |server| self.servers.node(server)), self.servers.node(to));
+        }
+        if self.redundancy.place(page).is_none() && self.on_disk[page as usize] != contents {
+            self.on_disk[page as usize] = contents;
+            cluster.write(client);
+        }
+    }
+}
+
+impl System for Pager {
+    fn name(&self) -> &'static str {
+        self.redundancy.name()
+    }
+
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+        if cluster.touch(node, object) {
+            return Served::Local;
+        }
+        let served = self.page_in(cluster, object);
+        if cluster.nodes[node].is_full()
+            && let Some(evicted) = cluster.nodes[node].oldest()
+        {
+            let was_changed = cluster.take(node, evicted);
+            self.page_out(cluster, node, evicted, was_changed);
+        }
+        cluster.insert(node, object, cluster.now);
+        served
+    }
+
+    fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
+        let contents = &mut self.contents[object as usize];
+        *contents = mixed(*contents ^ u64::from(cluster.now));
+        cluster.written(node, object);
+    }
+
+    fn lost(&mut self, cluster: &mut Cluster, node: usize) {
+        let Some(server) = self.servers.of_node(node) else { return };
+        self.servers.lose(server);
+        let rebuilt = self.redundancy.lose(&mut self.servers, server);
+        cluster.counts.rebuilt += rebuilt.transfers;
+        for (page, contents) in rebuilt.homeless {
+            if let Some(contents) = contents.filter(|contents| *contents != self.on_disk[page as usize]) {
+                self.on_disk[page as usize] = contents;
+                cluster.counts.disk_writes += 1;
+            }
+        }
+        self.servers.forget(server);
+    }
+}

@@ -1,0 +1,110 @@
+//! Parity: a page has its frame on one server, and the same frame of the parity server says what all of that number are together, by exclusive or.
+//!
+//! Markatos and Dramitinos 1996, section 2.2.2, after Patterson, Gibson, Katz 1988. The server that keeps a page sends what has changed to the parity server: two transfers a page-out, of
+//! which the client makes one. Safe against the loss of one server; when the parity server is lost itself, pages stay where they are and are safe no longer.
+
+use super::{Place, Rebuilt, Redundancy, Servers, Transfer};
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub struct Parity {
+    places: Vec<Option<Place>>,
+    /// The server that keeps parity: the last, until it is lost.
+    parity: Option<usize>,
+}
+
+impl Parity {
+    /// For pages numbered below `pages`, on so many servers.
+    pub fn new(pages: usize, servers: usize) -> Self {
+        Self { places: vec![None; pages], parity: servers.checked_sub(1).filter(|last| *last > 0) }
+    }
+
+    /// A frame on the next server in turn whose number the parity server has too.
+    fn take(&self, servers: &mut Servers) -> Option<Place> {
+        let mut but: Vec<usize> = self.parity.into_iter().collect();
+        let most = self.parity.map_or(usize::MAX, |parity| servers.frames(parity));
+        while let Some(server) = servers.next(&but) {
+            let place = servers.take(server)?;
+            if (place.frame as usize) < most {
+                return Some(place);
+            }
+            // frames are given out from the lowest: the parity server has no more of them
+            servers.give_back(place);
+            but.push(server);
+        }
+        None
+    }
+
+    /// Changes a frame, and parity with it.
+    fn change(&self, servers: &mut Servers, place: Place, contents: u64) {
+        let difference = servers.read(place) ^ contents;
+        servers.write(place, contents);
+        self.add_to_parity(servers, place.frame, difference);
+    }
+
+    fn add_to_parity(&self, servers: &mut Servers, frame: u32, difference: u64) {
+        if let Some(parity) = self.parity {
+            let place = Place { server: parity, frame };
+            servers.write(place, servers.read(place) ^ difference);
+        }
+    }
+
+    /// What a lost frame said: parity and the same frame of all others. With how many blocks that took.
+    fn remade(&self, servers: &Servers, frame: u32) -> Option<(u64, u64)> {
+        self.parity?;
+        let others: Vec<u64> = (0..servers.len())
+            .filter(|server| servers.is_up(*server) && (frame as usize) < servers.frames(*server))
+            .map(|server| servers.read(Place { server, frame }))
+            .collect();
+        Some((others.iter().fold(0, |all, one| all ^ one), others.len() as u64))
+    }
+}
+
+impl Redundancy for Parity {
+    fn name(&self) -> &'static str {
+        "pager, parity"
+    }
+
+    fn place(&self, page: u32) -> Option<Place> {
+        self.places[page as usize]
+    }
+
+    fn put(&mut self, servers: &mut Servers, page: u32, contents: u64) -> Vec<Transfer> {
+        if self.places[page as usize].is_none() {
+            self.places[page as usize] = self.take(servers);
+        }
+        let Some(place) = self.places[page as usize] else { return Vec::new() };
+        self.change(servers, place, contents);
+        let to_server = Transfer { from: None, to: place.server };
+        let to_parity = self.parity.map(|parity| Transfer { from: Some(place.server), to: parity });
+        std::iter::once(to_server).chain(to_parity).collect()
+    }
+
+    fn lose(&mut self, servers: &mut Servers, lost: usize) -> Rebuilt {
+        let mut rebuilt = Rebuilt::default();
+        if self.parity == Some(lost) {
+            self.parity = None;
+            return rebuilt;
+        }
+        let was_there = |place: &Option<Place>| place.is_some_and(|place| place.server == lost);
+        for page in (0..self.places.len()).filter(|page| was_there(&self.places[*page])).collect::<Vec<_>>() {
+            let Some(place) = self.places[page].take() else { continue };
+            let Some((contents, sent)) = self.remade(servers, place.frame) else {
+                rebuilt.homeless.push((page as u32, None));
+                continue;
+            };
+            // the lost frame counts as empty from here on
+            self.add_to_parity(servers, place.frame, contents);
+            rebuilt.transfers += sent;
+            match self.take(servers) {
+                Some(new) => {
+                    self.change(servers, new, contents);
+                    self.places[page] = Some(new);
+                    rebuilt.transfers += 2;
+                }
+                None => rebuilt.homeless.push((page as u32, Some(contents))),
+            }
+        }
+        rebuilt
+    }
+}

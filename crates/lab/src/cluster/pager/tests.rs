@@ -1,0 +1,148 @@
+//! What a lost server costs each redundancy, in pages that say something; and what each takes in transfers and memory.
+
+use super::*;
+use crate::cluster::{Access, Counts, Plan, simulate_with};
+use shoal_trace::Random;
+
+const PAGES: usize = 400;
+
+/// A redundancy by its number, for a number of servers.
+fn redundancy(which: usize, servers: usize) -> Box<dyn Redundancy> {
+    match which {
+        0 => Box::new(Unprotected::new(PAGES)),
+        1 => Box::new(Mirroring::new(PAGES)),
+        2 => Box::new(Parity::new(PAGES, servers)),
+        _ => Box::new(ParityLogging::new(PAGES, servers)),
+    }
+}
+
+fn pager(which: usize, size: &Size) -> Pager {
+    let is_idle: Vec<bool> = (0..size.nodes.len()).map(|node| node > 0).collect();
+    Pager {
+        redundancy: redundancy(which, size.nodes.len() - 1),
+        ..Pager::new(size, &is_idle, Unprotected::new(0))
+    }
+}
+
+/// One client with 40 frames, and servers with so many each.
+fn size(servers: &[usize]) -> Size {
+    Size { nodes: [&[40], servers].concat(), server: 0, objects: PAGES }
+}
+
+/// Requests for all pages, a third of which change what they ask for.
+fn requests(count: usize, seed: u64) -> impl Iterator<Item = Access> {
+    let mut random = Random::new(seed);
+    (0..count).map(move |_| Access {
+        node: 0,
+        object: random.below(PAGES as u64) as u32,
+        is_write: random.below(3) == 0,
+    })
+}
+
+fn run(which: usize, size: &Size, count: usize, plan: Plan) -> Counts {
+    simulate_with(&mut pager(which, size), size, requests(count, 5), plan)
+}
+
+#[test]
+fn whichever_server_is_lost_no_protected_page_is() {
+    for (which, protects) in [(0, false), (1, true), (2, true), (3, true)] {
+        for lost in 1..=5 {
+            // plenty of room, just enough, and far too little
+            for frames in [300, 120, 30] {
+                let plan = Plan { failure: Some((3000, lost)), ..Plan::default() };
+                let counts = run(which, &size(&[frames; 5]), 8000, plan);
+                assert_eq!(
+                    counts.lost == 0,
+                    protects,
+                    "{which}: server {lost} of {frames} frames: {}",
+                    counts.lost
+                );
+                assert_eq!(counts.requests, 8000);
+            }
+        }
+    }
+}
+
+#[test]
+fn servers_of_different_sizes_and_single_ones_keep_what_they_can() {
+    for which in 0..4 {
+        for servers in [&[][..], &[50], &[50, 7], &[200, 1, 90, 0, 33]] {
+            let counts = run(which, &size(servers), 5000, Plan::default());
+            assert_eq!(counts.lost, 0, "{which} on {servers:?}");
+        }
+    }
+}
+
+#[test]
+fn page_outs_take_the_transfers_of_the_paper() {
+    // five servers, so that a group has four pages; every page is kept, so that each page-out is of one that was changed
+    let counts = |which: usize| {
+        let size = size(&[2000; 5]);
+        let mut pager = pager(which, &size);
+        let counts =
+            simulate_with(&mut pager, &size, requests(20_000, 5), Plan { warm_up: 10_000, failure: None });
+        assert_eq!(counts.disk_writes, 0);
+        counts.forwarded as f64
+    };
+    let single = counts(0);
+    for (which, transfers) in [(1, 2.0), (2, 2.0), (3, 1.25)] {
+        assert!((counts(which) / single - transfers).abs() < 2e-3, "{which}: {}", counts(which) / single);
+    }
+}
+
+#[test]
+fn memory_holds_as_many_pages_as_the_paper_says() {
+    // five servers of 20 frames: all of them, half, four fifths, and of those ten elevenths
+    for (which, kept) in [(0, 100), (1, 50), (2, 80), (3, 72)] {
+        let size = size(&[20; 5]);
+        let mut pager = pager(which, &size);
+        simulate_with(&mut pager, &size, requests(20_000, 5), Plan::default());
+        let pages = (0..PAGES as u32).filter(|page| pager.redundancy.place(*page).is_some()).count();
+        assert_eq!(pages, kept, "{which}");
+    }
+}
+
+#[test]
+fn the_cleaner_makes_room_and_keeps_what_is_written() {
+    let mut servers = Servers::new((0..5).map(|node| (node, 30)));
+    let mut logging = ParityLogging::new(PAGES, 5);
+    let mut says = vec![None; PAGES];
+    let mut random = Random::new(9);
+    for _ in 0..30_000 {
+        let page = random.below(150) as u32;
+        let contents = random.bits();
+        logging.put(&mut servers, page, contents);
+        says[page as usize] = logging.place(page).map(|_| contents);
+    }
+    assert!(logging.cleaned() > 1000, "{}", logging.cleaned());
+    let check = |logging: &ParityLogging, servers: &Servers| {
+        for (page, contents) in (0u32..).zip(&says) {
+            assert_eq!(logging.place(page).map(|place| servers.read(place)), *contents, "page {page}");
+        }
+    };
+    check(&logging, &servers);
+    assert_eq!(says.iter().flatten().count(), 4 * 30 * 10 / 11, "as many as may be active");
+    servers.lose(1);
+    let rebuilt = logging.lose(&mut servers, 1);
+    servers.forget(1);
+    for (page, contents) in &rebuilt.homeless {
+        assert_eq!(*contents, says[*page as usize], "a page without a home is still told");
+        says[*page as usize] = None;
+    }
+    let check_after = |logging: &ParityLogging, servers: &Servers| {
+        for (page, contents) in (0u32..).zip(&says) {
+            assert_eq!(logging.place(page).map(|place| servers.read(place)), *contents, "page {page}");
+        }
+    };
+    check_after(&logging, &servers);
+    assert!(rebuilt.transfers > 0);
+}
+
+#[test]
+fn a_client_that_is_lost_takes_nothing_of_the_servers() {
+    let plan = Plan { failure: Some((3000, 0)), ..Plan::default() };
+    let counts = run(2, &size(&[300; 5]), 8000, plan);
+    assert_eq!(counts.requests, 3000, "nobody asks any more");
+    assert_eq!(counts.rebuilt, 0);
+    assert!(counts.lost > 0, "what it had changed in its own memory is lost");
+}

@@ -1,0 +1,47 @@
+//! No redundancy: each page once, on the next server in turn. What a lost server kept is lost.
+
+use super::{Place, Rebuilt, Redundancy, Servers, Transfer};
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub struct Unprotected {
+    places: Vec<Option<Place>>,
+}
+
+impl Unprotected {
+    /// For pages numbered below `pages`.
+    pub fn new(pages: usize) -> Self {
+        Self { places: vec![None; pages] }
+    }
+}
+
+impl Redundancy for Unprotected {
+    fn name(&self) -> &'static str {
+        "pager, unprotected"
+    }
+
+    fn place(&self, page: u32) -> Option<Place> {
+        self.places[page as usize]
+    }
+
+    fn put(&mut self, servers: &mut Servers, page: u32, contents: u64) -> Vec<Transfer> {
+        let place = &mut self.places[page as usize];
+        if place.is_none() {
+            *place = servers.next(&[]).and_then(|server| servers.take(server));
+        }
+        let Some(place) = *place else { return Vec::new() };
+        servers.write(place, contents);
+        vec![Transfer { from: None, to: place.server }]
+    }
+
+    fn lose(&mut self, _servers: &mut Servers, lost: usize) -> Rebuilt {
+        let mut rebuilt = Rebuilt::default();
+        for (page, place) in (0..).zip(&mut self.places) {
+            if place.is_some_and(|place| place.server == lost) {
+                *place = None;
+                rebuilt.homeless.push((page, None));
+            }
+        }
+        rebuilt
+    }
+}

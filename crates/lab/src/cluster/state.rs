@@ -1,0 +1,218 @@
+//! The memories of a cluster, who holds what, and the books.
+
+use super::{Access, Asked, BLOCK, Counts, MESSAGE, Memory, Served, System};
+use shoal_cooperation::distribution::{Backends, OUT_OF_SERVICE};
+
+/// How large the cluster is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Frames of each node, of which each has at least one; at most 64 nodes.
+    pub nodes: Vec<usize>,
+    /// Frames of the server.
+    pub server: usize,
+    /// Objects are numbered below this.
+    pub objects: usize,
+}
+
+/// The memories, who holds what, and the books.
+pub struct Cluster {
+    /// Each node's memory.
+    pub nodes: Vec<Memory>,
+    /// The server's memory.
+    pub server: Memory,
+    /// The nodes that hold each object, a bit each.
+    holders: Vec<u64>,
+    /// Requests so far: the clock by which ages are told.
+    pub now: u32,
+    /// The time in microseconds: where nobody waits, how long all requests so far took together.
+    pub clock_us: u64,
+    /// Requests that each node is answering: none where nobody waits, [`OUT_OF_SERVICE`] when it is lost.
+    pub loads: Vec<u32>,
+    /// What was counted.
+    pub counts: Counts,
+    /// Work that no request waits for, for a driver that queues it; `None` for one that does not.
+    pub(super) chores: Option<Vec<Chore>>,
+}
+
+/// Work beside requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chore {
+    /// A message that a node handles.
+    Message(usize),
+    /// A block from one node's memory, or [`SERVER`]'s, to another's.
+    Block { from: usize, to: usize },
+    /// A block that a node writes to its disk.
+    Write(usize),
+}
+
+impl Cluster {
+    /// Empty memories. Nodes beyond the 64th are left out.
+    pub fn new(size: &Size) -> Self {
+        let memory = |frames: &usize| Memory::new(*frames, size.objects);
+        let nodes: Vec<Memory> =
+            size.nodes.iter().take(MOST_NODES).map(|frames| memory(&(*frames).max(1))).collect();
+        Self {
+            loads: vec![0; nodes.len()],
+            nodes,
+            server: memory(&size.server),
+            holders: vec![0; size.objects],
+            now: 0,
+            clock_us: 0,
+            counts: Counts::default(),
+            chores: None,
+        }
+    }
+
+    /// Takes a request through a system: the node that answered it, and how. `None` for one of a node or for an object that does not exist, or that nobody answers.
+    pub fn perform(&mut self, system: &mut dyn System, access: Access) -> Option<(usize, Served)> {
+        let Access { node, object, is_write } = access;
+        if object as usize >= self.holders.len() {
+            return None;
+        }
+        let serves = |node: &usize| *node < self.nodes.len() && self.serves(*node);
+        let node = system.answers(self, node, object).filter(serves)?;
+        self.now += 1;
+        let served = system.request(self, node, object);
+        if is_write {
+            self.counts.writes += 1;
+            system.written(self, node, object);
+        }
+        self.counts.add(served);
+        Some((node, served))
+    }
+
+    /// Loses a node with its memory when its time has come.
+    pub(super) fn fail(&mut self, system: &mut dyn System, failure: Option<(u64, usize)>) {
+        let Some((_, node)) = failure.filter(|(after, _)| *after == self.counts.requests) else { return };
+        if node >= self.nodes.len() || !self.serves(node) {
+            return;
+        }
+        self.loads[node] = OUT_OF_SERVICE;
+        let held: Vec<u32> = self.nodes[node].from_oldest().map(|(object, _)| object).collect();
+        for object in held {
+            self.counts.lost += u64::from(self.take(node, object));
+        }
+        system.lost(self, node);
+    }
+
+    /// Objects are numbered below this.
+    pub fn objects(&self) -> usize {
+        self.holders.len()
+    }
+
+    /// Whether a node is in service.
+    pub fn serves(&self, node: usize) -> bool {
+        self.loads[node] != OUT_OF_SERVICE
+    }
+
+    /// Whether a node holds an object; then it has been used now.
+    pub fn touch(&mut self, node: usize, object: u32) -> bool {
+        self.nodes[node].touch(object, self.now)
+    }
+
+    /// How many nodes hold an object.
+    pub fn copies(&self, object: u32) -> u32 {
+        self.holders[object as usize].count_ones()
+    }
+
+    /// A node other than this one that holds an object.
+    pub fn other_holder(&self, node: usize, object: u32) -> Option<usize> {
+        let others = self.holders[object as usize] & !(1 << node);
+        (others != 0).then(|| others.trailing_zeros() as usize)
+    }
+
+    /// Puts an object, last used at some time, into a node's memory, which has room.
+    pub fn insert(&mut self, node: usize, object: u32, last_used: u32) {
+        self.nodes[node].insert(object, last_used);
+        self.holders[object as usize] |= 1 << node;
+    }
+
+    /// Takes an object out of a node's memory; what was changed is written to disk.
+    pub fn remove(&mut self, node: usize, object: u32) {
+        if self.take(node, object) {
+            self.write(node);
+        }
+    }
+
+    /// Takes an object out of a node's memory, and says whether it was changed there and not yet written.
+    pub fn take(&mut self, node: usize, object: u32) -> bool {
+        let was_changed = self.nodes[node].is_changed(object);
+        if self.nodes[node].remove(object) {
+            self.holders[object as usize] &= !(1 << node);
+        }
+        was_changed
+    }
+
+    /// A node changed an object that it holds: others' copies and the server's go, for they are old now.
+    pub fn written(&mut self, node: usize, object: u32) {
+        while let Some(other) = self.other_holder(node, object) {
+            self.take(other, object);
+        }
+        self.server.remove(object);
+        self.nodes[node].change(object);
+    }
+
+    /// A node writes a block to disk.
+    pub fn write(&mut self, node: usize) {
+        self.counts.disk_writes += 1;
+        self.chore(Chore::Write(node));
+    }
+
+    /// A block goes from one node to another, to be kept.
+    pub fn forward(&mut self, from: usize, to: usize) {
+        self.counts.forwarded += 1;
+        self.chore(Chore::Block { from, to });
+    }
+
+    pub(super) fn chore(&mut self, chore: Chore) {
+        if let Some(chores) = &mut self.chores {
+            chores.push(chore);
+        }
+    }
+
+    /// Asks the server's memory and, when it is not there either, the disk, whose block the server keeps. Gives what the server gave up for it.
+    pub fn ask_server(&mut self, object: u32, hops: u32) -> (Served, Option<u32>) {
+        if self.server.touch(object, self.now) {
+            self.counts.server_load += MESSAGE + BLOCK;
+            return (Served::Server(hops), None);
+        }
+        self.counts.server_load += MESSAGE + BLOCK + BLOCK;
+        (Served::Disk(hops), self.server.take_in(object, self.now))
+    }
+
+    /// The server passes a request on to the node that holds the object.
+    pub fn pass_on(&mut self, from: usize) -> Served {
+        self.counts.server_load += 2 * MESSAGE;
+        Served::Remote { from, hops: 3, asked: Asked::Server }
+    }
+}
+
+/// What a front end sees of the nodes, when it is told everything.
+impl Backends for Cluster {
+    fn loads(&self) -> &[u32] {
+        &self.loads
+    }
+
+    fn now(&self) -> u64 {
+        self.clock_us
+    }
+
+    fn holder(&self, target: u64) -> Option<usize> {
+        let holders = *self.holders.get(target as usize)?;
+        (holders != 0).then(|| holders.trailing_zeros() as usize)
+    }
+
+    fn next_victim_used(&self, backend: usize) -> Option<u64> {
+        let memory = &self.nodes[backend];
+        if memory.is_full() {
+            memory.oldest().map(|object| u64::from(memory.last_used(object)))
+        } else {
+            None
+        }
+    }
+}
+
+/// As many as a set of holders has bits.
+pub(super) const MOST_NODES: usize = 64;
+/// Where a node's number is meant: the server.
+pub(super) const SERVER: usize = usize::MAX;

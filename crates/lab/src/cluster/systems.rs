@@ -1,0 +1,78 @@
+//! Every system of chapter 2 by its name, and what it is made with.
+
+use super::pager::{Mirroring, Parity, ParityLogging, Unprotected};
+use super::{
+    Central, Direct, Disks, Dodo, FrontEnd, Gms, Greedy, Hashed, Keep, NChance, Pager, Size, System,
+    WeightedLru,
+};
+
+/// The systems by name, with how each is made.
+pub const SYSTEMS: [(&str, Make); 19] = [
+    ("direct", |size, options| Box::new(Direct::new(size, &options.is_idle(size)))),
+    ("greedy", |_, _| Box::new(Greedy)),
+    ("central", |size, options| Box::new(Central::new(size, options.coordinated))),
+    ("hashed", |size, options| Box::new(Hashed::new(size, options.coordinated))),
+    ("n_chance", |_, options| Box::new(NChance::new(options.chances, options.seed))),
+    ("weighted_lru", |_, _| Box::new(WeightedLru)),
+    ("gms", |_, options| Box::new(Gms::new(options.b, options.seed, Disks::Server))),
+    ("pager", |size, options| {
+        Box::new(Pager::new(size, &options.is_idle(size), Unprotected::new(size.objects)))
+    }),
+    ("pager_mirroring", |size, options| {
+        Box::new(Pager::new(size, &options.is_idle(size), Mirroring::new(size.objects)))
+    }),
+    ("pager_parity", |size, options| {
+        Box::new(Pager::new(size, &options.is_idle(size), Parity::new(size.objects, options.idle)))
+    }),
+    ("pager_parity_logging", |size, options| {
+        Box::new(Pager::new(size, &options.is_idle(size), ParityLogging::new(size.objects, options.idle)))
+    }),
+    ("dodo", |size, options| Box::new(Dodo::new(size, &options.is_idle(size), options.region, Keep::Lru))),
+    ("dodo_first_in", |size, options| {
+        Box::new(Dodo::new(size, &options.is_idle(size), options.region, Keep::FirstIn))
+    }),
+    ("wrr", |_, _| Box::new(FrontEnd::wrr())),
+    ("wrr_gms", |_, options| Box::new(FrontEnd::wrr_gms(options.seed))),
+    ("lb", |_, _| Box::new(FrontEnd::lb())),
+    ("lb_gc", |_, _| Box::new(FrontEnd::lb_gc())),
+    ("lard", |size, _| Box::new(FrontEnd::lard(size.objects))),
+    ("lard_replicated", |size, _| Box::new(FrontEnd::lard_replicated(size.objects))),
+];
+
+/// Makes a system.
+pub type Make = fn(&Size, &Options) -> Box<dyn System>;
+
+/// The system of a name, made for a cluster.
+pub fn named(name: &str, size: &Size, options: &Options) -> Option<Box<dyn System>> {
+    SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, make)| make(size, options))
+}
+
+/// What systems are made with; each looks at what concerns it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Nodes, the last ones, that lend their memory (direct, the pagers, dodo).
+    pub idle: usize,
+    /// The share of each memory that is coordinated (central, hashed).
+    pub coordinated: f64,
+    /// How often a singlet is passed on (n_chance).
+    pub chances: u8,
+    /// The load balancing rate (gms).
+    pub b: f64,
+    /// Pages of a region (dodo).
+    pub region: usize,
+    /// The seed of what is drawn (n_chance, gms, wrr_gms).
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { idle: 0, coordinated: 0.8, chances: 2, b: 0.0, region: 16, seed: 1 }
+    }
+}
+
+impl Options {
+    fn is_idle(&self, size: &Size) -> Vec<bool> {
+        let active = size.nodes.len().saturating_sub(self.idle);
+        (0..size.nodes.len()).map(|node| node >= active).collect()
+    }
+}

@@ -1,0 +1,349 @@
+//! The headline finding of each system of Voelker 2000, chapter 2, on web requests and page references.
+//!
+//! Every test runs on made traffic, and on the shared traces too where they are: in the folder that `SHOAL_TRACES` names, or in `shared/traces` beside the checkout. Where a
+//! finding holds under a condition only, the condition is the test's, and docs/experiments/voelker-ch2.md says what happens without it.
+
+use shoal_lab::cluster::{
+    Access, Counts, Options, Outcome, Plan, SYSTEMS, Service, Size, named, serve, simulate, simulate_with,
+};
+use shoal_lab::global_memory::Application;
+use shoal_trace::generate::Traffic;
+use shoal_trace::{Filter, Input, ReadOptions, Trace};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// So many requests of a trace, for tests are not built for speed.
+const MOST: usize = 60_000;
+
+/// Web requests: who asks for what.
+struct Web {
+    name: &'static str,
+    requests: Vec<(usize, u32)>,
+    objects: usize,
+}
+
+/// Those that workstations asked for: a web server's log, whose clients are all the world, is for a front end.
+fn proxied() -> impl Iterator<Item = Web> {
+    webs().into_iter().filter(|web| !web.name.contains("nasa"))
+}
+
+/// Made proxy traffic, and the shared traces that tell their clients.
+fn webs() -> Vec<Web> {
+    let web = |name, trace: &Trace| Web {
+        name,
+        requests: trace.requests().iter().map(|request| (request.client as usize, request.object)).collect(),
+        objects: trace.objects().len(),
+    };
+    let traffic = Traffic { requests: 60_000, clients: 200, hit_ratio: 0.85, ..Traffic::default() };
+    let mut webs = vec![web("made", &traffic.make().expect("traffic"))];
+    for file in ["nasa-http-1995-08-01.tsv.zst", "bu95-client-nov94-mar95.tsv.zst"] {
+        if let Some(path) = shared(file) {
+            let input = Input::open(&path).expect("it opens");
+            let read = Trace::read(input, &ReadOptions::default(), &Filter::default(), MOST, 8192);
+            webs.push(web(file, &read.expect("it reads").0));
+        }
+    }
+    webs
+}
+
+fn shared(file: &str) -> Option<PathBuf> {
+    let told = std::env::var_os("SHOAL_TRACES").map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let path = told.unwrap_or(beside).join(file);
+    if !path.is_file() {
+        eprintln!("skipped: {file} is not here; SHOAL_TRACES may name its folder");
+    }
+    path.is_file().then_some(path)
+}
+
+impl Web {
+    /// Twelve active nodes, four idle ones and a server, all with such a part of the objects.
+    fn workstations(&self, part: usize) -> Size {
+        let frames = (self.objects / part).max(2);
+        Size { nodes: vec![frames; 16], server: frames, objects: self.objects }
+    }
+
+    /// A system of cooperative caching where nobody waits; the first half warms up.
+    fn shared_by(&self, system: &str, size: &Size) -> Counts {
+        let options = Options { idle: 4, ..Options::default() };
+        let requests = self.requests.iter().map(|(client, object)| (client % 12, *object));
+        let mut system = named(system, size, &options).expect("a system");
+        simulate(system.as_mut(), size, requests, self.requests.len() as u64 / 2)
+    }
+
+    /// A front end before so many back-ends, with requests that wait. The trace is taken twice and the first time warms up, so that what the cluster could hold is there.
+    fn handed_out(&self, system: &str, nodes: usize, part: usize) -> Outcome {
+        let size =
+            Size { nodes: vec![(self.objects / part).max(2); nodes], server: 0, objects: self.objects };
+        let mut system = named(system, &size, &Options::default()).expect("a system");
+        let twice = self.requests.iter().chain(&self.requests).copied();
+        let plan = Plan { warm_up: self.requests.len() as u64, failure: None };
+        serve(system.as_mut(), &size, &Service::pai(nodes), twice, plan)
+    }
+}
+
+#[test]
+fn dahlin_n_chance_is_fast_direct_cooperation_slow_and_central_coordination_loads_the_server() {
+    // section 2.1.2: "(1) N-chance had the lowest average request latency and server load, (2) direct client cooperation had the highest
+    // average request latency, and (3) centrally coordinated caching had the highest server load". The latency of N-chance is the lowest of these where
+    // memory is scarce; with four times as much, coordinated caching comes out 2% faster on some traces.
+    for web in proxied() {
+        let size = web.workstations(64);
+        let of = |system: &str| web.shared_by(system, &size);
+        let (direct, n_chance, central) = (of("direct"), of("n_chance"), of("central"));
+        for other in ["greedy", "central", "hashed"] {
+            let found = of(other);
+            assert!(n_chance.mean_ms() < 1.01 * found.mean_ms(), "{}: {other}", web.name);
+            assert!(n_chance.load_per_request() < found.load_per_request(), "{}: {other}", web.name);
+            assert!(direct.mean_ms() > found.mean_ms(), "{}: {other}", web.name);
+            assert!(central.load_per_request() >= found.load_per_request(), "{}: {other}", web.name);
+        }
+        assert!(n_chance.mean_ms() < of("greedy").mean_ms() && n_chance.mean_ms() < direct.mean_ms());
+    }
+}
+
+#[test]
+fn dahlin_hashing_spares_the_server_and_no_time() {
+    // "Hash-distributed caching significantly reduced the server load of centrally coordinated caching, but had no effect on response time"
+    for web in proxied() {
+        let size = web.workstations(64);
+        let (central, hashed) = (web.shared_by("central", &size), web.shared_by("hashed", &size));
+        assert!(hashed.load_per_request() < 0.9 * central.load_per_request(), "{}", web.name);
+        assert!((hashed.mean_ms() / central.mean_ms() - 1.0).abs() < 0.02, "{}", web.name);
+    }
+}
+
+#[test]
+fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
+    // section 2.1.3: "when idle memory is unevenly distributed across nodes in the cluster, the global coordination of GMS performed significantly
+    // better than the autonomous coordination of N-chance". One of four idle nodes has nearly all idle memory, or each a quarter.
+    for web in proxied() {
+        let frames = (web.objects / 100).max(4);
+        let idle = 16 * frames;
+        let ratio = |last: [usize; 4]| {
+            let size =
+                Size { nodes: [&[frames; 12][..], &last].concat(), server: frames, objects: web.objects };
+            web.shared_by("gms", &size).mean_ms() / web.shared_by("n_chance", &size).mean_ms()
+        };
+        let uneven = ratio([idle - 3, 1, 1, 1]);
+        let even = ratio([idle / 4; 4]);
+        assert!(uneven < 0.97, "{}: {uneven}", web.name);
+        assert!(uneven < even - 0.02, "{}: {uneven} uneven, {even} even", web.name);
+    }
+}
+
+#[test]
+fn pai_lard_has_the_hits_of_locality_and_the_balance_of_round_robin() {
+    // section 2.2.3: "WRR balanced the load the best, but had the lowest throughput and hit rates because it ignores locality. The LB policies had the best hit
+    // rates, but only moderately better throughput than the WRR policies because they do not balance load. … the LARD policies achieve the highest throughputs
+    // and balance load nearly as well as WRR." For back-ends that together hold what is asked for, and each alone does not.
+    for web in webs() {
+        let of = |system: &str| web.handed_out(system, 16, 8);
+        let misses = |found: &Outcome| found.counts.disk as f64 / found.counts.requests as f64;
+        let [wrr, wrr_gms, lb, lb_gc, lard, replicated] =
+            ["wrr", "wrr_gms", "lb", "lb_gc", "lard", "lard_replicated"].map(of);
+        for other in [&wrr_gms, &lb, &lb_gc, &lard, &replicated] {
+            assert!(wrr.throughput() < other.throughput(), "{}", web.name);
+            assert!(misses(&wrr) > misses(other), "{}", web.name);
+        }
+        let best = lard.throughput().max(replicated.throughput());
+        for other in [&wrr, &wrr_gms, &lb, &lb_gc] {
+            assert!(best > other.throughput(), "{}: {best} and {}", web.name, other.throughput());
+        }
+        assert!(best > 2.0 * wrr.throughput(), "{}: two to four times and more", web.name);
+        assert!(
+            lb.underused() > 0.1 && lard.underused() < 0.05 && replicated.underused() < 0.05,
+            "{}",
+            web.name
+        );
+    }
+}
+
+#[test]
+fn pai_locality_gains_by_every_back_end_and_round_robin_by_none() {
+    // Pai et al. 1998, section 4.1: the miss ratio of WRR stays what it is with one node; those of LB and LARD fall as nodes are added, for their caches add up
+    for web in webs() {
+        let misses = |system: &str, nodes: usize| {
+            let counts = web.handed_out(system, nodes, 32).counts;
+            counts.disk as f64 / counts.requests as f64
+        };
+        assert!(misses("wrr", 8) > 0.97 * misses("wrr", 1), "{}", web.name);
+        for system in ["lb", "lb_gc", "lard"] {
+            let (one, eight) = (misses(system, 1), misses(system, 8));
+            assert!(eight < 0.8 * one, "{}: {system}: {one}, {eight}", web.name);
+        }
+        // Bunt et al. 1999: "static hashed assignment of the URL space is found to yield very similar cache performance to load distribution based on
+        // current cache contents"
+        assert!((misses("lb", 8) / misses("lb_gc", 8) - 1.0).abs() < 0.05, "{}", web.name);
+    }
+}
+
+/// A program's references, some of which change their page.
+struct Program {
+    name: String,
+    references: Vec<(u32, bool)>,
+    pages: usize,
+}
+
+/// Made programs, and the shared page references; only some of those tell loads from stores, and of the others every third reference changes its page.
+fn programs() -> Vec<Program> {
+    let third = |at: usize| at.is_multiple_of(3);
+    let mut programs: Vec<Program> = Application::made(60_000, 1)
+        .into_iter()
+        .map(|one| Program {
+            name: one.name,
+            references: one.references.iter().enumerate().map(|(at, page)| (*page, third(at))).collect(),
+            pages: one.pages,
+        })
+        .collect();
+    for file in ["pages-sprite.txt.zst", "pages-spec-gcc-4k.txt.zst", "pages-cloudphysics-w106-2m.txt.zst"] {
+        programs.extend(shared(file).map(|path| Program::read(file, &path)));
+    }
+    programs
+}
+
+impl Program {
+    /// The first lines of a trace of `PAGE`, or `l PAGE` and `s PAGE`.
+    fn read(name: &str, path: &Path) -> Self {
+        let mut numbers = std::collections::HashMap::new();
+        let mut references = Vec::new();
+        let lines = BufReader::new(Input::open(path).expect("it opens")).lines().take(MOST);
+        for (at, line) in lines.enumerate() {
+            let line = line.expect("text");
+            let (is_write, page) = match line.split_once(' ') {
+                Some((kind, page)) => (kind == "s", page.to_owned()),
+                None => (at.is_multiple_of(3), line),
+            };
+            let next = numbers.len() as u32;
+            references.push((*numbers.entry(page).or_insert(next), is_write));
+        }
+        Self { name: name.into(), pages: numbers.len(), references }
+    }
+
+    fn run(&self, system: &str, size: &Size, region: usize, plan: Plan) -> Counts {
+        let access =
+            |(object, is_write): &(u32, bool)| Access { node: 0, object: *object, is_write: *is_write };
+        let options = Options { idle: size.nodes.len() - 1, region, ..Options::default() };
+        let mut system = named(system, size, &options).expect("a system");
+        simulate_with(system.as_mut(), size, self.references.iter().map(access), plan)
+    }
+}
+
+const PAGERS: [&str; 4] = ["pager", "pager_mirroring", "pager_parity", "pager_parity_logging"];
+
+/// A program with an eighth of its pages in local memory, and five servers that together hold so many quarters of its pages beside a fifth for parity.
+fn with_servers(program: &Program, quarters: usize) -> Size {
+    let server = (program.pages * quarters / 4 / 4).max(8);
+    Size {
+        nodes: [&[(program.pages / 8).max(1)][..], &[server; 5]].concat(),
+        server: 0,
+        objects: program.pages,
+    }
+}
+
+#[test]
+fn markatos_parity_logging_is_the_best_protection_and_mirroring_the_worst() {
+    // section 2.1.4: "parity logging performed the best and mirroring the worst. The space overhead of mirroring induced too many extra faults, but parity
+    // logging required fewer network transfers than plain parity even with the additional scratch space overhead. However, the cleaner was never used".
+    let ms = |counts: &Counts| counts.mean_ms_with_pageouts();
+    for program in programs() {
+        let run = |quarters: usize| {
+            let size = with_servers(&program, quarters);
+            PAGERS.map(|system| program.run(system, &size, 1, Plan::default()))
+        };
+        let name = &program.name;
+        // room for a quarter more than all pages: not for each twice, so that mirroring has more faults
+        let [none, mirroring, parity, logging] = run(5);
+        assert!(mirroring.disk > none.disk && logging.disk == none.disk, "{name}");
+        assert!(ms(&mirroring) > ms(&parity).max(ms(&logging)), "{name}");
+        // our cleaner runs here; where any page may be written next it sends more than parity logging spares, by a tenth at most
+        assert!(logging.forwarded as f64 <= 1.1 * parity.forwarded as f64, "{name}");
+        // room for twice as much, so that the cleaner has little to do
+        let [none, mirroring, parity, logging] = run(8);
+        assert!(ms(&none) < ms(&logging) && ms(&logging) < ms(&parity), "{name}");
+        assert!(logging.forwarded < parity.forwarded, "{name}");
+        assert_eq!(mirroring.forwarded, parity.forwarded, "{name}: two transfers a page-out each");
+    }
+}
+
+#[test]
+fn markatos_one_lost_server_costs_no_protected_page() {
+    for program in programs() {
+        let server = (program.pages / 2).max(8);
+        let size = Size {
+            nodes: vec![program.pages / 8, server, server, server, server],
+            server: 0,
+            objects: program.pages,
+        };
+        let plan = Plan { failure: Some((program.references.len() as u64 / 2, 2)), ..Plan::default() };
+        for (system, protects) in PAGERS.into_iter().zip([false, true, true, true]) {
+            let counts = program.run(system, &size, 1, plan);
+            assert!(counts.lost == 0 || !protects, "{}: {system}", program.name);
+            assert_eq!(counts.requests, program.references.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsewhere() {
+    // the abstract of Koussih, Acharya, Setia 1999: "Significant speedups (between 2 and 3) were obtained for applications whose working sets are larger than the local memory on a
+    // workstation but smaller than aggregate memory available on the cluster". Programs read only; four idle nodes, or none.
+    let read_only = |mut program: Program| {
+        program.references.iter_mut().for_each(|reference| reference.1 = false);
+        program
+    };
+    let is_loop = |program: &Program| program.name == "loop";
+    for program in programs().into_iter().map(read_only) {
+        let speedup = |local: usize, idle: usize| {
+            let run = |nodes: Vec<usize>| {
+                let size = Size { nodes, server: 0, objects: program.pages };
+                let counts = program.run(
+                    "dodo",
+                    &size,
+                    4,
+                    Plan { warm_up: program.references.len() as u64 / 2, failure: None },
+                );
+                counts.microseconds as f64
+            };
+            run(vec![local]) / run(vec![local, idle, idle, idle, idle])
+        };
+        let pages = program.pages;
+        // "highly dependent on its I/O access pattern": what goes round its pages gains most, what has its hot pages in local memory little
+        let between = speedup(pages / 4, pages / 4 + 4);
+        assert!(between >= 0.99 && (between > 2.0 || !is_loop(&program)), "{}: {between}", program.name);
+        let enough = speedup(2 * pages, pages / 4 + 4);
+        assert!((0.99..1.01).contains(&enough), "{}: local memory is enough: {enough}", program.name);
+        let scarce = speedup(pages / 4, 4);
+        assert!(scarce < 1.2, "{}: there is no idle memory to speak of: {scarce}", program.name);
+    }
+}
+
+#[test]
+fn koussih_first_in_is_for_what_goes_round_and_a_region_needs_one_node_for_the_whole_of_it() {
+    // a file of 96 pages read again and again, with room for half of it: LRU gives up each region before it is wanted again
+    let references: Vec<(u32, bool)> = (0..9600u32).map(|at| (at % 96, false)).collect();
+    let round = Program { name: "round".into(), references, pages: 96 };
+    let size = |idle: usize| Size { nodes: vec![48, idle, idle, idle], server: 0, objects: 96 };
+    let [lru, first_in] =
+        ["dodo", "dodo_first_in"].map(|system| round.run(system, &size(32), 8, Plan::default()));
+    assert!(first_in.microseconds < lru.microseconds);
+    assert!(first_in.remote < lru.remote * 5, "what is not kept comes page by page");
+    // section 2.1.5: "even if there is enough idle memory in the cluster to store a memory region, an application cannot allocate it unless all of that memory is on one node"
+    let (whole, split) = (
+        round.run("dodo", &size(32), 32, Plan::default()),
+        round.run("dodo", &size(31), 32, Plan::default()),
+    );
+    assert!(whole.disk <= 3 && split.remote == 0, "{} {}", whole.disk, split.remote);
+}
+
+#[test]
+fn every_system_keeps_its_books_on_every_trace() {
+    for web in webs() {
+        let size = web.workstations(64);
+        for (name, _) in SYSTEMS {
+            let Counts { requests, local, remote, server, disk, lost, .. } = web.shared_by(name, &size);
+            assert_eq!(requests, (web.requests.len() as u64).div_ceil(2), "{}: {name}", web.name);
+            assert_eq!((local + remote + server + disk, lost), (requests, 0), "{}: {name}", web.name);
+        }
+    }
+}
