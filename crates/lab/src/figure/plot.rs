@@ -221,11 +221,13 @@ impl Frame {
         }
     }
 
-    /// At which of a point's four corners a text of so many pixels covers the least of the series.
+    /// At which side of a point, near it if possible, a text of so many pixels covers the least of the series.
     fn free_corner(&self, (x, y): (f64, f64), width: f64, series: &[Series]) -> (Anchor, (f64, f64)) {
         let drawn: Vec<(f64, f64)> = series.iter().flat_map(|series| self.trail(series)).collect();
-        let corners = [y - 8.0, y + 16.0].map(|base| [(x + 8.0, base), (x - 8.0 - width, base)]);
-        let fits = |left: f64| left >= self.left && left + width < WIDTH;
+        let corners = MARK_BASES.map(|down| [(x + 8.0, y + down), (x - 8.0 - width, y + down)]);
+        let fits = |(left, base): &(f64, f64)| {
+            *left >= self.left && left + width < WIDTH && *base > TOP && *base < BOTTOM
+        };
         let covered = |(left, base): (f64, f64)| {
             let is_below = |at: &&(f64, f64)| {
                 (left - 2.0..left + width + 2.0).contains(&at.0) && (base - 12.0..base + 4.0).contains(&at.1)
@@ -235,7 +237,7 @@ impl Frame {
         let best = corners
             .into_iter()
             .flatten()
-            .filter(|(left, _)| fits(*left))
+            .filter(fits)
             .min_by_key(|corner| covered(*corner))
             .unwrap_or((x + 8.0, y - 8.0));
         // From the end that is next to the point, since the width is a guess.
@@ -281,5 +283,7 @@ const BOTTOM: f64 = 290.0;
 /// Most room that names at the right may take.
 const NAMES_WIDTH: f64 = 190.0;
 const NAME_HEIGHT: f64 = 15.0;
+/// How far below a claimed point its label may stand, the nearest first, in pixels.
+const MARK_BASES: [f64; 6] = [-8.0, 16.0, -26.0, 34.0, 56.0, 80.0];
 /// Pixels between the places at which a curve is looked for under a text.
 const TRAIL_STEP: f64 = 3.0;

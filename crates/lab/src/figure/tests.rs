@@ -23,6 +23,7 @@ fn what_is_claimed_is_not_written_over_a_curve() {
         [(0.0, 0.9), (1.0, 0.5), (2.0, 0.1)],
         [(0.0, 0.8), (1.0, 0.55), (2.0, 0.55)],
         [(0.0, 0.45), (1.0, 0.45), (2.0, 0.6)],
+        [(0.0, 0.3), (1.0, 0.42), (2.0, 0.62)],
     ] {
         let mut figure = plot(Axis::linear("x", Unit::Count), Shape::Curve, &points);
         let Drawing::Plot(drawn) = &mut figure.drawing else { panic!("a plot") };

@@ -112,21 +112,23 @@ fn swept(sweep: &[Swept]) -> Drawing {
     let mut bounds: Vec<u32> = sweep.iter().map(|run| run.a_max).collect();
     bounds.sort_unstable();
     bounds.dedup();
-    let series = bounds.into_iter().map(|a_max| Series {
-        name: format!("A_max {a_max}"),
-        shape: Shape::Dotted,
-        points: sweep
-            .iter()
-            .filter(|run| run.a_max == a_max)
-            .map(|run| (run.outcome.ios() as f64, run.outcome.hit_ratio()))
-            .collect(),
-    });
+    let mut series: Vec<Series> = Vec::new();
+    for a_max in bounds {
+        let runs = sweep.iter().filter(|run| run.a_max == a_max);
+        let points: Vec<(f64, f64)> =
+            runs.map(|run| (run.outcome.ios() as f64, run.outcome.hit_ratio())).collect();
+        // Bounds that mean counts never reach do the same; one line would hide the other.
+        match series.iter_mut().find(|other| other.points == points) {
+            Some(same) => same.name += &format!(", {a_max}"),
+            None => series.push(Series { name: format!("A_max {a_max}"), shape: Shape::Dotted, points }),
+        }
+    }
     let points = || sweep.iter().map(|run| (run.outcome.ios() as f64, run.outcome.hit_ratio()));
     let ratios = around(points().map(|point| point.1), 0.02);
     let transfers = around(points().map(|point| point.0), 2000.0);
     let y = Axis::linear("hit ratio", Unit::Share).over(ratios.0, ratios.1);
     let x = io_axis().over(transfers.0, transfers.1);
-    Drawing::Plot(Plot { x, y, series: series.collect(), marks: Vec::new() })
+    Drawing::Plot(Plot { x, y, series, marks: Vec::new() })
 }
 
 /// The least and the greatest, outwards to whole steps.
