@@ -10,6 +10,7 @@ when its request was due. Needs nginx, taskset, and release builds: `cargo build
 """
 
 import argparse
+import http.client
 import os
 import statistics
 import sys
@@ -46,7 +47,7 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=3, help="length of one point")
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 65536])
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["saturated", "disk"])
-    parser.add_argument("--objects", type=int, default=2000, help="objects on disk")
+    parser.add_argument("--objects", type=int, default=1500, help="objects of each size on disk")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
 
@@ -101,12 +102,11 @@ def saturated_rows(running, size, options):
 def beside_disk(folder, origin, options):
     """p99 of hits in RAM alone and while other requests are served from the disk, whose pages are dropped before."""
     lines = ["| hits in RAM, 1 KB, 20000 a second | p50 µs | p99 µs | p99, alone = 1 | served from disk |", "|---|---|---|---|---|"]
-    shoal = servers.start_shoal(folder, origin.url, open_loop.binary("shoal"), ram="16 MiB")
+    shoal = servers.start_shoal(folder, origin.url, open_loop.binary("shoal"), ram="4 MiB")
     try:
         open_loop.prefer(shoal.process.pid)
         for size in (8192, 65536):
-            for number in range(options.objects):
-                shoal.get(f"/{size}?{number}")
+            fill(shoal, size, options.objects)
         shoal.get("/1024")
         # What was inserted is on disk after a second at most.
         time.sleep(3)
@@ -125,6 +125,16 @@ def beside_disk(folder, origin, options):
         from_disk = f"{middle(name, 'disk'):.0f}/s" if case else ""
         lines.append(f"| shoal{beside} | {middle(name, 'p50_us'):.0f} | {middle(name, 'p99_us'):.0f} | {growth:.2f} | {from_disk} |")
     return "\n".join(lines) + "\n"
+
+
+def fill(shoal, size, objects):
+    """Has every object fetched and stored, over one connection."""
+    connection = http.client.HTTPConnection("127.0.0.1", shoal.port, timeout=10)
+    for number in range(objects):
+        connection.request("GET", f"/{size}?{number}")
+        if len(connection.getresponse().read()) != size:
+            raise SystemExit(f"{shoal.name} answers with another length")
+    connection.close()
 
 
 def one_beside_disk(shoal, origin, options, case, seed):

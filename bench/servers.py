@@ -7,9 +7,11 @@ import getpass
 import http.server
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -17,6 +19,9 @@ import urllib.error
 import urllib.request
 
 SERVER_CORE = "0"
+
+# A bench that is told to end stops its servers and removes their folders, as one that fails does.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
 
 # The bodies of hits are at most as large as the origin makes them.
 BODY = b"0123456789abcdef" * 65536
@@ -153,6 +158,7 @@ upstreams = [{{ url = "{origin}" }}]
 ram = "{ram}"
 [store]
 directory = "{folder}/cache"
+disk = "2 GB"
 [admin]
 listen = "127.0.0.1:{admin_port}"
 [log]
@@ -215,7 +221,7 @@ def nginx(name, own, template, values, core=SERVER_CORE):
 
 
 def start_shoal(folder, origin, program, name="shoal", logged=True, ram="256 MiB", pair=None):
-    """Shoal as a reverse proxy with one worker, an access log unless told otherwise, and its defaults; with TLS when there
+    """Shoal as a reverse proxy with one worker, an access log unless told otherwise, 2 GB of disk, and else its defaults; with TLS when there
     is a `pair` of files of certificate and key."""
     own = tempfile.mkdtemp(prefix="shoal-", dir=folder)
     values = {
