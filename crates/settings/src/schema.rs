@@ -249,7 +249,7 @@ section! {
         /// Files in a folder at most, with `squid_monotonic`. Fixed when the store is created.
         #[limits(1..=4096)]
         pub files_per_folder: u32 = 384,
-        /// Objects held at most; 0 derives it from `disk` at 13 KB an object. Fixed when the store is created.
+        /// Objects held at most; 0 derives it from `disk` at 13 KB an object, with `volume` at 8 KB. Fixed when the store is created.
         pub max_objects: u64 = 0,
         /// Largest body stored; a default above `disk`, or the smallest of `disks`, is lowered to it.
         pub object_max: ByteCount = ByteCount(4_000_000_000),

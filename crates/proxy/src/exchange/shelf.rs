@@ -305,16 +305,17 @@ impl Shelf {
     ) {
         let Some(store) = self.disk.clone() else { return };
         let lane = store.lane(key.hash());
-        let (object, metadata, validity) = (key.clone(), record.encode(), validity.clone());
+        let (object, metadata, still) = (key.clone(), record.encode(), validity.clone());
         let write = move || {
             let mut insert = store.insert(&object, &metadata, Some(body.len() as u64))?;
             insert.append(&body)?;
-            commit_valid(&*store, insert, &object, &validity)
+            commit_valid(&*store, insert, &object, &still)
         };
         let outcome = self.make_visible((lane, kind), key, write).await;
-        if matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation))))
-            && let Some(resident) = self.memory.peek(key.hash())
-        {
+        // On probation, or taken for purged since another URL was whose slot it shares: the disk takes it with its next hit.
+        let is_left_out =
+            matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation)))) || !validity.holds();
+        if is_left_out && let Some(resident) = self.memory.peek(key.hash()) {
             resident.is_settled.store(false, Relaxed);
         }
         if self.settle(outcome).is_none() && self.on_disk(key) {

@@ -100,4 +100,4 @@ impl Lane {
 /// No job has been waited for in vain since the last one was finished.
 const ANSWERS: u64 = u64::MAX;
 /// How long a client waits for a disk before the origin is asked instead.
-pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 3000 });
+pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 1000 } else { 3000 });

@@ -10,7 +10,7 @@ use super::writer::Writer;
 use super::{Doubts, Health, Volume, VolumeStore};
 use crate::Error;
 use crate::arch::maintenance::Maintenance;
-use crate::arch::opening::{MEAN_OBJECT_BYTES, check_maker};
+use crate::arch::opening::check_maker;
 use crate::arch::signature::Signature;
 use crate::arch::{Parts, Settings};
 use crate::door::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
@@ -300,6 +300,9 @@ fn unusable(what: &str, path: &str, error: &io::Error) -> Error {
 pub(super) const DATA: &str = "volume";
 /// Its index.
 pub(super) const INDEX: &str = "volume.index";
+/// An index that is too small gives objects up that there would be space for, nearly at random; one that is too large costs ten
+/// bytes for each. Traffic Server reckons with as much.
+const MEAN_OBJECT_BYTES: u64 = 8000;
 const STRIPE_MIN: u64 = 256 << 10;
 const STRIPE_MAX: u64 = 64 << 20;
 /// Stripes that a volume should have, at the price of smaller ones.
