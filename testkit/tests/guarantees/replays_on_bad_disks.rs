@@ -15,7 +15,12 @@ use tempfile::TempDir;
 
 /// A replay of a trace into a folder; `more` is added to the command.
 fn replay(trace: &Path, store: &Path, architecture: &str, more: &[&str]) -> Command {
-    let mut command = Command::new(binary());
+    replay_by(binary(), trace, store, architecture, more)
+}
+
+/// The same by the binary at another path.
+fn replay_by(program: &Path, trace: &Path, store: &Path, architecture: &str, more: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command.arg("replay").arg(trace).arg("--dir").arg(store);
     command.args(["--json", "--architecture", architecture]).args(more);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -120,13 +125,19 @@ fn a_permission_lost_in_mid_run_is_told_with_the_path() {
         eprintln!("skipped: another user can be had by root only");
         return;
     }
+    // The folder in which it was built may be closed to others.
+    let home = readable_by_all();
+    let program = home.path().join("shoal");
+    std::fs::hard_link(binary(), &program)
+        .or_else(|_| std::fs::copy(binary(), &program).map(drop))
+        .expect("the binary can be had elsewhere");
     for architecture in ["cern", "squid", "squid_monotonic", "squid_lowest", "squidl"] {
         let folder = readable_by_all();
         let trace = trace(folder.path(), 60_000);
         let store = folder.path().join("store");
         std::fs::create_dir(&store).expect("made");
         std::os::unix::fs::chown(&store, Some(NOBODY), Some(NOBODY)).expect("root may");
-        let mut command = replay(&trace, &store, architecture, &["--warm-up", "10"]);
+        let mut command = replay_by(&program, &trace, &store, architecture, &["--warm-up", "10"]);
         let mut child = match command.uid(NOBODY).gid(NOBODY).spawn() {
             Ok(child) => child,
             Err(error) => {
