@@ -62,18 +62,18 @@ fn trace(folder: &Path, objects: u64) -> PathBuf {
     file
 }
 
+/// A file system of 12 MiB; says so where none can be mounted.
+fn small_disk(folder: &Path) -> Option<SmallDisk> {
+    let mounted = SmallDisk::mount(folder, 12 << 20);
+    mounted.inspect_err(|why| eprintln!("skipped: no small file system can be mounted here: {why}")).ok()
+}
+
 #[test]
 fn a_disk_that_is_full_ends_the_run_with_what_was_measured() {
     for architecture in ARCHITECTURES {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let disk = folder.path().join("disk");
-        let _disk = match SmallDisk::mount(&disk, 12 << 20) {
-            Ok(disk) => disk,
-            Err(why) => {
-                eprintln!("skipped: no small file system can be mounted here: {why}");
-                return;
-            }
-        };
+        let Some(_mounted) = small_disk(&disk) else { return };
         let trace = trace(folder.path(), 4000);
         // The store is told of more than there is.
         let more =
@@ -99,13 +99,7 @@ fn a_disk_that_is_full_ends_the_run_with_what_was_measured() {
 fn a_mapped_file_that_the_disk_has_no_room_for_is_told_before_anything_runs() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let disk = folder.path().join("disk");
-    let _disk = match SmallDisk::mount(&disk, 12 << 20) {
-        Ok(disk) => disk,
-        Err(why) => {
-            eprintln!("skipped: no small file system can be mounted here: {why}");
-            return;
-        }
-    };
+    let Some(_mounted) = small_disk(&disk) else { return };
     let trace = trace(folder.path(), 400);
     for architecture in ["squidm", "squidml", "squidmla"] {
         let store = disk.join(architecture);
