@@ -3,7 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use shoal_wire::proxy_protocol::{self, Header};
-use shoal_wire::{BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Malformed, Parsed, Refusal, chunk};
+use shoal_wire::{
+    BadHead, BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Malformed, Parsed, RESPONSE_FIELDS_MAX,
+    Refusal, ResponseHeadParser, chunk,
+};
 
 /// A request head is taken or not, and means the same, however it is cut into reads; it keeps its limits, and
 /// holds no byte by which another recipient could see other lines in it. A refusal may come sooner or later.
@@ -98,6 +101,38 @@ fn head(data: &[u8], piece: usize) -> Option<Result<Head, Refusal>> {
 }
 
 const LIMITS: Limits = Limits { head_bytes_max: 8192, fields_max: 64, target_bytes_max: 2048 };
+
+/// A response head is taken or not, and means the same, however it is cut into reads; it keeps its limits, and no value holds a
+/// line end.
+pub fn response_head(data: &[u8]) {
+    let whole = response(data, data.len());
+    for piece in [1, 7] {
+        assert_eq!(response(data, piece).ok(), whole.clone().ok(), "read in pieces of {piece}");
+    }
+    let Ok(Some((status, _, fields, left))) = whole else { return };
+    assert!((100..1000).contains(&status), "status {status}");
+    assert!(data.len() - left <= LIMITS.head_bytes_max && fields.len() <= RESPONSE_FIELDS_MAX);
+    let is_one_line =
+        |value: &http::HeaderValue| !value.as_bytes().iter().any(|byte| b"\r\n\0".contains(byte));
+    assert!(fields.values().all(is_one_line), "{fields:?}");
+}
+
+/// Status, version, fields and the number of bytes behind the head.
+type ResponseParts = (u16, http::Version, HeaderMap, usize);
+
+fn response(data: &[u8], piece: usize) -> Result<Option<ResponseParts>, BadHead> {
+    let (mut parser, mut buffer) = (ResponseHeadParser::default(), BytesMut::new());
+    let mut read = 0;
+    for piece in data.chunks(piece.max(1)) {
+        buffer.extend_from_slice(piece);
+        read += piece.len();
+        if let Some(head) = parser.parse(&mut buffer, LIMITS.head_bytes_max)? {
+            let left = buffer.len() + data.len() - read;
+            return Ok(Some((head.status.as_u16(), head.version, head.fields, left)));
+        }
+    }
+    Ok(None)
+}
 
 /// A chunked body means the same however it is cut into reads, and what was decoded reads back from what we
 /// would send for it.

@@ -20,5 +20,6 @@ pub mod server;
 mod storage;
 mod stored_head;
 pub mod stored_object;
+mod transport;
 pub mod tunnel;
 pub mod upstream;

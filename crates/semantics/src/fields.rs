@@ -2,11 +2,13 @@
 //! 8586).
 
 use crate::lists;
+use bytes::Bytes;
 use http::header::{
-    AGE, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, COOKIE, DATE, EXPIRES, HOST,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRANSFER_ENCODING, UPGRADE, VARY, VIA,
+    AGE, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, COOKIE, DATE, EXPIRES, Entry, HOST,
+    SET_COOKIE, VARY, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use smallvec::SmallVec;
 
 /// CDN-Loop (RFC 8586).
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
@@ -22,18 +24,51 @@ pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 ///
 /// RFC 9111, section 3.1, excepts the same fields from storage, and the proxy fields with them.
 pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
-    let nominated: Vec<HeaderName> = lists::field_members(fields, &CONNECTION)
-        .filter_map(|option| HeaderName::from_bytes(option).ok())
-        .filter(|name| !is_end_to_end(name))
-        .collect();
-    for name in nominated.iter().chain(&HOP_BY_HOP) {
+    nominated(fields).iter().for_each(|name| drop(fields.remove(name)));
+    // Few messages have any: comparing names costs less than looking up ten that are not there.
+    while let Some(name) = fields.keys().find(|name| is_hop_by_hop(name)).cloned() {
         fields.remove(name);
     }
 }
 
+/// The fields that go on from this hop, with room for `more`.
+pub fn end_to_end(fields: &HeaderMap, more: usize) -> HeaderMap {
+    let nominated = nominated(fields);
+    let mut onward = HeaderMap::with_capacity(fields.len() + more);
+    for (name, value) in fields {
+        if !is_hop_by_hop(name) && !nominated.contains(name) {
+            onward.append(name, value.clone());
+        }
+    }
+    onward
+}
+
+/// What Connection names and may take out.
+fn nominated(fields: &HeaderMap) -> Vec<HeaderName> {
+    if !fields.contains_key(CONNECTION) {
+        return Vec::new();
+    }
+    lists::field_members(fields, &CONNECTION)
+        .filter_map(|option| HeaderName::from_bytes(option).ok())
+        .filter(|name| !is_end_to_end(name))
+        .collect()
+}
+
 /// Whether the field never passes this hop, whatever Connection says.
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
-    HOP_BY_HOP.contains(name)
+    matches!(
+        name.as_str(),
+        "connection"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+            | "keep-alive"
+            | "proxy-authentication-info"
+            | "proxy-connection"
+            | "http2-settings"
+    )
 }
 
 /// Whether Connection cannot take the field out.
@@ -53,14 +88,16 @@ fn is_end_to_end(name: &HeaderName) -> bool {
 ///
 /// A pseudonym that is no token, or a Via that would not fit a field, leaves the fields as they are.
 pub fn append_via(fields: &mut HeaderMap, version: Version, pseudonym: &str) {
-    let version = match version {
-        Version::HTTP_09 => "0.9",
-        Version::HTTP_10 => "1.0",
-        Version::HTTP_2 => "2",
-        Version::HTTP_3 => "3",
-        _ => "1.1",
+    let version: &[u8] = match version {
+        Version::HTTP_09 => b"0.9 ",
+        Version::HTTP_10 => b"1.0 ",
+        Version::HTTP_2 => b"2 ",
+        Version::HTTP_3 => b"3 ",
+        _ => b"1.1 ",
     };
-    append_member(fields, &VIA, &format!("{version} {pseudonym}"));
+    let mut member = Text::from_slice(version);
+    member.extend_from_slice(pseudonym.as_bytes());
+    append_member(fields, &VIA, &member);
 }
 
 /// Whether a hop of this name stands in Via. Comments are not names.
@@ -74,7 +111,7 @@ pub fn via_contains(fields: &HeaderMap, pseudonym: &str) -> bool {
 
 /// Adds this cache to CDN-Loop (RFC 8586, section 2).
 pub fn append_cdn_loop(fields: &mut HeaderMap, id: &str) {
-    append_member(fields, &CDN_LOOP, id);
+    append_member(fields, &CDN_LOOP, id.as_bytes());
 }
 
 /// Whether this cache stands in CDN-Loop, with or without parameters.
@@ -85,31 +122,31 @@ pub fn cdn_loop_contains(fields: &HeaderMap, id: &str) -> bool {
     })
 }
 
-/// Adds a member at the end of a list field, as one line with those before it.
-pub(crate) fn append_member(fields: &mut HeaderMap, name: &HeaderName, member: &str) {
-    let lines: Vec<&[u8]> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-    let mut value = lines.join(&b", "[..]);
-    if !lists::trim(&value).is_empty() {
-        value.extend_from_slice(b", ");
-    }
-    value.extend_from_slice(member.as_bytes());
-    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(value)) {
-        fields.insert(name, value);
+/// Adds a member at the end of a list field, as one line with those before it. One that is no field value leaves the fields
+/// as they are.
+pub fn append_member(fields: &mut HeaderMap, name: &HeaderName, member: &[u8]) {
+    match fields.entry(name) {
+        Entry::Vacant(entry) => {
+            if let Ok(value) = HeaderValue::from_bytes(member) {
+                entry.insert(value);
+            }
+        }
+        Entry::Occupied(mut entry) => {
+            let lines: Vec<&[u8]> = entry.iter().map(HeaderValue::as_bytes).collect();
+            let mut value = lines.join(&b", "[..]);
+            if !lists::trim(&value).is_empty() {
+                value.extend_from_slice(b", ");
+            }
+            value.extend_from_slice(member);
+            if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
+                entry.insert(value);
+            }
+        }
     }
 }
 
-const HOP_BY_HOP: [HeaderName; 10] = [
-    CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-authentication-info"),
-    HeaderName::from_static("proxy-connection"),
-    HeaderName::from_static("http2-settings"),
-];
+/// A field value in the making; most fit on the stack.
+pub type Text = SmallVec<[u8; 128]>;
 
 const END_TO_END: [HeaderName; 11] =
     [AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, COOKIE, DATE, EXPIRES, HOST, SET_COOKIE, VARY, VIA];

@@ -20,6 +20,8 @@ pub struct ChunkDecoder {
     state: State,
     /// Framing bytes beyond what the data so far justifies.
     excess: u64,
+    /// Whether whitespace may stand behind a size without an extension.
+    takes_padding: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +55,12 @@ impl Default for ChunkDecoder {
 impl ChunkDecoder {
     /// A decoder at the start of a body.
     pub fn new() -> Self {
-        Self { state: START, excess: 0 }
+        Self { state: START, excess: 0, takes_padding: false }
+    }
+
+    /// A decoder for a response's body, whose sizes some old origins pad with spaces. A request is refused for as much.
+    pub fn of_response() -> Self {
+        Self { takes_padding: true, ..Self::new() }
     }
 
     /// Takes the next piece off `buffer`: data, the end with its trailers, or nothing until more has arrived.
@@ -96,6 +103,7 @@ impl ChunkDecoder {
             State::BeforeExtension { size } => match byte {
                 b' ' | b'\t' => Ok(State::BeforeExtension { size }),
                 b';' => Ok(State::Extension { size }),
+                b'\r' if self.takes_padding => Ok(State::SizeLineFeed { size }),
                 _ => Err(Malformed("invalid chunk size")),
             },
             State::Extension { size } => match byte {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   bytes ──► HeadParser ──► RequestHead ──► BodyDecoder ──► data, trailers
+//!   bytes ──► ResponseHeadParser ──► ResponseHead ──► BodyDecoder ──► data, trailers
 //!   bytes ◄── response::{status_line, fields, …} ◄── chunk::{size_line, trailers}
 //! ```
 //!
@@ -18,8 +19,10 @@ pub mod proxy_protocol;
 mod refusal;
 mod request;
 pub mod response;
+mod response_head;
 
 pub use body::{BodyDecoder, Decoded, Malformed};
 pub use date::{DateCache, IMF_FIXDATE_BYTES};
 pub use refusal::Refusal;
 pub use request::{Authority, BodyFraming, HeadParser, Limits, Parsed, PlainGet, RequestHead};
+pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};

@@ -173,6 +173,24 @@ impl Exchange {
         told
     }
 
+    /// Makes a fetch that only its owner waits for, and whose response is not expected to be stored: within the owner's
+    /// own future, so that it ends when the owner leaves. Only what is stored after all becomes a task; `None` when that ends
+    /// early.
+    pub(super) async fn fetch_in_place(self: &Arc<Self>, fetch: Fetch) -> Option<Fetched> {
+        let response = match self.upstreams.fetch(self.upstream_request(&fetch)).await {
+            Ok(response) => response,
+            Err(error) => return Some(Fetched::Failed(Arc::new(failure_of(&fetch, &error)))),
+        };
+        let (keeping, response) = match self.sort(&fetch, response).await {
+            Ok(kept) => kept,
+            Err(private) => return Some(Fetched::Private(private)),
+        };
+        let (owner, told) = oneshot::channel();
+        let exchange = Arc::clone(self);
+        tokio::spawn(async move { exchange.keep((fetch, keeping), owner, response).await });
+        told.await.ok()
+    }
+
     async fn fetch(self: Arc<Self>, mut fetch: Fetch, owner: oneshot::Sender<Fetched>) {
         let request = self.upstream_request(&fetch);
         let response = match self.upstreams.fetch(request).await {
@@ -222,30 +240,54 @@ impl Exchange {
     /// A full or partial response: keep it, share it, or pass it to its owner.
     async fn receive(
         self: Arc<Self>,
-        mut fetch: Fetch,
+        fetch: Fetch,
         owner: oneshot::Sender<Fetched>,
         response: UpstreamResponse,
     ) {
-        let now = response.response_time;
-        let keeping = match self.judge(&fetch, Received::of(&response)).await {
-            Ok(keeping) => keeping,
-            Err(why) => {
-                self.passes.remember(fetch.ask.primary.hash(), now);
+        match self.sort(&fetch, response).await {
+            Ok((keeping, response)) => self.keep((fetch, keeping), owner, response).await,
+            Err(private) => {
                 if let Some(leader) = &fetch.leader {
                     leader.land(Landing::Unshareable);
                 }
-                let _ = owner.send(Fetched::Private(Box::new(PrivateResponse { response, why })));
-                return;
+                let _ = owner.send(Fetched::Private(private));
             }
-        };
-        self.passes.forget(fetch.ask.primary.hash());
+        }
+    }
+
+    /// Whether a response may be kept, and how.
+    async fn sort(
+        &self,
+        fetch: &Fetch,
+        response: UpstreamResponse,
+    ) -> Result<(Keeping, UpstreamResponse), Box<PrivateResponse>> {
+        let key = fetch.ask.primary.hash();
+        match self.judge(fetch, Received::of(&response)).await {
+            Ok(keeping) => {
+                self.passes.forget(key);
+                Ok((keeping, response))
+            }
+            Err(why) => {
+                self.passes.remember(key, response.response_time);
+                Err(Box::new(PrivateResponse { response, why }))
+            }
+        }
+    }
+
+    /// Shares a response and stores it.
+    async fn keep(
+        &self,
+        (mut fetch, keeping): (Fetch, Keeping),
+        owner: oneshot::Sender<Fetched>,
+        response: UpstreamResponse,
+    ) {
         let arrived = Arc::new(self.arrived(&keeping, &fetch, Received::of(&response)));
         // attached before anything can be dropped from the window: the owner reads from the first byte
         let first = arrived.body.attach(0);
         if let Some(leader) = &mut fetch.leader {
             // the origin may have sent the whole for a range: then others can have theirs from it
             leader.serve_also(arrived.key.hash());
-            let fresh = arrived.head.policy.is_fresh(now);
+            let fresh = arrived.head.policy.is_fresh(response.response_time);
             leader.land(if fresh { Landing::Shared(Arc::clone(&arrived)) } else { Landing::Unshareable });
         }
         let told = Arc::clone(&arrived);
@@ -301,10 +343,14 @@ impl Exchange {
 }
 
 fn fail(fetch: &Fetch, owner: oneshot::Sender<Fetched>, error: &UpstreamError) {
-    tracing::info!(url = %fetch.ask.target.url, %error, "an origin could not be used");
-    let failure = Arc::new(Failure::of(error));
+    let failure = Arc::new(failure_of(fetch, error));
     if let Some(leader) = &fetch.leader {
         leader.land(Landing::Failed(Arc::clone(&failure)));
     }
     let _ = owner.send(Fetched::Failed(failure));
+}
+
+fn failure_of(fetch: &Fetch, error: &UpstreamError) -> Failure {
+    tracing::info!(url = %fetch.ask.target.url, %error, "an origin could not be used");
+    Failure::of(error)
 }

@@ -5,8 +5,8 @@ use crate::access::{AccessError, ForwardRules, PurgeRules};
 use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
-use shoal_semantics::Rules;
 use shoal_semantics::status_fields::{CacheStatus, Handling};
+use shoal_semantics::{Rules, surrogate};
 use shoal_settings::{Cache, Mode, Settings};
 use std::fmt;
 use std::net::SocketAddr;
@@ -36,6 +36,8 @@ pub struct Live {
     pub purge: PurgeRules,
     /// The Proxy-Status of an answer that no origin had a part in.
     pub own_proxy_status: HeaderValue,
+    /// What tells an origin that it may address this surrogate; `None` with a name that no field takes.
+    pub surrogate_capability: Option<HeaderValue>,
     /// What a hit's head gets from us.
     pub hit_fields: HitFields,
 }
@@ -75,6 +77,7 @@ impl Live {
             routes: Routes::new(&settings.site, identity).map_err(LiveError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             hit_fields: HitFields::new(&hit_status(&cache.name), &own_proxy_status),
+            surrogate_capability: HeaderValue::try_from(surrogate::capability(&cache.name)).ok(),
             own_proxy_status,
         })
     }

@@ -73,7 +73,8 @@ impl Exchange {
     /// A reply that carries an upstream's response to one client.
     pub(super) fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
         let live = &ask.live;
-        let mut head = response.fields.clone();
+        let protocol = response.upgraded.as_ref().and_then(|_| response.fields.get(header::UPGRADE).cloned());
+        let mut head = response.fields;
         fields::remove_hop_by_hop(&mut head);
         fields::append_via(&mut head, response.version, &live.hop);
         if !head.contains_key(header::DATE) {
@@ -87,8 +88,8 @@ impl Exchange {
             head.get(header::CONTENT_TYPE).cloned(),
         );
         if let Some(far_end) = response.upgraded {
-            if let Some(protocol) = response.fields.get(header::UPGRADE) {
-                head.insert(header::UPGRADE, protocol.clone());
+            if let Some(protocol) = protocol {
+                head.insert(header::UPGRADE, protocol);
             }
             return Reply {
                 head: ReplyHead::Built(response.status, head),
@@ -195,8 +196,7 @@ impl Exchange {
     /// The request's fields as they may travel on, with what this node adds.
     fn forwardable(&self, ask: &Ask) -> HeaderMap {
         let live = &ask.live;
-        let mut onward = ask.fields.clone();
-        fields::remove_hop_by_hop(&mut onward);
+        let mut onward = fields::end_to_end(&ask.fields, OWN_FIELDS);
         onward.remove(header::HOST);
         if ask.is_lookup() && !ask.fields.contains_key(header::UPGRADE) {
             onward.remove(header::CONTENT_LENGTH);
@@ -207,8 +207,8 @@ impl Exchange {
         fields::append_via(&mut onward, ask.version, &live.hop);
         fields::append_cdn_loop(&mut onward, &live.hop);
         if ask.site.is_some() {
-            if let Ok(capability) = HeaderValue::from_str(&surrogate::capability(&live.name)) {
-                onward.append(surrogate::SURROGATE_CAPABILITY, capability);
+            if let Some(capability) = &live.surrogate_capability {
+                onward.append(surrogate::SURROGATE_CAPABILITY, capability.clone());
             }
             crate::route::add_forwarded(&mut onward, &ask.client, ask.fields.get(header::HOST));
         }
@@ -276,3 +276,5 @@ impl Exchange {
 
 const NO_TUNNELS: &str = "This server makes no tunnels.";
 const NO_AUTHORITY: &str = "CONNECT needs a host and a port.";
+/// Fields that a forwarded request gets from us, at most.
+const OWN_FIELDS: usize = 8;

@@ -175,9 +175,14 @@ impl Exchange {
             fetch.if_range = ask.fields.get(header::IF_RANGE).cloned();
         }
         fetch.conditional = self.passes.holds(ask.primary.hash(), self.now());
-        match self.spawn_fetch(fetch).await {
-            Ok(fetched) => self.fetched(ask, &why, fetched),
-            Err(_) => self.own_answer(
+        let is_private = fetch.conditional || ask.directives.no_store;
+        let fetched = match is_private && fetch.leader.is_none() && fetch.stored.is_none() {
+            true => self.fetch_in_place(fetch).await,
+            false => self.spawn_fetch(fetch).await.ok(),
+        };
+        match fetched {
+            Some(fetched) => self.fetched(ask, &why, fetched),
+            None => self.own_answer(
                 ask,
                 StatusCode::INTERNAL_SERVER_ERROR,
                 ENDED,

@@ -127,8 +127,8 @@ impl Verdict {
         if self.proxy_error.is_none() && self.forward_status.is_none() {
             return live.own_proxy_status.clone();
         }
-        let text = self.proxy_member(live).to_string();
-        HeaderValue::try_from(text).unwrap_or_else(|_| live.own_proxy_status.clone())
+        let member = self.proxy_member(live).to_bytes();
+        HeaderValue::from_maybe_shared(member).unwrap_or_else(|_| live.own_proxy_status.clone())
     }
 
     fn proxy_member<'a>(&self, live: &'a Live) -> ProxyStatus<'a> {

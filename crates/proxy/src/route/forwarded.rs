@@ -7,14 +7,17 @@
 use crate::message::Client;
 use http::header::{FORWARDED, HeaderName};
 use http::{HeaderMap, HeaderValue};
+use shoal_semantics::fields::{Text, append_member};
 use std::net::IpAddr;
 
 /// Adds to `fields` how the request reached this node; `host` is the Host that the client sent.
 pub fn add_forwarded(fields: &mut HeaderMap, client: &Client, host: Option<&HeaderValue>) {
     let address = client.address.ip().to_canonical();
     let scheme = if client.tls { "https" } else { "http" };
-    append(fields, X_FORWARDED_FOR, &address.to_string());
-    append(fields, FORWARDED, &element(address, host, scheme));
+    let mut text = Text::new();
+    push_address(&mut text, address);
+    append_member(fields, &X_FORWARDED_FOR, &text);
+    append_member(fields, &FORWARDED, &element(address, &text, host, scheme));
     fields.insert(X_FORWARDED_PROTO, HeaderValue::from_static(scheme));
     match host {
         Some(host) => fields.insert(X_FORWARDED_HOST, host.clone()),
@@ -22,32 +25,38 @@ pub fn add_forwarded(fields: &mut HeaderMap, client: &Client, host: Option<&Head
     };
 }
 
-/// One `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always enclosed in square
-/// brackets", and then quoted, as is a host with a port, since neither is a token.
-fn element(address: IpAddr, host: Option<&HeaderValue>, scheme: &str) -> String {
-    let node = match address {
-        IpAddr::V4(v4) => v4.to_string(),
-        IpAddr::V6(v6) => format!("\"[{v6}]\""),
+/// An IPv4 address, which most are, without the formatter, whose padding costs more than the digits.
+fn push_address(text: &mut Text, address: IpAddr) {
+    let IpAddr::V4(v4) = address else {
+        return text.extend_from_slice(address.to_string().as_bytes());
     };
-    // A host that would end the quoted string early is left out; no valid Host does.
-    let quotable = |text: &&str| !text.contains(['"', '\\']);
-    match host.and_then(|host| host.to_str().ok()).filter(quotable) {
-        Some(host) => format!("for={node};host=\"{host}\";proto={scheme}"),
-        None => format!("for={node};proto={scheme}"),
+    for (index, octet) in v4.octets().into_iter().enumerate() {
+        if index > 0 {
+            text.push(b'.');
+        }
+        text.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
     }
 }
 
-/// Appends to a list field, joining its lines into one.
-fn append(fields: &mut HeaderMap, name: HeaderName, entry: &str) {
-    let mut value = Vec::new();
-    for earlier in fields.get_all(&name) {
-        value.extend_from_slice(earlier.as_bytes());
-        value.extend_from_slice(b", ");
+/// One `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always enclosed in square
+/// brackets", and then quoted, as is a host with a port, since neither is a token.
+fn element(address: IpAddr, text: &[u8], host: Option<&HeaderValue>, scheme: &str) -> Text {
+    let mut element = Text::from_slice(b"for=");
+    let (before, after): (&[u8], &[u8]) = if address.is_ipv6() { (b"\"[", b"]\"") } else { (b"", b"") };
+    for part in [before, text, after] {
+        element.extend_from_slice(part);
     }
-    value.extend_from_slice(entry.as_bytes());
-    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(value)) {
-        fields.insert(name, value);
+    // A host that would end the quoted string early is left out; no valid Host does.
+    let quotable = |text: &&str| !text.contains(['"', '\\']);
+    if let Some(host) = host.and_then(|host| host.to_str().ok()).filter(quotable) {
+        for part in [";host=\"", host, "\""] {
+            element.extend_from_slice(part.as_bytes());
+        }
     }
+    for part in [";proto=", scheme] {
+        element.extend_from_slice(part.as_bytes());
+    }
+    element
 }
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

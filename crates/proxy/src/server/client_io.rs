@@ -1,6 +1,6 @@
 //! What the transports ask of a client connection beyond reading and writing.
 
-use super::rewind::Rewind;
+use crate::transport::Rewind;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;

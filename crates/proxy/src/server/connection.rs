@@ -5,13 +5,13 @@
 
 use super::client_io::ClientIo;
 use super::live::Live;
-use super::rewind::Rewind;
 use super::socket::Socket;
 use super::tls::{ALPN_H2, Tls};
 use super::worker::Entrance;
 use super::{Shared, http1, http2, proxied};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
+use crate::transport::Rewind;
 use bytes::BytesMut;
 use std::future::poll_fn;
 use std::net::SocketAddr;

@@ -6,8 +6,8 @@
 //! Only waiting counts: a response that its origin delivers slowly is not the client's fault. What the kernel buffers
 //! counts as moved. A client that never lets us wait costs nothing here, not even a look at the clock.
 
-use super::deadline::Deadline;
 use crate::metrics::Metrics;
+use crate::transport::Deadline;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};

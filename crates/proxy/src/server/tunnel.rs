@@ -1,6 +1,6 @@
 //! Tunnels: bytes carried both ways, unseen, until both sides are done or nothing moves for too long.
 
-use super::rewind::Rewind;
+use crate::transport::Rewind;
 use bytes::Bytes;
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -116,7 +116,7 @@ impl<'a> Journey<'a> {
         let sending = Sending::new(self.body.take(), self.hold, self.interim.clone());
         let request_time = now();
         match carrier.send(&self.head, aim, &sending, self.inner.settings.first_byte_timeout).await {
-            Ok(answer) => self.judge(aim, answer, sending.upload, request_time).await.map_err(lost),
+            Ok(answer) => self.judge(aim, answer, request_time).map_err(lost),
             Err(failure) => {
                 let again = reused && self.may_repeat(&failure, &sending.upload);
                 Err(Lost { error: failure.into_error(aim.origin), again })
@@ -137,11 +137,10 @@ impl<'a> Journey<'a> {
     }
 
     /// Checks an answer's head and makes the response of it.
-    async fn judge(
+    fn judge(
         &mut self,
         aim: Aim<'_>,
         mut answer: Answer,
-        upload: Arc<Upload>,
         request_time: Timestamp,
     ) -> Result<UpstreamResponse, UpstreamError> {
         let response_time = now();
@@ -155,18 +154,15 @@ impl<'a> Journey<'a> {
         };
         let length = match checked {
             Ok(length) => length,
-            Err(fault) => {
-                answer.discard();
-                return Err(fail(fault));
-            }
+            Err(fault) => return Err(fail(fault)),
         };
         let fields = std::mem::take(answer.fields());
         let (body, upgraded) = if switches {
-            let io = answer.upgraded(self.in_flight.take()).await.map_err(fail)?;
+            let io = answer.upgraded(self.in_flight.take()).map_err(fail)?;
             (Empty::new().map_err(|never| match never {}).boxed_unsync(), Some(io))
         } else {
             let pause = self.inner.settings.idle_timeout;
-            let body = Received::new(answer.source(upload), length, pause, self.in_flight.take());
+            let body = Received::new(answer.source(length), length, pause, self.in_flight.take());
             (body.boxed_unsync(), None)
         };
         Ok(UpstreamResponse {

@@ -6,20 +6,19 @@ use super::error::{Cause, UpstreamError};
 use super::exchanged::{Origin, Scheme};
 use super::group::InFlight;
 use super::head::{Failure, Head, Sending};
-use super::http1::H1;
+use super::http1::{H1, Requesting, Responding, persists};
 use super::http2::{H2, Pump};
 use super::incoming::Source;
-use super::outgoing::Upload;
 use super::pool::{Lease, PlaceHandle, PlaceKey, StreamLease, Ticket};
 use super::socket::Socket;
 use super::tls::Protocol;
 use super::tunnelled::Tunnelled;
 use crate::access::ForwardRules;
 use crate::message::TunnelIo;
+use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, Response, StatusCode, Version};
-use hyper_util::rt::TokioIo;
+use shoal_wire::ResponseHead;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
@@ -44,9 +43,19 @@ pub(super) enum Carrier {
 /// A response whose head has arrived, not yet judged.
 pub(super) enum Answer {
     /// On a connection of its own.
-    H1(Response<hyper::body::Incoming>, Lease),
+    H1(Box<Responded>),
     /// On a stream, beside what still sends the request's body.
     H2(Response<h2::RecvStream>, Option<Pump>, StreamLease),
+}
+
+/// The head of a response over HTTP/1, and what is needed for its body.
+pub(super) struct Responded {
+    head: ResponseHead,
+    /// As the head says, before its fields are taken.
+    is_chunked: bool,
+    may_persist: bool,
+    requesting: Requesting,
+    lease: Lease,
 }
 
 impl Carrier {
@@ -99,12 +108,12 @@ impl Carrier {
                 let handshake = inner.trust.connect(stream, &origin.host, http1_only);
                 timeout_at(deadline, handshake).await.map_err(late)?.map_err(failed)?
             }
-            Scheme::H2c if !http1_only => (Socket::plain(stream), Protocol::Http2),
-            Scheme::Http | Scheme::H2c => (Socket::plain(stream), Protocol::Http1),
+            Scheme::H2c if !http1_only => (Socket::Plain(stream), Protocol::Http2),
+            Scheme::Http | Scheme::H2c => (Socket::Plain(stream), Protocol::Http1),
         };
         match protocol {
             Protocol::Http1 => {
-                let connection = H1::open(socket, peer, place, &inner.metrics).await.map_err(failed)?;
+                let connection = H1::open(socket, peer, place, &inner.metrics);
                 Ok(Self::H1(place.lease(connection, permit, !http1_only)))
             }
             Protocol::Http2 => {
@@ -127,14 +136,11 @@ impl Carrier {
         let authority = aim.origin.authority();
         match self {
             Self::H1(mut lease) => {
-                let request = head.http1(&authority, sending.upload.outgoing())?;
-                match sending.limit(timeout, lease.connection.send(request, sending)).await {
-                    Ok(response) => Ok(Answer::H1(response, lease)),
-                    Err(failure) => {
-                        lease.connection.abort();
-                        Err(failure)
-                    }
-                }
+                let mut requesting = Requesting::new(head, &authority, &sending.upload)?;
+                let head = lease.connection.send(&mut requesting, sending, timeout).await?;
+                let is_chunked = head.fields.contains_key(TRANSFER_ENCODING);
+                let may_persist = persists(&head);
+                Ok(Answer::H1(Box::new(Responded { head, is_chunked, may_persist, requesting, lease })))
             }
             Self::H2(lease) => {
                 let request = head.http2(aim.origin.scheme.name(), &authority)?;
@@ -165,7 +171,7 @@ impl Answer {
     /// The status.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::H1(response, _) => response.status(),
+            Self::H1(responded) => responded.head.status,
             Self::H2(response, ..) => response.status(),
         }
     }
@@ -173,7 +179,7 @@ impl Answer {
     /// The version that the origin spoke.
     pub fn version(&self) -> Version {
         match self {
-            Self::H1(response, _) => response.version(),
+            Self::H1(responded) => responded.head.version,
             Self::H2(..) => Version::HTTP_2,
         }
     }
@@ -181,7 +187,7 @@ impl Answer {
     /// The fields.
     pub fn fields(&mut self) -> &mut HeaderMap {
         match self {
-            Self::H1(response, _) => response.headers_mut(),
+            Self::H1(responded) => &mut responded.head.fields,
             Self::H2(response, ..) => response.headers_mut(),
         }
     }
@@ -189,36 +195,30 @@ impl Answer {
     /// The address that it came from.
     pub fn peer(&self) -> SocketAddr {
         match self {
-            Self::H1(_, lease) => lease.connection.peer(),
+            Self::H1(responded) => responded.lease.connection.peer(),
             Self::H2(.., lease) => lease.connection.peer(),
         }
     }
 
-    /// Gives up an answer that cannot be used, and with it an HTTP/1 connection.
-    pub fn discard(self) {
-        if let Self::H1(_, lease) = self {
-            lease.connection.abort();
-        }
-    }
-
-    /// The body's source; `upload` is the request's body.
-    pub fn source(self, upload: Arc<Upload>) -> Source {
+    /// The body's source, of `length` if the framing tells.
+    pub fn source(self, length: Option<u64>) -> Source {
         match self {
-            Self::H1(response, lease) => {
-                Source::H1 { frames: response.into_body(), lease: Some(lease), upload }
+            Self::H1(responded) => {
+                let Responded { is_chunked, may_persist, requesting, lease, .. } = *responded;
+                let responding = Responding::new(length, is_chunked, may_persist, requesting);
+                Source::H1 { responding, lease: Some(lease) }
             }
             Self::H2(response, pump, lease) => Source::H2 { frames: response.into_body(), lease, pump },
         }
     }
 
     /// The far end of a switched connection; `kept` lives as long.
-    pub async fn upgraded(self, kept: Option<InFlight>) -> Result<Box<dyn TunnelIo>, (Cause, &'static str)> {
-        let Self::H1(response, lease) = self else {
+    pub fn upgraded(self, kept: Option<InFlight>) -> Result<Box<dyn TunnelIo>, (Cause, &'static str)> {
+        let Self::H1(responded) = self else {
             return Err((Cause::UpgradeFailed, "101 over HTTP/2"));
         };
-        match hyper::upgrade::on(response).await {
-            Ok(io) => Ok(Box::new(Tunnelled::new(TokioIo::new(io), (lease.into_permit(), kept)))),
-            Err(_) => Err((Cause::UpgradeFailed, "the connection ended while it was switched")),
-        }
+        let (connection, occupied) = responded.lease.into_parts();
+        let (io, open) = connection.into_tunnel();
+        Ok(Box::new(Tunnelled::new(io, (occupied, open, kept))))
     }
 }

@@ -8,10 +8,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{sleep_until, timeout};
 
-/// Runs a connection's codec until the connection ends. What goes wrong is told to its requests; between requests an
+/// Runs a connection's codec, or what watches it, until the connection ends. What goes wrong is told to its requests; between requests an
 /// origin may close as it likes.
-pub(super) async fn drive(codec: impl Future, id: u64, place: Weak<Place>, metrics: Arc<Metrics>) {
-    let _gauge = OpenGauge::new(metrics);
+pub(super) async fn drive(codec: impl Future, id: u64, place: Weak<Place>) {
     let ended = Ended { place, id };
     let mut codec = pin!(codec);
     // Without a place the connection is kept nowhere, and ends with its request.
@@ -49,11 +48,11 @@ impl Drop for Ended {
     }
 }
 
-/// Counts a connection as open for as long as its driver lives.
-struct OpenGauge(Arc<Metrics>);
+/// Counts a connection as open.
+pub(super) struct OpenGauge(Arc<Metrics>);
 
 impl OpenGauge {
-    fn new(metrics: Arc<Metrics>) -> Self {
+    pub fn new(metrics: Arc<Metrics>) -> Self {
         metrics.upstream_opened.count();
         metrics.upstream_connections.count();
         Self(metrics)

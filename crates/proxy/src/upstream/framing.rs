@@ -1,8 +1,7 @@
 //! The checks of a response's head that the HTTP codecs leave to their callers.
 //!
-//! hyper takes a response with Content-Length and Transfer-Encoding (as chunked), a Transfer-Encoding that
-//! ends in chunked, whatever stands before, one that does not (until close), and does not look at
-//! Content-Length where there is no body. A cache that passes any of these on lets an origin, or whoever can make it
+//! They take heads as they come: a response with Content-Length and Transfer-Encoding, a Transfer-Encoding other than
+//! chunked, a Content-Length where there is no body. A cache that passes any of these on lets an origin, or whoever can make it
 //! echo, poison what others get. The rest (bare CR, bad chunks, two differing lengths, HTTP/0.9) the codecs refuse
 //! themselves, as this folder's tests show.
 

@@ -4,7 +4,7 @@ use super::error::{Cause, UpstreamError};
 use super::exchanged::Origin;
 use super::outgoing::Upload;
 use crate::message::{InterimSink, RequestBody};
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, UPGRADE};
+use http::header::{CONTENT_LENGTH, EXPECT, TE};
 use http::uri::{Authority, PathAndQuery, Uri};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version};
 use std::sync::Arc;
@@ -65,25 +65,6 @@ impl Head {
             self.fields.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         false
-    }
-
-    /// As HTTP/1.1 wants it; `authority` is the origin's own.
-    pub fn http1<B>(&self, authority: &str, body: B) -> Result<Request<B>, Failure> {
-        let mut fields = HeaderMap::with_capacity(self.fields.len() + 3);
-        // RFC 9110, 7.2: Host first, "since it is critical information for handling a request".
-        fields.insert(HOST, self.host_or(authority)?);
-        fields.extend(self.fields.clone());
-        if let Some(protocols) = &self.upgrade {
-            fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-            fields.insert(UPGRADE, protocols.clone());
-        }
-        let uri = Uri::from(self.target.clone());
-        let mut request = Request::new(body);
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = uri;
-        *request.version_mut() = Version::HTTP_11;
-        *request.headers_mut() = fields;
-        Ok(request)
     }
 
     /// As HTTP/2 wants it.
@@ -149,10 +130,11 @@ impl Sending {
 impl Interim {
     /// Passes an interim response on. 100 releases the body instead: the client's own server side sends it a 100
     /// when the body is asked for.
-    pub fn received(&self, status: StatusCode, fields: &HeaderMap) {
+    /// False when there are too many.
+    pub fn received(&self, status: StatusCode, fields: &HeaderMap) -> bool {
         if self.count.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
             self.flooded.notify_one();
-            return;
+            return false;
         }
         self.upload.progressed();
         match (status, &self.sink) {
@@ -162,10 +144,11 @@ impl Interim {
             (_, Some(sink)) => drop(sink.try_send((status, fields.clone()))),
             (_, None) => {}
         }
+        true
     }
 }
 
-fn invalid(what: &str) -> Failure {
+pub(super) fn invalid(what: &str) -> Failure {
     let (cause, detail) = (Cause::RequestInvalid, format!("{what} cannot be sent"));
     Failure { cause, detail, unsent: false, dead: false }
 }

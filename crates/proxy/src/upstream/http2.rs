@@ -3,7 +3,7 @@
 //! The h2 crate is used directly, since hyper's HTTP/2 client drops interim responses and does not tell a refused
 //! stream from a failed one.
 
-use super::driver::{drive, next_id};
+use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
 use super::head::{Failure, HEAD_MAX, Interim, Sending};
 use super::outgoing::{Outgoing, Upload};
@@ -62,7 +62,12 @@ impl H2 {
             .await;
         let (sender, connection) = handshake.map_err(|error| (Cause::Terminated, error.to_string()))?;
         let id = next_id();
-        tokio::spawn(drive(connection, id, place.downgrade(), Arc::clone(metrics)));
+        let gauge = OpenGauge::new(Arc::clone(metrics));
+        let codec = async move {
+            let _gauge = gauge;
+            connection.await
+        };
+        tokio::spawn(drive(codec, id, place.downgrade()));
         let usage = Mutex::new(Usage { in_flight: 0, changed: Instant::now() });
         Ok(Arc::new(Self { sender, peer, id, usage, _permit: permit }))
     }

@@ -2,16 +2,14 @@
 
 use super::framing::clean_trailers;
 use super::group::InFlight;
+use super::http1::Responding;
 use super::http2::{self, Pump};
-use super::outgoing::Upload;
 use super::pool::{Lease, StreamLease};
 use crate::message::BodyError;
 use bytes::Bytes;
 use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
-use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
@@ -31,12 +29,10 @@ pub(super) struct Received {
 pub(super) enum Source {
     /// An HTTP/1 connection, which is given back after the last frame.
     H1 {
-        /// The frames.
-        frames: hyper::body::Incoming,
+        /// How they come.
+        responding: Responding,
         /// The connection.
         lease: Option<Lease>,
-        /// The request's body: unless it went out whole, the connection cannot be used again.
-        upload: Arc<Upload>,
     },
     /// A stream, which ends by itself.
     H2 {
@@ -54,7 +50,7 @@ impl Received {
     pub fn new(source: Source, length: Option<u64>, pause: Duration, in_flight: Option<InFlight>) -> Self {
         let mut body = Self { source, stall: Stall::new(pause), remaining: length, ended: false, in_flight };
         let empty = match &body.source {
-            Source::H1 { frames, .. } => frames.is_end_stream(),
+            Source::H1 { responding, .. } => responding.is_ended(),
             Source::H2 { frames, .. } => frames.is_end_stream(),
         };
         if empty {
@@ -67,11 +63,11 @@ impl Received {
     fn end(&mut self) {
         self.ended = true;
         match &mut self.source {
-            Source::H1 { lease, upload, .. } => match lease.take() {
-                Some(lease) if upload.is_finished() => lease.give_back(),
-                Some(lease) => lease.connection.abort(),
-                None => {}
-            },
+            Source::H1 { lease, responding } => {
+                if let Some(lease) = lease.take().filter(|_| responding.is_reusable()) {
+                    lease.give_back();
+                }
+            }
             // The rest of a request's body is of no use after the response.
             Source::H2 { pump, .. } => drop(pump.take()),
         }
@@ -110,7 +106,7 @@ impl Received {
             clean_trailers(trailers);
         }
         let last = match &self.source {
-            Source::H1 { frames, .. } => frames.is_end_stream(),
+            Source::H1 { responding, .. } => responding.is_ended(),
             Source::H2 { frames, .. } => frame.is_trailers() || frames.is_end_stream(),
         };
         if last {
@@ -133,7 +129,8 @@ impl Body for Received {
             return Poll::Ready(None);
         }
         let frame = match &mut this.source {
-            Source::H1 { frames, .. } => Pin::new(frames).poll_frame(cx).map_err(|error| body_error(&error)),
+            Source::H1 { responding, lease: Some(lease) } => responding.poll_frame(&mut lease.connection, cx),
+            Source::H1 { lease: None, .. } => Poll::Ready(None),
             Source::H2 { frames, .. } => http2::poll_frame(frames, cx),
         };
         let frame = match frame {
@@ -151,10 +148,8 @@ impl Body for Received {
         };
         if matches!(frame, Some(Err(_))) {
             this.ended = true;
-            if let Source::H1 { lease, .. } = &mut this.source
-                && let Some(lease) = lease.take()
-            {
-                lease.connection.abort();
+            if let Source::H1 { lease, .. } = &mut this.source {
+                drop(lease.take());
             }
         }
         Poll::Ready(frame)
@@ -166,17 +161,6 @@ impl Body for Received {
 
     fn size_hint(&self) -> SizeHint {
         self.remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
-}
-
-/// What an error of hyper within a body means.
-fn body_error(error: &hyper::Error) -> BodyError {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    match source.map(io::Error::kind) {
-        Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => {
-            BodyError::Malformed("chunked coding")
-        }
-        _ => BodyError::Cut(error.to_string()),
     }
 }
 

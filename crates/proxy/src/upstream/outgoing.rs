@@ -87,22 +87,35 @@ impl Upload {
         (!state.touched).then(|| state.body.take())
     }
 
-    /// Waits until the origin is overdue: `timeout` after the last progress. Releases a body that was held
-    /// back for too long.
-    pub async fn overdue(&self, timeout: Duration) -> Cause {
-        if !self.0.lock().released {
-            tokio::time::sleep(CONTINUE_WAIT).await;
+    /// When the origin is overdue, `timeout` after the last progress; or when a body goes that was held back until then.
+    pub fn due(&self, timeout: Duration) -> Instant {
+        let state = self.0.lock();
+        state.progress + if state.released { timeout } else { CONTINUE_WAIT }
+    }
+
+    /// What it means that this time has come; `None` when a body was let go.
+    pub fn fell_due(&self) -> Option<Cause> {
+        let (released, finished) = {
+            let state = self.0.lock();
+            (state.released, state.finished)
+        };
+        if !released {
             self.release();
+            return None;
         }
+        Some(if finished { Cause::ResponseTimeout } else { Cause::WriteTimeout })
+    }
+
+    /// Waits until the origin is overdue.
+    pub async fn overdue(&self, timeout: Duration) -> Cause {
         loop {
-            let (due, finished) = {
-                let state = self.0.lock();
-                (state.progress + timeout, state.finished)
-            };
-            if Instant::now() >= due {
-                return if finished { Cause::ResponseTimeout } else { Cause::WriteTimeout };
-            }
+            let due = self.due(timeout);
             tokio::time::sleep_until(due).await;
+            if due == self.due(timeout)
+                && let Some(cause) = self.fell_due()
+            {
+                return cause;
+            }
         }
     }
 }

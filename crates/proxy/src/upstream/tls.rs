@@ -63,7 +63,7 @@ impl Trust {
             Some(b"h2") => Protocol::Http2,
             _ => Protocol::Http1,
         };
-        Ok((Socket::tls(stream), protocol))
+        Ok((Socket::Tls(Box::new(stream)), protocol))
     }
 
     async fn load(&self) -> Result<Configs, (Cause, String)> {

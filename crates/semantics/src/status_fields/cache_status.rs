@@ -1,10 +1,9 @@
 //! Cache-Status (RFC 9211).
 
-use super::{Name, Quoted};
-use crate::fields::append_member;
+use super::{push_name, push_number, push_parameter, push_quoted};
+use crate::fields::{Text, append_member};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
-use std::fmt::{self, Display, Write};
 
 /// Cache-Status.
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -92,7 +91,7 @@ impl ForwardReason {
 impl CacheStatus<'_> {
     /// The member as bytes.
     pub fn to_bytes(&self) -> Bytes {
-        self.text().into()
+        Bytes::copy_from_slice(&self.text())
     }
 
     /// Adds the member behind those of the caches before.
@@ -100,41 +99,41 @@ impl CacheStatus<'_> {
         append_member(response, &CACHE_STATUS, &self.text());
     }
 
-    fn text(&self) -> String {
-        let mut text = String::with_capacity(96);
-        write!(text, "{self}").expect("writing to a string");
-        text
-    }
-}
-
-impl Display for CacheStatus<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Name(self.cache))?;
+    fn text(&self) -> Text {
+        let mut out = Text::new();
+        push_name(&mut out, self.cache);
         match self.handling {
-            Handling::Hit => f.write_str(";hit")?,
-            Handling::Forwarded(forwarded) => {
-                write!(f, ";fwd={}", forwarded.reason.as_str())?;
-                if let Some(status) = forwarded.status {
-                    write!(f, ";fwd-status={}", status.as_u16())?;
-                }
-                if forwarded.stored {
-                    f.write_str(";stored")?;
-                }
-                if forwarded.collapsed {
-                    f.write_str(";collapsed")?;
-                }
-            }
+            Handling::Hit => out.extend_from_slice(b";hit"),
+            Handling::Forwarded(forwarded) => forwarded.push(&mut out),
             Handling::Generated => {}
         }
         if let Some(ttl) = self.ttl {
-            write!(f, ";ttl={}", ttl.clamp(-INTEGER_MAX, INTEGER_MAX))?;
+            push_number(&mut out, "ttl", ttl.clamp(-INTEGER_MAX, INTEGER_MAX));
         }
         if let Some(key) = self.key {
-            write!(f, ";key={}", Quoted(key))?;
+            push_parameter(&mut out, "key");
+            push_quoted(&mut out, key);
         }
-        match self.detail {
-            Some(detail) => write!(f, ";detail={}", Name(detail)),
-            None => Ok(()),
+        if let Some(detail) = self.detail {
+            push_parameter(&mut out, "detail");
+            push_name(&mut out, detail);
+        }
+        out
+    }
+}
+
+impl Forwarded {
+    fn push(self, out: &mut Text) {
+        push_parameter(out, "fwd");
+        out.extend_from_slice(self.reason.as_str().as_bytes());
+        if let Some(status) = self.status {
+            push_number(out, "fwd-status", status.as_u16().into());
+        }
+        if self.stored {
+            out.extend_from_slice(b";stored");
+        }
+        if self.collapsed {
+            out.extend_from_slice(b";collapsed");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Proxy-Status (RFC 9209).
 
-use super::{Name, Quoted};
-use crate::fields::append_member;
+use super::{push_name, push_number, push_parameter, push_quoted};
+use crate::fields::{Text, append_member};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
-use std::fmt::{self, Display};
 
 /// Proxy-Status.
 pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
@@ -26,31 +26,39 @@ pub struct ProxyStatus<'a> {
 }
 
 impl ProxyStatus<'_> {
+    /// The member as bytes.
+    pub fn to_bytes(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.text())
+    }
+
     /// Adds the member behind those of the proxies before.
     pub fn append_to(&self, response: &mut HeaderMap) {
-        append_member(response, &PROXY_STATUS, &self.to_string());
+        append_member(response, &PROXY_STATUS, &self.text());
     }
-}
 
-impl Display for ProxyStatus<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Name(self.proxy))?;
+    fn text(&self) -> Text {
+        let mut out = Text::new();
+        push_name(&mut out, self.proxy);
         if let Some(error) = self.error {
-            write!(f, ";error={}", error.as_str())?;
+            push_parameter(&mut out, "error");
+            out.extend_from_slice(error.as_str().as_bytes());
         }
         if let Some(next_hop) = self.next_hop {
-            write!(f, ";next-hop={}", Quoted(next_hop))?;
+            push_parameter(&mut out, "next-hop");
+            push_quoted(&mut out, next_hop);
         }
         if let Some(protocol) = self.next_protocol {
-            write!(f, ";next-protocol={}", Name(protocol))?;
+            push_parameter(&mut out, "next-protocol");
+            push_name(&mut out, protocol);
         }
         if let Some(status) = self.received_status {
-            write!(f, ";received-status={}", status.as_u16())?;
+            push_number(&mut out, "received-status", status.as_u16().into());
         }
-        match self.details {
-            Some(details) => write!(f, ";details={}", Quoted(details)),
-            None => Ok(()),
+        if let Some(details) = self.details {
+            push_parameter(&mut out, "details");
+            push_quoted(&mut out, details);
         }
+        out
     }
 }
 
@@ -188,7 +196,7 @@ mod tests {
                 details: Some(&details),
                 ..ProxyStatus::default()
             };
-            let list: sfv::List = sfv::Parser::new(&status.to_string()).parse().expect("a list");
+            let list: sfv::List = sfv::Parser::new(&status.to_bytes()).parse().expect("a list");
             prop_assert_eq!(list.len(), 1);
         }
     }

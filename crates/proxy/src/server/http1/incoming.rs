@@ -3,9 +3,9 @@
 use crate::message::{BodyError, RequestBody, StreamBody};
 use crate::server::body_pipe::{BodySink, Wanted, pipe};
 use crate::server::client_io::ClientIo;
-use crate::server::deadline::Deadline;
 use crate::server::patience::{Pace, Patience, TooSlow};
 use crate::server::socket::{Gone, Socket};
+use crate::transport::Deadline;
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_wire::{BodyDecoder, BodyFraming, Decoded, Refusal, RequestHead};

@@ -13,10 +13,10 @@ mod tunnel_io;
 
 use super::Shared;
 use super::client_io::ClientIo;
-use super::deadline::Deadline;
 use super::drain::DrainWatch;
 use super::live::Live;
 use crate::message::{Client, Handler};
+use crate::transport::Deadline;
 use bytes::Bytes;
 use h2::server::{Builder, Connection};
 use h2::{Ping, PingPong};

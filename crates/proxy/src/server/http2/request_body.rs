@@ -1,9 +1,9 @@
 //! A request's body on an HTTP/2 stream.
 
 use crate::message::{BodyError, InterimSink};
-use crate::server::deadline::Deadline;
 use crate::server::live::Live;
 use crate::server::patience::{Pace, TooSlow};
+use crate::transport::Deadline;
 use bytes::Bytes;
 use h2::RecvStream;
 use http::{HeaderMap, StatusCode};

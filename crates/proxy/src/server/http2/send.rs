@@ -2,8 +2,8 @@
 
 use crate::message::{Hit, ReplyHead, StreamBody};
 use crate::server::dates::with_date;
-use crate::server::deadline::Deadline;
 use crate::server::patience::{Pace, Patience, TooSlow};
+use crate::transport::Deadline;
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http::header::{AGE, CONTENT_LENGTH, DATE, HeaderName};

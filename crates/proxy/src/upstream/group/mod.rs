@@ -43,6 +43,8 @@ pub struct Member {
     /// Requests in flight to it now.
     pub in_flight: Counter,
     health: Mutex<Health>,
+    /// A hash of its name: the same on every node and after a restart.
+    hash: u64,
 }
 
 /// A request in flight to a member; counts until it is dropped.
@@ -83,6 +85,9 @@ impl Group {
 
     /// The upstream to ask at `now`, but none of those whose indices `tried` holds; `None` when all were tried.
     pub(in crate::upstream) fn choose(&self, key: u64, tried: &[usize], now: Instant) -> Option<usize> {
+        if self.members.len() == 1 {
+            return tried.is_empty().then_some(0);
+        }
         let untried = || (0..self.members.len()).filter(|index| !tried.contains(index));
         let mut candidates: Vec<Candidate> =
             untried().filter(|&i| self.members[i].is_in(now)).map(|i| self.candidate(i)).collect();
@@ -127,14 +132,16 @@ impl Group {
     fn candidate(&self, index: usize) -> Candidate {
         let member = &self.members[index];
         let in_flight = member.in_flight.value();
-        Candidate { index, weight: member.weight, in_flight, name: member.hash() }
+        Candidate { index, weight: member.weight, in_flight, name: member.hash }
     }
 }
 
 impl Member {
     fn new(server: &UpstreamServer) -> Result<Self, UpstreamUrlError> {
+        let origin = parse_url(&server.url, server.h2c)?;
         Ok(Self {
-            origin: parse_url(&server.url, server.h2c)?,
+            hash: xxhash_rust::xxh3::xxh3_64(origin.to_string().as_bytes()),
+            origin,
             weight: server.weight.max(1),
             requests: Counter::default(),
             failures: Counter::default(),
@@ -146,10 +153,6 @@ impl Member {
     /// Whether it takes part at `now`.
     pub fn is_in(&self, now: Instant) -> bool {
         self.health.lock().is_in(now)
-    }
-
-    fn hash(&self) -> u64 {
-        xxhash_rust::xxh3::xxh3_64(self.origin.to_string().as_bytes())
     }
 }
 

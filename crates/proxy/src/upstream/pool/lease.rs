@@ -4,10 +4,7 @@ use super::PlaceHandle;
 use crate::upstream::http1::H1;
 use crate::upstream::http2::H2;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
 
 /// What a request may be sent on.
 pub(in crate::upstream) enum Ticket {
@@ -35,22 +32,17 @@ pub(in crate::upstream) struct StreamLease {
 }
 
 impl Lease {
-    /// Parks the connection as soon as its codec has finished, or lets it go.
+    /// Parks the connection, or lets it go.
     pub fn give_back(self) {
-        let Ok(runtime) = Handle::try_current() else { return };
-        runtime.spawn(async move {
-            let Self { mut connection, permit, place } = self;
-            if timeout(READY_WAIT, connection.ready()).await.unwrap_or(false) {
-                place.park(connection);
-            }
-            // After parking, so that whoever waits for this permit finds the connection.
-            drop(permit);
-        });
+        let Self { connection, permit, place } = self;
+        place.park(connection);
+        // After parking, so that whoever waits for this permit finds the connection.
+        drop(permit);
     }
 
-    /// What to keep as long as the connection lives on as a tunnel.
-    pub fn into_permit(self) -> (OwnedSemaphorePermit, PlaceHandle) {
-        (self.permit, self.place)
+    /// The connection, and what to keep as long as it lives on as a tunnel.
+    pub fn into_parts(self) -> (H1, (OwnedSemaphorePermit, PlaceHandle)) {
+        (self.connection, (self.permit, self.place))
     }
 }
 
@@ -66,6 +58,3 @@ impl Drop for StreamLease {
         self.connection.end();
     }
 }
-
-/// How long a codec may take to finish a request whose response has been read.
-const READY_WAIT: Duration = Duration::from_secs(1);

@@ -229,19 +229,18 @@ impl PlaceHandle {
 
     /// A parked connection that still lives: the last parked, of this thread if there is one.
     fn unpark(&self) -> Option<H1> {
-        let pool = self.0.pool.upgrade()?;
         let this_thread = std::thread::current().id();
         let mut connections = self.0.connections.lock();
-        let now = Instant::now();
-        let before = connections.parked.len();
-        connections
-            .parked
-            .retain(|parked| !parked.connection.is_closed() && now < parked.since + pool.settings.keep_alive);
-        let mine = connections.parked.iter().rposition(|parked| parked.connection.thread() == this_thread);
-        let chosen = mine.or(connections.parked.len().checked_sub(1));
-        let chosen = chosen.map(|index| connections.parked.swap_remove(index).connection);
-        pool.parked.fetch_sub(before - connections.parked.len(), Ordering::Relaxed);
-        chosen
+        loop {
+            let mine =
+                connections.parked.iter().rposition(|parked| parked.connection.thread() == this_thread);
+            let chosen = mine.or(connections.parked.len().checked_sub(1))?;
+            let mut connection = connections.parked.remove(chosen).connection;
+            self.0.unparked(1);
+            if connection.take_up() {
+                return Some(connection);
+            }
+        }
     }
 
     /// Ends the connection that was parked first, if one more beside the parked ones would be too many.
@@ -255,8 +254,8 @@ impl PlaceHandle {
 
     /// Keeps a connection for the next request, unless enough are kept or it has ended: its driver may be on another
     /// thread, and have told the place so before it was here.
-    fn park(&self, connection: H1) {
-        let Some(pool) = self.0.pool.upgrade() else { return };
+    fn park(&self, mut connection: H1) {
+        let Some(pool) = self.0.pool.upgrade().filter(|_| connection.park()) else { return };
         let mut connections = self.0.connections.lock();
         if connection.is_closed() {
             return;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Reads `prefix`, then what the connection gives. Writes go straight through.
 #[derive(Debug)]
-pub(super) struct Rewind<T> {
+pub(crate) struct Rewind<T> {
     prefix: Bytes,
     io: T,
 }

@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 
 /// A deadline that may be moved or lifted at any time.
 #[derive(Debug)]
-pub(super) struct Deadline {
+pub(crate) struct Deadline {
     sleep: Pin<Box<Sleep>>,
     due: Option<Instant>,
 }

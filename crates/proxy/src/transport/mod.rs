@@ -1,0 +1,11 @@
+//! What a connection is made of on either side of the proxy: output that leaves in one call, buffers that idle connections
+//! do without, a deadline that is cheap to move, bytes put back.
+
+mod deadline;
+mod output;
+mod rewind;
+pub(crate) mod spare;
+
+pub(crate) use deadline::Deadline;
+pub(crate) use output::Output;
+pub(crate) use rewind::Rewind;

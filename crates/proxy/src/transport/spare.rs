@@ -1,0 +1,49 @@
+//! Read buffers of connections that wait, kept by their thread: an idle connection holds none, and the next one that becomes
+//! readable reads into memory that is still in the core's cache.
+
+use bytes::BytesMut;
+use std::cell::RefCell;
+
+/// Whose connections a buffer is for: they differ in size.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    /// Clients: more than most request heads take.
+    Client,
+    /// Origins: a head and a small body.
+    Origin,
+}
+
+impl Side {
+    /// Bytes of a buffer.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Client => 4096,
+            Self::Origin => 16 * 1024,
+        }
+    }
+}
+
+/// A buffer, or what is left of one that earlier messages were cut from.
+pub(crate) fn take(side: Side) -> BytesMut {
+    let spare = SPARE.with_borrow_mut(|spare| spare[side as usize].pop());
+    spare.unwrap_or_else(|| BytesMut::with_capacity(side.bytes()))
+}
+
+/// Keeps an empty buffer for the next taker; one that holds anything is another message's, and goes.
+pub(crate) fn give(side: Side, buffer: BytesMut) {
+    if !buffer.is_empty() {
+        return;
+    }
+    SPARE.with_borrow_mut(|spare| {
+        if spare[side as usize].len() < SPARE_MAX {
+            spare[side as usize].push(buffer);
+        }
+    });
+}
+
+/// More than one is needed only while connections hold parts of messages.
+const SPARE_MAX: usize = 64;
+
+thread_local! {
+    static SPARE: RefCell<[Vec<BytesMut>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+}

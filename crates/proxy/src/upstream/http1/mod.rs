@@ -1,0 +1,285 @@
+//! HTTP/1.1 to an origin: one request at a time on a connection.
+//!
+//! ```text
+//!   H1::send ──► Requesting (head, body as it comes) ──► response head ──► Responding (body) ──► park
+//!                                                                                                  │
+//!                     next request ◄── take up ◄── keeper: watches until it is asked for, ends ◄───┘
+//! ```
+//!
+//! Whoever sends a request reads and writes the socket itself: no task stands between, and what has arrived is parsed
+//! where it was read. Each connection has one task of its own, its *keeper*, which does nothing but watch it while it
+//! is parked: for its end, for bytes that nobody asked for, and for its time.
+
+mod io;
+mod request;
+mod response;
+
+pub(super) use request::Requesting;
+pub(super) use response::{Responding, persists};
+
+use super::driver::{OpenGauge, drive, next_id};
+use super::error::Cause;
+use super::head::{Failure, HEAD_MAX, Sending};
+use super::pool::PlaceHandle;
+use super::socket::Socket;
+use crate::metrics::Metrics;
+use crate::transport::Rewind;
+use crate::transport::spare::Side;
+use http::header::TRANSFER_ENCODING;
+use http::{StatusCode, Version};
+use io::Io;
+use parking_lot::Mutex;
+use shoal_wire::{BadHead, ResponseHead};
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+/// A connection.
+pub(super) struct H1 {
+    /// Its stream, while it is in use.
+    io: Option<Io>,
+    shared: Arc<Shared>,
+    peer: SocketAddr,
+    /// Whose runtime watches the stream.
+    thread: ThreadId,
+    /// Who used it last.
+    user: ThreadId,
+    id: u64,
+}
+
+/// What a connection shares with its keeper.
+struct Shared(Mutex<State>);
+
+struct State {
+    held: Held,
+    keeper: Option<Waker>,
+}
+
+/// Where the stream is.
+enum Held {
+    /// With whoever uses it.
+    InUse,
+    /// Here, to be watched.
+    Parked(Io),
+    /// Here, to be closed.
+    Leaving(Io),
+    /// Closed, or a tunnel by now.
+    Gone,
+}
+
+impl H1 {
+    /// Takes a connected socket; its keeper runs on this thread's runtime.
+    pub fn open(socket: Socket, peer: SocketAddr, place: &PlaceHandle, metrics: &Arc<Metrics>) -> Self {
+        let io = Io::new(socket, OpenGauge::new(Arc::clone(metrics)));
+        let shared = Arc::new(Shared(Mutex::new(State { held: Held::InUse, keeper: None })));
+        let (id, thread) = (next_id(), std::thread::current().id());
+        let keeper = Keeper(Arc::clone(&shared));
+        let watch = async move { poll_fn(|context| keeper.0.poll_gone(context)).await };
+        tokio::spawn(drive(watch, id, place.downgrade()));
+        Self { io: Some(io), shared, peer, thread, user: thread, id }
+    }
+
+    /// Sends a request and waits for the head of the final response, at most `timeout` after the last sign of life.
+    pub async fn send(
+        &mut self,
+        requesting: &mut Requesting,
+        sending: &Sending,
+        timeout: Duration,
+    ) -> Result<ResponseHead, Failure> {
+        let io = self.io();
+        // Taken up, it may be found at its end before anything is sent.
+        if poll_fn(|context| Poll::Ready(io.poll_disturbed(context))).await.is_ready() {
+            let detail = "the connection ended before it was used".to_owned();
+            return Err(Failure { cause: Cause::Terminated, detail, unsent: true, dead: true });
+        }
+        let mut silent = true;
+        poll_fn(|context| io.poll_head(context, requesting, sending, timeout, &mut silent)).await
+    }
+
+    /// The stream. A connection that is sent on was taken up before.
+    fn io(&mut self) -> &mut Io {
+        self.io.as_mut().expect("a connection in use has its stream")
+    }
+
+    /// Gives the stream to the keeper. False when it cannot carry another request, and is closed.
+    pub fn park(&mut self) -> bool {
+        let Some(mut io) = self.io.take() else { return false };
+        let is_clean = io.input.is_empty();
+        io.rest();
+        self.shared.hold(if is_clean { Held::Parked(io) } else { Held::Leaving(io) });
+        is_clean
+    }
+
+    /// Takes the stream back from the keeper. False when it has ended meanwhile.
+    pub fn take_up(&mut self) -> bool {
+        let mut state = self.shared.0.lock();
+        match std::mem::replace(&mut state.held, Held::InUse) {
+            Held::Parked(mut io) => {
+                let user = std::thread::current().id();
+                if user != self.user {
+                    io.forget_timer();
+                    self.user = user;
+                }
+                self.io = Some(io);
+                true
+            }
+            other => {
+                state.held = other;
+                false
+            }
+        }
+    }
+
+    /// The stream as a tunnel, and what counts it as open.
+    pub fn into_tunnel(mut self) -> (Rewind<Socket>, OpenGauge) {
+        let io = self.io.take().expect("a connection in use has its stream");
+        self.shared.hold(Held::Gone);
+        io.into_stream()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        matches!(self.shared.0.lock().held, Held::Gone)
+    }
+
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    pub fn thread(&self) -> ThreadId {
+        self.thread
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Drop for H1 {
+    fn drop(&mut self) {
+        if self.io.take().is_some() {
+            return self.shared.hold(Held::Gone);
+        }
+        let mut state = self.shared.0.lock();
+        state.held = match std::mem::replace(&mut state.held, Held::Gone) {
+            // Parked and no longer wanted: it is closed in order.
+            Held::Parked(io) | Held::Leaving(io) => Held::Leaving(io),
+            Held::InUse | Held::Gone => Held::Gone,
+        };
+        state.wake();
+    }
+}
+
+impl Shared {
+    fn hold(&self, held: Held) {
+        let mut state = self.0.lock();
+        state.held = held;
+        state.wake();
+    }
+
+    /// For the keeper: ready once the connection is gone.
+    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock();
+        let outcome = match &mut state.held {
+            Held::InUse => Poll::Pending,
+            Held::Parked(io) => io.poll_disturbed(context),
+            Held::Leaving(io) => io.poll_close(context),
+            Held::Gone => Poll::Ready(()),
+        };
+        if outcome.is_ready() {
+            state.held = Held::Gone;
+        } else if !state.keeper.as_ref().is_some_and(|keeper| keeper.will_wake(context.waker())) {
+            state.keeper = Some(context.waker().clone());
+        }
+        outcome
+    }
+}
+
+impl State {
+    fn wake(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.wake_by_ref();
+        }
+    }
+}
+
+/// The keeper's hold; with the runtime that it runs on, a connection that it keeps ends.
+struct Keeper(Arc<Shared>);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        if matches!(state.held, Held::Parked(_) | Held::Leaving(_)) {
+            state.held = Held::Gone;
+        }
+    }
+}
+
+impl Io {
+    /// Sends what can be sent and reads until a final head is there. `silent` until the first byte of an answer.
+    fn poll_head(
+        &mut self,
+        context: &mut Context<'_>,
+        requesting: &mut Requesting,
+        sending: &Sending,
+        timeout: Duration,
+        silent: &mut bool,
+    ) -> Poll<Result<ResponseHead, Failure>> {
+        loop {
+            let sent = requesting.poll(&mut self.stream, context);
+            if sent.is_ready() && sending.upload.failure().is_some() {
+                return Poll::Ready(Err(failure(Cause::RequestBody, "the request's body failed")));
+            }
+            match self.parser.parse(&mut self.input, HEAD_MAX) {
+                Ok(Some(head)) => match judged(head, sending) {
+                    Some(outcome) => return Poll::Ready(outcome),
+                    // It may have asked for the request's body.
+                    None => continue,
+                },
+                Ok(None) => {}
+                Err(BadHead::TooLarge) => {
+                    let what = "the head of the response is too large";
+                    return Poll::Ready(Err(failure(Cause::HeadTooLarge, what)));
+                }
+                Err(BadHead::Malformed(what)) => return Poll::Ready(Err(failure(Cause::Malformed, what))),
+            }
+            match self.poll_fill(context, Side::Origin.bytes()) {
+                Poll::Ready(Ok(count)) if count > 0 => *silent = false,
+                Poll::Ready(end) => {
+                    let detail = end.map_or_else(|error| error.to_string(), |_| CLOSED.to_owned());
+                    let cause = if *silent { Cause::Terminated } else { Cause::Incomplete };
+                    let unsent = requesting.is_unsent();
+                    return Poll::Ready(Err(Failure { cause, detail, unsent, dead: *silent }));
+                }
+                Poll::Pending => {
+                    ready!(self.poll_overdue(context, sending.upload.due(timeout).into_std()));
+                    if let Some(cause) = sending.upload.fell_due() {
+                        return Poll::Ready(Err(failure(cause, "no sign of a response in time")));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What becomes of a head: the answer, a failure, or nothing when it was interim.
+fn judged(head: ResponseHead, sending: &Sending) -> Option<Result<ResponseHead, Failure>> {
+    if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
+        let is_bearable = sending.interim.received(head.status, &head.fields);
+        return (!is_bearable).then(|| Err(failure(Cause::Malformed, "too many interim responses")));
+    }
+    // RFC 9112, 6.1: "A server or client that receives an HTTP/1.0 message containing a Transfer-Encoding header field MUST
+    // treat the message as if the framing is faulty".
+    if head.version == Version::HTTP_10 && head.fields.contains_key(TRANSFER_ENCODING) {
+        return Some(Err(failure(Cause::Malformed, "Transfer-Encoding over HTTP/1.0")));
+    }
+    Some(Ok(head))
+}
+
+fn failure(cause: Cause, what: &str) -> Failure {
+    Failure { cause, detail: what.to_owned(), unsent: false, dead: false }
+}
+
+const CLOSED: &str = "the connection was closed";

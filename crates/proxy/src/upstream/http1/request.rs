@@ -1,0 +1,179 @@
+//! A request on its way out: its head, then its body as it comes, while the response may already be arriving.
+
+use crate::transport::Output;
+use crate::upstream::head::{Failure, Head, invalid};
+use crate::upstream::outgoing::{Outgoing, Upload};
+use crate::upstream::socket::Socket;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
+use http_body::Body;
+use shoal_wire::{chunk, response};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::AsyncWrite;
+
+/// A request being sent.
+pub(in crate::upstream) struct Requesting {
+    output: Output,
+    /// The body, until it has ended or nobody wants the rest.
+    body: Option<Outgoing>,
+    coding: Coding,
+    /// Some of it was written.
+    has_begun: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Something is still to be written.
+    Sending,
+    /// All of it was.
+    Sent,
+    /// The rest cannot be sent; the connection is of no use after the response.
+    Broken,
+}
+
+/// How the body is delimited.
+enum Coding {
+    /// By its length, of which so much is still due.
+    Length(u64),
+    Chunked,
+}
+
+impl Requesting {
+    /// The request for `head`, to be sent to `authority` unless it names another host, with the body of `upload`.
+    pub fn new(head: &Head, authority: &str, upload: &Arc<Upload>) -> Result<Self, Failure> {
+        let body = upload.outgoing();
+        let has_body = !upload.is_finished();
+        let mut output = Output::default();
+        write_head(&mut output.head, head, authority)?;
+        let coding = match (has_body, length_of(head, &body)) {
+            (false, _) => Coding::Length(0),
+            (true, Some(length)) => Coding::Length(length),
+            (true, None) => Coding::Chunked,
+        };
+        if has_body {
+            write_framing(&mut output.head, head, &coding);
+        }
+        output.head.extend_from_slice(chunk::CRLF);
+        let body = has_body.then_some(body);
+        Ok(Self { output, body, coding, has_begun: false, state: State::Sending })
+    }
+
+    /// Whether nothing of it was written yet.
+    pub fn is_unsent(&self) -> bool {
+        !self.has_begun
+    }
+
+    /// Whether all of it was written.
+    pub fn is_sent(&self) -> bool {
+        self.state == State::Sent
+    }
+
+    /// Sends what can be sent. Ready when nothing is left to do: all is sent, or the rest cannot be.
+    pub fn poll(&mut self, stream: &mut Socket, context: &mut Context<'_>) -> Poll<()> {
+        if self.state == State::Sending {
+            let outcome = ready!(self.poll_sent(stream, context));
+            self.state = if outcome.is_ok() { State::Sent } else { State::Broken };
+            self.body = None;
+        }
+        Poll::Ready(())
+    }
+
+    fn poll_sent(&mut self, stream: &mut Socket, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            while !self.output.is_written() {
+                match ready!(self.output.poll_write(stream, context))? {
+                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    _ => self.has_begun = true,
+                }
+            }
+            ready!(Pin::new(&mut *stream).poll_flush(context))?;
+            self.output.clear();
+            if !ready!(self.poll_more(context))? {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    /// Puts the next piece of the body into the output. False at its end.
+    fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(Ok(false)) };
+        let frame = match ready!(Pin::new(body).poll_frame(context)) {
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+            None => return Poll::Ready(self.end(None)),
+        };
+        Poll::Ready(match frame.into_data() {
+            Ok(data) => self.take(data).map(|()| true),
+            Err(frame) => self.end(frame.into_trailers().ok().as_ref()),
+        })
+    }
+
+    fn take(&mut self, data: Bytes) -> io::Result<()> {
+        let length = data.len() as u64;
+        match &mut self.coding {
+            Coding::Length(due) => *due = due.checked_sub(length).ok_or(io::ErrorKind::InvalidData)?,
+            Coding::Chunked if length == 0 => return Ok(()),
+            Coding::Chunked => {}
+        }
+        self.output.set_data(data, matches!(self.coding, Coding::Chunked));
+        Ok(())
+    }
+
+    /// The body has ended. True when that has to be written.
+    fn end(&mut self, trailers: Option<&http::HeaderMap>) -> io::Result<bool> {
+        self.body = None;
+        match self.coding {
+            Coding::Length(0) => Ok(false),
+            Coding::Length(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Coding::Chunked => {
+                chunk::last(&mut self.output.tail, trailers);
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Everything but the framing and the empty line.
+fn write_head(out: &mut Vec<u8>, head: &Head, authority: &str) -> Result<(), Failure> {
+    out.reserve(HEAD_BYTES);
+    for part in [head.method.as_str(), " ", head.target.as_str(), " HTTP/1.1\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    // RFC 9110, 7.2: Host first, "since it is critical information for handling a request".
+    let host = head.host.as_ref().map_or(authority.as_bytes(), HeaderValue::as_bytes);
+    if host.iter().any(|byte| byte.is_ascii_control() || *byte == b' ') {
+        return Err(invalid("Host"));
+    }
+    response::field(out, "host", host);
+    for (name, value) in &head.fields {
+        response::field(out, name.as_str(), value.as_bytes());
+    }
+    if let Some(protocols) = &head.upgrade {
+        response::field(out, "connection", b"upgrade");
+        response::field(out, "upgrade", protocols.as_bytes());
+    }
+    Ok(())
+}
+
+fn write_framing(out: &mut Vec<u8>, head: &Head, coding: &Coding) {
+    match coding {
+        Coding::Length(_) if head.fields.contains_key(CONTENT_LENGTH) => {}
+        Coding::Length(length) => {
+            response::field(out, CONTENT_LENGTH.as_str(), itoa::Buffer::new().format(*length).as_bytes());
+        }
+        Coding::Chunked => response::field(out, TRANSFER_ENCODING.as_str(), b"chunked"),
+    }
+}
+
+/// The body's length, as the request says it or as the body knows it.
+fn length_of(head: &Head, body: &Outgoing) -> Option<u64> {
+    let said = head.fields.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    said.or_else(|| body.size_hint().exact())
+}
+
+/// More than most request heads take.
+const HEAD_BYTES: usize = 1024;

@@ -1,0 +1,111 @@
+//! A response's body as an HTTP/1 connection brings it: by length, in chunks, or until the end.
+
+use super::request::Requesting;
+use super::{CLOSED, H1};
+use crate::message::BodyError;
+use crate::transport::spare::Side;
+use bytes::Bytes;
+use http::Version;
+use http::header::CONNECTION;
+use http_body::Frame;
+use shoal_wire::chunk::ChunkDecoder;
+use shoal_wire::{BodyDecoder, Decoded, ResponseHead};
+use std::task::{Context, Poll, ready};
+
+/// The rest of an exchange after the response's head: its body, and what is still to be sent of the request's.
+pub(in crate::upstream) struct Responding {
+    framing: Framing,
+    requesting: Requesting,
+    /// Neither side wants the connection closed after this.
+    may_persist: bool,
+}
+
+enum Framing {
+    /// By length or in chunks.
+    Delimited(BodyDecoder),
+    /// By the connection's end.
+    UntilClose,
+}
+
+impl Responding {
+    /// What follows a head whose framing has been found sound: a body of `length`, in chunks, or until the end.
+    pub fn new(length: Option<u64>, is_chunked: bool, may_persist: bool, requesting: Requesting) -> Self {
+        let framing = match length {
+            Some(length) => Framing::Delimited(BodyDecoder::Length(length)),
+            None if is_chunked => Framing::Delimited(BodyDecoder::Chunked(ChunkDecoder::of_response())),
+            None => Framing::UntilClose,
+        };
+        Self { framing, requesting, may_persist }
+    }
+
+    /// Whether the body has ended.
+    pub fn is_ended(&self) -> bool {
+        matches!(&self.framing, Framing::Delimited(decoder) if decoder.is_ended())
+    }
+
+    /// Whether the connection can carry another request after the body's end.
+    pub fn is_reusable(&self) -> bool {
+        self.may_persist && self.requesting.is_sent() && self.is_ended()
+    }
+
+    /// The next frame; `None` at the end.
+    pub fn poll_frame(
+        &mut self,
+        connection: &mut H1,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let io = connection.io();
+        // What is left of the request goes out meanwhile; when it cannot, the response may still be whole.
+        let _ = self.requesting.poll(&mut io.stream, context);
+        loop {
+            match self.framing.decode(&mut io.input) {
+                Ok(Decoded::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(Decoded::End(trailers)) => {
+                    return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
+                }
+                Ok(Decoded::NeedMore) => {}
+                Err(malformed) => return Poll::Ready(Some(Err(BodyError::Malformed(malformed.0)))),
+            }
+            let room = self.framing.room();
+            match ready!(io.poll_fill(context, room)) {
+                Ok(0) if matches!(self.framing, Framing::UntilClose) => return Poll::Ready(None),
+                Ok(0) => return Poll::Ready(Some(Err(BodyError::Cut(CLOSED.into())))),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Some(Err(BodyError::Cut(error.to_string())))),
+            }
+        }
+    }
+}
+
+impl Framing {
+    fn decode(&mut self, input: &mut bytes::BytesMut) -> Result<Decoded, shoal_wire::Malformed> {
+        match self {
+            Self::Delimited(decoder) => decoder.decode(input),
+            Self::UntilClose if input.is_empty() => Ok(Decoded::NeedMore),
+            Self::UntilClose => Ok(Decoded::Data(input.split().freeze())),
+        }
+    }
+
+    /// Bytes to make room for: what is still to come, within bounds.
+    fn room(&self) -> usize {
+        let rest = match self {
+            Self::Delimited(decoder) => decoder.remaining(),
+            Self::UntilClose => None,
+        };
+        let rest = rest.and_then(|rest| usize::try_from(rest).ok()).unwrap_or(READ_MAX);
+        rest.clamp(Side::Origin.bytes(), READ_MAX)
+    }
+}
+
+/// RFC 9112, 9.3: whether a connection persists after a response with this head.
+pub(in crate::upstream) fn persists(head: &ResponseHead) -> bool {
+    let says = |option: &[u8]| {
+        let lines = head.fields.get_all(CONNECTION).iter();
+        let mut options = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+        options.any(|said| said.trim_ascii().eq_ignore_ascii_case(option))
+    };
+    if head.version == Version::HTTP_10 { says(b"keep-alive") } else { !says(b"close") }
+}
+
+/// Most bytes of a body read at once: what a slow client makes wait.
+const READ_MAX: usize = 64 * 1024;

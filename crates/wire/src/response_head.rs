@@ -1,0 +1,241 @@
+//! Response heads from origins: bytes in; a head, an error, or the wish for more bytes out.
+//!
+//! More is taken than of requests, as RFC 9112 allows or demands of a proxy: whitespace before a colon is removed (5.1),
+//! folded lines are joined (5.2), a bare LF ends a line (2.2). Framing is for the caller to judge, who knows what
+//! was asked. Field values are slices of the read buffer and are not copied.
+//!
+//! Cost: as that of a request's head.
+
+use crate::field_line::offset_in;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
+use httparse::{Error, Header, ParserConfig, Response, Status};
+use smallvec::SmallVec;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// A response head as it came: interim or final.
+#[derive(Debug)]
+pub struct ResponseHead {
+    /// The status, from 100 to 999.
+    pub status: StatusCode,
+    /// HTTP/1.0 or HTTP/1.1.
+    pub version: Version,
+    /// All fields.
+    pub fields: HeaderMap,
+}
+
+/// Why bytes are no response head. The connection cannot be used further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadHead {
+    /// They make no sense.
+    Malformed(&'static str),
+    /// More bytes than allowed, or more than [`RESPONSE_FIELDS_MAX`] fields.
+    TooLarge,
+}
+
+/// Reads the response heads of one connection.
+#[derive(Debug, Default)]
+pub struct ResponseHeadParser {
+    /// Tokenize again once the buffer holds so many bytes, so that a head that trickles in costs linear time.
+    attempt_at: usize,
+    /// Bytes of the buffer that are known to hold no end of a head.
+    searched: usize,
+}
+
+impl ResponseHeadParser {
+    /// Takes one head off the front of `buffer`; `None` while it is not whole. Call it again with more bytes appended.
+    pub fn parse(
+        &mut self,
+        buffer: &mut BytesMut,
+        head_bytes_max: usize,
+    ) -> Result<Option<ResponseHead>, BadHead> {
+        if buffer.is_empty() {
+            return Ok(None);
+        }
+        let is_due = buffer.len() >= self.attempt_at || holds_end(&buffer[self.searched..]);
+        if is_due {
+            if let Some(lines) = tokenize(buffer, head_bytes_max)? {
+                *self = Self::default();
+                let head = buffer.split_to(lines.head_bytes).freeze();
+                return build(&lines, &head).map(Some);
+            }
+            self.attempt_at = buffer.len() * 2;
+        }
+        self.searched = buffer.len().saturating_sub(2);
+        if buffer.len() >= head_bytes_max { Err(BadHead::TooLarge) } else { Ok(None) }
+    }
+}
+
+/// Where a field's name and value stand in the head.
+#[derive(Clone, Copy)]
+struct FieldAt {
+    name: (u32, u32),
+    value: (u32, u32),
+}
+
+struct Lines {
+    status: u16,
+    version: Version,
+    head_bytes: usize,
+    fields: SmallVec<[FieldAt; 32]>,
+}
+
+/// Runs httparse over the buffer and notes where each part stands. `None` when the head is not whole.
+fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<Lines>, BadHead> {
+    let mut slots = [const { MaybeUninit::<Header<'_>>::uninit() }; RESPONSE_FIELDS_MAX];
+    let mut response = Response::new(&mut []);
+    let mut config = ParserConfig::default();
+    config
+        .allow_spaces_after_header_name_in_responses(true)
+        .allow_obsolete_multiline_headers_in_responses(true);
+    let head_bytes = match config.parse_response_with_uninit_headers(&mut response, buffer, &mut slots) {
+        Ok(Status::Complete(head_bytes)) if head_bytes <= head_bytes_max => head_bytes,
+        Ok(Status::Complete(_)) | Err(Error::TooManyHeaders) => return Err(BadHead::TooLarge),
+        Ok(Status::Partial) => return Ok(None),
+        Err(error) => return Err(BadHead::Malformed(what(error))),
+    };
+    let place = |part: &[u8]| {
+        // An empty value's slice may point anywhere.
+        let start = if part.is_empty() { 0 } else { offset_in(buffer, part) as u32 };
+        (start, start + part.len() as u32)
+    };
+    let field =
+        |field: &Header<'_>| FieldAt { name: place(field.name.as_bytes()), value: place(field.value) };
+    let fields = response.headers.iter().map(field).collect();
+    let version = if response.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
+    Ok(Some(Lines { status: response.code.unwrap_or(0), version, head_bytes, fields }))
+}
+
+fn build(lines: &Lines, head: &Bytes) -> Result<ResponseHead, BadHead> {
+    let status = StatusCode::from_u16(lines.status).map_err(|_| BadHead::Malformed("invalid status"))?;
+    let mut map = HeaderMap::with_capacity(lines.fields.len() + OWN_FIELDS);
+    for field in &lines.fields {
+        let range = |(start, end): (u32, u32)| -> Range<usize> { start as usize..end as usize };
+        let name = HeaderName::from_bytes(&head[range(field.name)])
+            .map_err(|_| BadHead::Malformed("invalid field name"))?;
+        let value = value_of(head.slice(range(field.value)))?;
+        map.try_append(name, value).map_err(|_| BadHead::TooLarge)?;
+    }
+    Ok(ResponseHead { status, version: lines.version, fields: map })
+}
+
+/// A field's value, its folds joined: RFC 9112, 5.2: a proxy "MUST either discard the message […] or replace each received
+/// obs-fold with one or more SP octets".
+fn value_of(bytes: Bytes) -> Result<HeaderValue, BadHead> {
+    let bytes = if bytes.contains(&b'\n') { unfold(&bytes) } else { bytes };
+    HeaderValue::from_maybe_shared(bytes).map_err(|_| BadHead::Malformed("invalid field value"))
+}
+
+fn unfold(value: &[u8]) -> Bytes {
+    let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(&b' ').into()
+}
+
+/// Whether the bytes hold an LF followed by an empty line, as every head does at its end.
+fn holds_end(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
+        rest = &rest[at + 1..];
+        if rest.starts_with(b"\r\n") || rest.starts_with(b"\n") {
+            return true;
+        }
+    }
+    false
+}
+
+fn what(error: Error) -> &'static str {
+    match error {
+        Error::HeaderName => "invalid field name",
+        Error::HeaderValue => "invalid field value",
+        Error::Status => "invalid status",
+        Error::Version => "no version of HTTP/1",
+        _ => "no response head",
+    }
+}
+
+/// Fields of a response, at most.
+pub const RESPONSE_FIELDS_MAX: usize = 128;
+
+/// Room in the map for what a proxy adds.
+const OWN_FIELDS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Option<ResponseHead>, BadHead> {
+        ResponseHeadParser::default().parse(&mut BytesMut::from(text), 4096)
+    }
+
+    #[test]
+    fn a_head_is_taken_off_the_buffer() {
+        let mut buffer = BytesMut::from("HTTP/1.1 200 OK\r\nA: 1\r\nb:\r\nA: 2\r\n\r\nbody");
+        let head = ResponseHeadParser::default().parse(&mut buffer, 4096).expect("sound").expect("whole");
+        assert_eq!(
+            (head.status, head.version, &buffer[..]),
+            (StatusCode::OK, Version::HTTP_11, &b"body"[..])
+        );
+        assert_eq!(head.fields.get_all("a").iter().collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(head.fields["b"], "");
+    }
+
+    #[test]
+    fn obsolete_forms_are_mended() {
+        let head = parse("HTTP/1.0 404\nx : a\nfold: a\r\n\t b\r\n  c\n\n").expect("sound").expect("whole");
+        assert_eq!((head.status.as_u16(), head.version), (404, Version::HTTP_10));
+        assert_eq!(
+            (&head.fields["x"], &head.fields["fold"]),
+            (&"a".parse().unwrap(), &"a b c".parse().unwrap())
+        );
+    }
+
+    #[test]
+    fn what_is_no_head_is_refused() {
+        for text in [
+            "SSH-2.0-OpenSSH\r\n",
+            "HTTP/2.0 200 OK\r\n\r\n",
+            "HTTP/1.1 20 OK\r\n\r\n",
+            "HTTP/1.1 099 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n: empty\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n fold: first\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nx: a\rb\r\n\r\n",
+        ] {
+            assert!(matches!(parse(text), Err(BadHead::Malformed(_))), "{text:?}");
+        }
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(RESPONSE_FIELDS_MAX + 1));
+        assert!(matches!(parse(&many), Err(BadHead::TooLarge)));
+        let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(5000));
+        assert!(matches!(parse(&long), Err(BadHead::TooLarge)));
+        assert!(matches!(parse(&long[..4500]), Err(BadHead::TooLarge)));
+    }
+
+    proptest! {
+        /// However it is cut into pieces, the same head comes out.
+        #[test]
+        fn pieces_make_the_same_head(cuts in prop::collection::vec(1usize..9, 0..40)) {
+            let text = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: a\r\n b\r\n\r\nhello";
+            let (mut parser, mut buffer, mut rest) = (ResponseHeadParser::default(), BytesMut::new(), &text[..]);
+            let mut cuts = cuts.into_iter();
+            let head = loop {
+                if let Some(head) = parser.parse(&mut buffer, 4096).expect("sound") {
+                    break head;
+                }
+                let (piece, left) = rest.split_at(cuts.next().unwrap_or(100).min(rest.len()));
+                buffer.extend_from_slice(piece);
+                rest = left;
+            };
+            prop_assert_eq!(head.fields.len(), 2);
+            prop_assert_eq!(&head.fields["x"], "a b");
+            prop_assert!(b"hello".starts_with(&buffer[..]));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut buffer = BytesMut::from(&[b"HTTP/1.1 200 OK\r\n", &bytes[..], b"\r\n\r\n"].concat()[..]);
+            let _ = ResponseHeadParser::default().parse(&mut buffer, 4096);
+        }
+    }
+}
