@@ -29,9 +29,10 @@ pub(crate) fn take(side: Side) -> BytesMut {
     spare.unwrap_or_else(|| BytesMut::with_capacity(side.bytes()))
 }
 
-/// Keeps an empty buffer for the next taker; one that holds anything is another message's, and goes.
+/// Keeps an empty buffer for the next taker. One that holds anything is another message's, and goes; so does one that was made
+/// larger.
 pub(crate) fn give(side: Side, buffer: BytesMut) {
-    if !buffer.is_empty() {
+    if !buffer.is_empty() || buffer.capacity() > side.bytes() {
         return;
     }
     SPARE.with_borrow_mut(|spare| {

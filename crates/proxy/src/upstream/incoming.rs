@@ -26,6 +26,7 @@ pub(super) struct Received {
 }
 
 /// Where the frames come from, and what they occupy.
+#[expect(clippy::large_enum_variant, reason = "one a response, and boxed with it")]
 pub(super) enum Source {
     /// An HTTP/1 connection, which is given back after the last frame.
     H1 {

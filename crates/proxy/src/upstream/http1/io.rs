@@ -33,10 +33,16 @@ impl Io {
         if self.input.capacity() == 0 {
             self.input = spare::take(Side::Origin);
         }
-        if self.input.capacity() - self.input.len() < ROOM_MIN {
+        let least = if self.input.is_empty() { FRESH_ROOM_MIN } else { ROOM_MIN };
+        if self.input.capacity() - self.input.len() < least {
             self.input.reserve(room);
         }
-        pin!(self.stream.read_buf(&mut self.input)).poll(context)
+        let filled = pin!(self.stream.read_buf(&mut self.input)).poll(context);
+        if filled.is_pending() && self.input.is_empty() {
+            // Whoever is answered first reads into memory that is still in the core's cache.
+            self.rest();
+        }
+        filled
     }
 
     /// Ready once the origin has said something that nobody asked for, its end included.
@@ -53,7 +59,7 @@ impl Io {
         deadline.poll_passed(context)
     }
 
-    /// Between two requests: gives the buffer back.
+    /// Gives the buffer back.
     pub fn rest(&mut self) {
         spare::give(Side::Origin, std::mem::take(&mut self.input));
     }
@@ -74,5 +80,7 @@ impl Io {
     }
 }
 
-/// Below so much room the buffer is made larger, or its used part reclaimed.
+/// Below so much room the buffer is made larger, or its used part reclaimed: within a message, and before one, which should
+/// come with one read when it is small.
 const ROOM_MIN: usize = 2048;
+const FRESH_ROOM_MIN: usize = 12 * 1024;
