@@ -46,6 +46,7 @@ import servers
 PAGE = disk.ROOT / "docs/experiments/planner.md"
 BEGIN, END = "<!-- result: written by bench/planned.py --write -->", "<!-- end of result -->"
 LEAST_RAM = 4 << 20
+ATTEMPTS = 6
 LEAST_DISK = 8 << 20
 HEADS = (
     "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\nServer: origin/1.0\r\nContent-Type: text/html; charset=utf-8\r\n"
@@ -309,13 +310,16 @@ class Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def get(self, url, length):
-        """The status and the Cache-Status of the answer; once more where the server has closed the connection meanwhile."""
-        try:
-            return self.ask(url, length)
-        except (ConnectionError, ValueError):
-            self.close()
-            self.connect()
-            return self.ask(url, length)
+        """The status and the Cache-Status of the answer; again where the server has closed the connection meanwhile, as nginx does at each reload."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.ask(url, length)
+            except (ConnectionError, ValueError):
+                if attempt + 1 == ATTEMPTS:
+                    raise
+                time.sleep(0.05 * attempt)
+                self.close()
+                self.connect()
 
     def ask(self, url, length):
         # Names of hosts stand in the path, since those of old traces are not all valid.

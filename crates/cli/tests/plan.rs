@@ -65,6 +65,8 @@ fn a_log_becomes_a_plan_and_settings_that_check_takes() {
         "Cooperation\n  No: ",
         "if every repeat of another size is a new version, and a miss",
         "Recommended: 16 MiB of RAM",
+        "  of the next 2,850 requests, as many again: ",
+        "  the same tried within the log, from its first quarter ",
         "shoal.toml\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
@@ -94,6 +96,12 @@ fn wishes_change_the_plan() {
     );
     assert_eq!(plain["ram"]["curves"]["s3_fifo"].as_array().map(Vec::len), Some(20));
     assert_eq!(plain["cooperation"]["pays"], false);
+    let forecast = &plain["choice"]["forecast"];
+    assert_eq!(
+        (&forecast["requests"], forecast["back_tests"].as_array().map(Vec::len)),
+        (&2850.into(), Some(3))
+    );
+    assert!(forecast["hit_ratio_error"].as_f64() > Some(0.0), "{forecast}");
     let dear = plan(&["--ram-price", "1000000", "--disk-price", "1000000", "--egress-price", "0.01"]);
     assert_eq!(dear["choice"]["disk_bytes"], 0);
     let settings = folder.path().join("shoal.toml");

@@ -2,8 +2,7 @@
 
 use super::telling::Telling;
 use crate::failure::Failure;
-use crate::show::print;
-use shoal_core::ByteCount;
+use crate::show::{print, size};
 use shoal_lab::experiment::Progress;
 use shoal_trace::Random;
 use shoal_trace::generate::specweb99::{FILES_PER_DIRECTORY, File, FileSet};
@@ -38,7 +37,7 @@ impl Options {
         }
         telling.finish();
         let (files, folder) = (set.len(), self.folder.display());
-        print(&format!("{files} files of {} together in {folder}\n", ByteCount(bytes)))
+        print(&format!("{files} files of {} together in {folder}\n", size(bytes)))
     }
 
     fn write(&self, file: File) -> Result<(), Failure> {
