@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Can the planner be believed? Plans on the first half of a trace, serves all of it with Shoal and with nginx, and compares the second half.
 
-    python3 bench/planned.py TRACE... [--sizes 0.05,0.15,0.4] [--connections 4] [--shoal PATH] [--write]
+    python3 bench/planned.py TRACE... [--sizes 0.05,0.15,0.4] [--connections 4] [--by shoal,nginx] [--shoal PATH] [--write]
 
 Each trace (any format that `shoal trace` reads) is cut into two halves by requests. For each size, a part of the bytes of the first
 half's objects, with a quarter as much RAM:
@@ -105,6 +105,7 @@ def arguments():
     parser.add_argument("traces", nargs="+", metavar="TRACE")
     parser.add_argument("--sizes", type=lambda text: [float(part) for part in text.split(",")], default=[0.05, 0.15, 0.4])
     parser.add_argument("--connections", type=int, default=4, help="clients that take the next request in turn")
+    parser.add_argument("--by", type=lambda text: text.split(","), default=["shoal", "nginx"], help="who serves: shoal, nginx or both")
     parser.add_argument("--requests", type=int, default=400_000, help="of each trace at most")
     parser.add_argument("--folder", help="where the caches' files go; a temporary one otherwise")
     parser.add_argument("--shoal", default=str(disk.ROOT / "target/release/shoal"), help="the binary")
@@ -124,16 +125,17 @@ def compare(options, trace, origin):
             model = plan(options, folder, requests, ram_bytes, disk_bytes, middle / len(requests))
             forecast = first["choice"]["forecast"]
             row = {"trace": name(trace), "ram": ram_bytes, "disk": disk_bytes}
-            hits, told = run_shoal(options, folder, (requests, middle), first["shoal.toml"], origin)
-            yield row | {
-                "by": f"Shoal, {first['choice']['architecture']}",
-                "forecast": forecast["hit_ratio"],
-                "bar": forecast["hit_ratio_error"],
-                "model": model["choice"]["hit_ratio"],
-                "measured": hits,
-                "told": told,
-            }
-            if not shutil.which("nginx"):
+            if "shoal" in options.by:
+                hits, told = run_shoal(options, folder, (requests, middle), first["shoal.toml"], origin)
+                yield row | {
+                    "by": f"Shoal, {first['choice']['architecture']}",
+                    "forecast": forecast["hit_ratio"],
+                    "bar": forecast["hit_ratio_error"],
+                    "model": model["choice"]["hit_ratio"],
+                    "measured": hits,
+                    "told": told,
+                }
+            if "nginx" not in options.by or not shutil.which("nginx"):
                 continue
             hits, held = run_nginx(options, folder, (requests, middle), disk_bytes, origin)
             (before, bar), (after, _) = lru_at(first, held), lru_at(model, held)
