@@ -131,6 +131,10 @@ def test_clusters_and_wide_areas_find_more_together():
         shoal.simulate_cluster("gredy", nodes, trace.objects, node_frames=1)
     with pytest.raises(ValueError, match="writes"):
         shoal.simulate_cluster("greedy", nodes, trace.objects, node_frames=1, writes=[True])
+    with pytest.raises(ValueError, match="levels"):
+        shoal.simulate_wide_area(trace, "alone", levels_seconds=[])
+    with pytest.raises(ValueError, match="digests"):
+        shoal.simulate_wide_area(trace, "summaries", hashes=0)
 
 
 def test_front_ends_and_pagers():
@@ -152,7 +156,3 @@ def test_front_ends_and_pagers():
     assert lost["pager"] > 0 and sum(lost.values()) == lost["pager"], lost
     waits = shoal.simulate_cluster("gms", clients, objects, node_frames=60)
     assert waits.throughput is None and waits.answered == []
-    with pytest.raises(ValueError, match="levels"):
-        shoal.simulate_wide_area(trace, "alone", levels_seconds=[])
-    with pytest.raises(ValueError, match="digests"):
-        shoal.simulate_wide_area(trace, "summaries", hashes=0)

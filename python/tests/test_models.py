@@ -47,7 +47,7 @@ def test_prefetching_by_idle_nodes():
 
 
 def test_prefetching_for_pages_of_ones_own():
-    pages = np.arange(400, dtype=np.uint32)
+    pages = np.random.default_rng(2).permutation(400)
     given = models.Pgms(pages, idle=2, frames=64, rounds=2, computing_seconds=1e-3)
     assert (given.references, given.pages) == (800, 400)
     assert given.simulate().user_seconds == pytest.approx(0.8)

@@ -10,6 +10,7 @@ pub mod maltzahn;
 pub mod policies;
 pub mod specweb99;
 pub mod traffic;
+pub mod voelker_ch2;
 pub mod voelker_ch3;
 pub mod voelker_ch4;
 pub mod voelker_ch5;
@@ -42,6 +43,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     policies::EXPERIMENT,
     specweb99::EXPERIMENT,
     traffic::EXPERIMENT,
+    voelker_ch2::EXPERIMENT,
     voelker_ch3::EXPERIMENT,
     voelker_ch4::EXPERIMENT,
     voelker_ch5::EXPERIMENT,

@@ -99,6 +99,21 @@ impl Plot {
     }
 }
 
+/// Where a series' name is written: from where to where, at which height.
+struct Name {
+    from: f64,
+    to: f64,
+    y: f64,
+    series: usize,
+}
+
+impl Name {
+    /// Whether the two would overlap at the same height.
+    fn is_beside(&self, other: &Self) -> bool {
+        self.from < other.to && other.from < self.to
+    }
+}
+
 /// The rectangle between the axes, and how values come to lie in it.
 struct Frame {
     left: f64,
@@ -179,16 +194,25 @@ impl Frame {
         let mut names: Vec<(f64, f64, usize)> =
             ends.enumerate().filter_map(|(index, end)| end.map(|(x, y)| (y, x, index))).collect();
         names.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.cmp(&b.2)));
-        let mut written: Vec<(f64, f64, f64)> = Vec::new();
-        for (y, x, index) in names {
-            let name = &series[index].name;
-            let (from, to) = (x + 8.0, x + 8.0 + text_width(name));
-            let beside = written.iter().filter(|other| from < other.1 && other.0 < to);
-            let free = beside.map(|other| other.2 + NAME_HEIGHT).fold(TOP - NAME_HEIGHT, f64::max);
-            let y = y.max(free);
-            written.push((from, to, y));
+        let mut written: Vec<Name> = Vec::new();
+        for (y, x, series_index) in names {
+            let from = x + 8.0;
+            let mut name =
+                Name { from, to: from + text_width(&series[series_index].name), y, series: series_index };
+            let above = written.iter().filter(|other| name.is_beside(other));
+            let free = above.map(|other| other.y + NAME_HEIGHT).fold(TOP - NAME_HEIGHT, f64::max);
+            name.y = y.max(free);
+            written.push(name);
+        }
+        // what was pushed below the axis goes up again, and pushes those above it
+        for at in (0..written.len()).rev() {
+            let below = written[at + 1..].iter().filter(|other| written[at].is_beside(other));
+            let room = below.map(|other| other.y - NAME_HEIGHT).fold(BOTTOM, f64::min);
+            written[at].y = written[at].y.min(room);
+        }
+        for Name { from, y, series: index, .. } in written {
             let class = format!("{} named bold halo", colour(index));
-            canvas.text(&class, Anchor::Start, (from, y + 4.0), name);
+            canvas.text(&class, Anchor::Start, (from, y + 4.0), &series[index].name);
         }
     }
 

@@ -14,13 +14,24 @@ pub struct Application {
     pub references: Vec<u32>,
     /// How many pages there are: its footprint.
     pub pages: usize,
+    /// Who made each reference; empty where the trace does not tell.
+    pub clients: Vec<u32>,
 }
 
 impl Application {
     /// The references of a trace.
     pub fn of(name: &str, trace: &Trace) -> Self {
         let references: Vec<u32> = trace.requests().iter().map(|request| request.object).collect();
-        Self { name: name.into(), pages: trace.objects().len(), references }
+        let names_clients = trace.clients().len() > 1;
+        let clients =
+            trace.requests().iter().filter(|_| names_clients).map(|request| request.client).collect();
+        Self { name: name.into(), pages: trace.objects().len(), references, clients }
+    }
+
+    /// A file's name as a curve's label: `pages-sprite.txt.zst` as `sprite`.
+    pub fn short_name(&self) -> String {
+        let name = self.name.split('.').next().unwrap_or(&self.name);
+        name.strip_prefix("pages-").unwrap_or(name).chars().take(LONGEST_NAME).collect()
     }
 
     /// A part of its pages, at least one.
@@ -49,7 +60,7 @@ impl Application {
             let next = numbers.len() as u32;
             numbered.push(*numbers.entry(page).or_insert(next));
         }
-        Self { name: name.into(), references: numbered, pages: numbers.len() }
+        Self { name: name.into(), references: numbered, pages: numbers.len(), clients: Vec::new() }
     }
 }
 
@@ -86,3 +97,5 @@ fn database(random: &mut Random, _: u64, _: u64, pages: u64) -> u64 {
 
 /// So that each page is asked for many times.
 const REFERENCES_A_PAGE: usize = 64;
+/// Letters of a name that fit beside a curve.
+const LONGEST_NAME: usize = 20;

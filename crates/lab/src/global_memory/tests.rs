@@ -9,7 +9,7 @@ fn drawn(references: usize, pages: u64, seed: u64) -> Application {
     let mut random = Random::new(seed);
     let mut draw = || random.below(pages).min(random.below(pages)) as u32;
     let references: Vec<u32> = (0..references).map(|_| draw()).collect();
-    Application { name: "drawn".into(), pages: pages as usize, references }
+    Application { name: "drawn".into(), pages: pages as usize, references, clients: Vec::new() }
 }
 
 /// A memory as a list, the newest page first, from which the page so far from the oldest of the global ones goes.

@@ -88,16 +88,10 @@ fn programs(inputs: &Inputs, effort: &Effort) -> Result<Vec<Application>, Error>
         return Err(Error::TooFewRequests { found: short.references.len(), least: LEAST_REFERENCES });
     }
     for program in &mut programs {
-        program.name = short_name(&program.name);
+        program.name = program.short_name();
     }
     programs.extend(Application::made(effort.made, inputs.seed));
     Ok(programs)
-}
-
-/// A file's name as a curve's label: `pages-sprite.txt.zst` as `sprite`.
-fn short_name(name: &str) -> String {
-    let name = name.split('.').next().unwrap_or(name);
-    name.strip_prefix("pages-").unwrap_or(name).chars().take(LONGEST_NAME).collect()
 }
 
 fn facts(inputs: &Inputs, programs: &[Application]) -> Vec<(String, String)> {
@@ -116,5 +110,3 @@ fn facts(inputs: &Inputs, programs: &[Application]) -> Vec<(String, String)> {
 
 /// References below which a program says little about memory.
 const LEAST_REFERENCES: usize = 1000;
-/// Letters of a name that fit beside a curve.
-const LONGEST_NAME: usize = 20;

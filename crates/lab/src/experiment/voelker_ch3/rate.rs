@@ -257,7 +257,7 @@ fn skew_table(seed: u64, effort: &Effort, nodes: usize) -> Table {
 fn cut(program: &Application, references: usize) -> Application {
     let references: Vec<u32> = program.references.iter().copied().take(references).collect();
     let pages = references.iter().max().map_or(0, |last| *last as usize + 1);
-    Application { name: program.name.clone(), references, pages }
+    Application { name: program.name.clone(), references, pages, clients: Vec::new() }
 }
 
 fn best_of(outcomes: &[Outcome]) -> usize {

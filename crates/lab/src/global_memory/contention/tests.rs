@@ -104,7 +104,8 @@ fn nothing_to_do_is_done_at_once() {
     assert_eq!(simulate(&empty, &setting(&empty, 4, 0.3, 0.5)), Outcome::default());
     let applications = program("loop", 2000);
     assert_eq!(simulate(&applications, &setting(&applications, 0, 0.3, 0.5)), Outcome::default());
-    let hit = [Application { name: "one page".into(), references: vec![0; 500], pages: 1 }];
+    let hit =
+        [Application { name: "one page".into(), references: vec![0; 500], pages: 1, clients: Vec::new() }];
     let found = simulate(&hit, &setting(&hit, 2, 0.3, 0.5));
     assert!(found.seconds.is_finite() && found.faults.getpages == 0, "{found:?}");
 }
