@@ -11,8 +11,8 @@
 //! | [`ParityLogging`] | 1 + 1/(N − 1) | as parity, and a tenth | each page is made of the others of its group |
 //!
 //! N servers, of which one keeps parity. Pages have contents here, a number that every write changes, and parity is computed of them; what comes back other than it went is counted
-//! as lost. A page that was never changed is paged out too when no server has it, as backing store. O(1) a request, O(N) where parity logging begins a group; the loss of a
-//! server takes O(pages · N).
+//! as lost. A page that was never changed is paged out too when no server has it, as backing store. O(N) a page-out, and with parity logging O(groups) where its cleaner
+//! runs; the loss of a server takes O(pages · N).
 
 mod mirroring;
 mod parity;

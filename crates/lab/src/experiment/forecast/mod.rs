@@ -1,6 +1,6 @@
 //! Can what a cache will hit next be told from what it has hit, and how far off is it?
 //!
-//! The planner's cache serves the trace from end to end, in three sizes. At cuts all along the trace each way to forecast ([`tries`]) sees
+//! The planner's cache serves the trace from end to end, in three sizes. At cuts all along the trace each way to forecast (`tries`) sees
 //! what is before the cut, and is compared with what comes after it: as many requests again, or as there are. So no way can be
 //! fitted to one cut. The error that a plan states is held against the same futures.
 
