@@ -9,7 +9,7 @@ The same random reads of 16, 32 and 64 KiB, by fio, from a file of its own:
 - `io_uring, direct`: one thread with up to eight O_DIRECT reads at a time; and the same with registered buffers and file.
 - `preadv2, page cache`: eight threads that read through the page cache, which does not have what they read.
 - `io_uring, page cache`: one thread with up to eight of these; the kernel hands them to threads of its own.
-- `preadv2, resident`: RWF_NOWAIT finds everything in the page cache: what that spares where it hits.
+- `preadv2, resident`: everything is in the page cache: what that spares where it hits, as RWF_NOWAIT would find out.
 
 Told are reads a second, the CPU time of fio for each read, and that of the whole machine, with the kernel's own threads, which
 is worth something only while nothing else runs. The ways take turns; each value is the median of the rounds. Needs fio. Prints a
@@ -44,7 +44,7 @@ WAYS = {
     ),
     "preadv2, page cache": (["--ioengine=pvsync2", "--direct=0", f"--numjobs={READERS}"], False),
     "io_uring, page cache": (["--ioengine=io_uring", "--direct=0", f"--iodepth={READERS}"], False),
-    "preadv2, resident": (["--ioengine=pvsync2", "--direct=0", "--nowait=1", f"--numjobs={READERS}"], True),
+    "preadv2, resident": (["--ioengine=pvsync2", "--direct=0", f"--numjobs={READERS}"], True),
 }
 
 
@@ -58,7 +58,9 @@ def main():
         for _ in range(options.rounds):
             for size in SIZES:
                 for way in WAYS:
-                    found.setdefault((way, size), []).append(one(options, way, size, files))
+                    values = one(options, way, size, files)
+                    print(f"read_paths.py: {size} KiB, {way}: {values[0]:.0f} a second, {values[1] * 1e6:.1f} us", file=sys.stderr)
+                    found.setdefault((way, size), []).append(values)
     text = table(options, found)
     print(text)
     if options.write:

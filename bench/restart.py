@@ -7,7 +7,7 @@ For each number of objects and each end: a node stores one object and is stopped
 others like it, through the store's own calls; it is killed with signal 9, closed in order by a node that is then stopped, or loses
 its power. Its index is put out of the page cache, and then `shoal run` is started and asked at once, on one connection, for objects
 chosen at random. Told are the time from exec to the first hit, the share of hits among the first thousand answers, when all of a
-thousand were hits, and the RAM of the index, once 200,000 objects have been asked for.
+thousand were hits, and the RAM of the index, once 20,000 more objects have been asked for.
 
 For a loss of power the store lies on ext4 on a loop device, and the file system is shut down at once (EXT4_IOC_SHUTDOWN
 without a flush of its log), so that whatever was not synced is gone; that needs root and is skipped, and said, without. `shoal` is
@@ -58,6 +58,7 @@ def main():
             print(f"restart.py: {objects} objects, {end}", file=sys.stderr)
             with contextlib.ExitStack() as undo:
                 rows.append((objects, end, one(undo, options, objects, end)))
+            print(row_of(*rows[-1]), file=sys.stderr)
     text = table(rows)
     print(text)
     if options.write:
@@ -127,7 +128,7 @@ def measured(node, objects, store):
     first_thousand = time.monotonic() - begin
     all_hit = node.wait_until_all_hit(objects) - begin
     before = node.memory()
-    for _ in range(200_000):
+    for _ in range(20_000):
         node.ask(seeded.randrange(1, objects + 1))
     index = node.index_resident()
     result = {
@@ -277,7 +278,8 @@ def fill(undo, options, store, disk_bytes, objects):
     """Fills the store and gives the process that has it open."""
     begin = time.monotonic()
     process = subprocess.Popen([options.fill or built(), str(store), str(disk_bytes), str(objects)], stdout=subprocess.PIPE, text=True)
-    undo.callback(lambda: process.poll() is None and process.kill())
+    undo.callback(process.wait)
+    undo.callback(process.kill)
     said = process.stdout.readline().split()
     if not said or said[0] != "filled":
         sys.exit("restart.py: the volume could not be filled")
@@ -344,13 +346,15 @@ def table(rows):
     lines = [f"Machine: {machine()}.", f"Command: `python3 bench/restart.py {' '.join(shown())}`.".replace(" `.", "`."), ""]
     lines += ["| objects | ended by | first hit after | hits among the first 1,000 | these took | all hit from | index | B an object | of it resident | RSS of the process |"]
     lines += ["|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
-    for objects, end, found in rows:
-        lines.append(
-            f"| {objects:,} | {ENDS[end]} | {seconds(found['first_hit'])} | {found['hits'] / 10:.1f}% | {seconds(found['first_thousand'])} "
-            f"| {seconds(found['all_hit'])} | {found['index_bytes'] / 1e6:.1f} MB | {found['index_bytes'] / objects:.2f} "
-            f"| {found['index_resident'] / 1e6:.1f} MB | {found['memory']['RssAnon'] / 1e6:.0f} MB anonymous, {found['memory']['RssFile'] / 1e6:.0f} MB of files |"
-        )
-    return "\n".join(lines)
+    return "\n".join(lines + [row_of(*row) for row in rows])
+
+
+def row_of(objects, end, found):
+    return (
+        f"| {objects:,} | {ENDS[end]} | {seconds(found['first_hit'])} | {found['hits'] / 10:.1f}% | {seconds(found['first_thousand'])} "
+        f"| {seconds(found['all_hit'])} | {found['index_bytes'] / 1e6:.1f} MB | {found['index_bytes'] / objects:.2f} "
+        f"| {found['index_resident'] / 1e6:.1f} MB | {found['memory']['RssAnon'] / 1e6:.0f} MB anonymous, {found['memory']['RssFile'] / 1e6:.0f} MB of files |"
+    )
 
 
 ENDS = {"kill": "kill -9", "close": "close in order", "power": "loss of power"}
