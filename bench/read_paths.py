@@ -11,9 +11,8 @@ The same random reads of 16, 32 and 64 KiB, by fio, from a file of its own:
 - `io_uring, page cache`: one thread with up to eight of these; the kernel hands them to threads of its own.
 - `preadv2, resident`: everything is in the page cache: what that spares where it hits, as RWF_NOWAIT would find out.
 
-Told are reads a second, the CPU time of fio for each read, and that of the whole machine, with the kernel's own threads, which
-is worth something only while nothing else runs. The ways take turns; each value is the median of the rounds. Needs fio. Prints a
-Markdown table; --write puts it into docs/experiments/read_paths.md.
+Told are reads a second and the CPU time of fio for each read; what the kernel's own threads take is not in it. The ways take
+turns; each value is the median of the rounds. Needs fio. Prints a Markdown table; --write puts it into docs/experiments/read_paths.md.
 """
 
 import argparse
@@ -91,7 +90,7 @@ def made(folder, name, length):
 
 
 def one(options, way, size, files):
-    """Reads a second, and seconds of CPU for each: of the process, and of the machine."""
+    """Reads a second, and seconds of CPU for each."""
     flags, is_resident = WAYS[way]
     path = files[is_resident]
     if is_resident:
@@ -99,23 +98,17 @@ def one(options, way, size, files):
             while file.read(1 << 20):
                 pass
     command = ["fio", "--name=reads", f"--filename={path}", "--readonly", "--rw=randread", f"--bs={size}k", "--group_reporting"]
-    command += ["--output-format=json", "--time_based", f"--runtime={options.seconds}", "--fadvise_hint=random"]
+    command += ["--output-format=json", f"--runtime={options.seconds}", "--fadvise_hint=random"]
+    # Nothing is read twice, which would be found in the page cache: each thread has a part of the file, once.
+    share = 100 // READERS if f"--numjobs={READERS}" in flags else 100
+    command += ["--time_based"] if is_resident else [f"--size={share}%", f"--offset_increment={share}%"]
     command += ["--thread", f"--invalidate={int(not is_resident)}", *flags]
-    before = machine_cpu()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    after = machine_cpu()
     job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
     assert job["error"] == 0, done.stdout
     reads = job["read"]["total_ios"]
     process = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000
-    return job["read"]["iops"], process / reads, (after - before) / reads
-
-
-def machine_cpu():
-    """Seconds that all cores have worked."""
-    with open("/proc/stat", encoding="utf-8") as file:
-        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    return job["read"]["iops"], process / reads
 
 
 def table(options, found):
@@ -123,14 +116,14 @@ def table(options, found):
         f"Machine: {machine()}.",
         f"Command: `python3 bench/read_paths.py --seconds {options.seconds} --file-gib {options.file_gib} --rounds {options.rounds}`, fio {version()}.",
         "",
-        "| way | " + " | ".join(f"{size} KiB: reads/s | µs of CPU a read | with the kernel's threads" for size in SIZES) + " |",
-        "|---|" + "--:|" * (3 * len(SIZES)),
+        "| way | " + " | ".join(f"{size} KiB: reads/s | µs of CPU a read" for size in SIZES) + " |",
+        "|---|" + "--:|" * (2 * len(SIZES)),
     ]
     for way in WAYS:
         cells = []
         for size in SIZES:
-            rate, process, whole = (statistics.median(values) for values in zip(*found[way, size]))
-            cells += [f"{rate:,.0f}", f"{process * 1e6:.1f}", f"{whole * 1e6:.1f}"]
+            rate, process = (statistics.median(values) for values in zip(*found[way, size]))
+            cells += [f"{rate:,.0f}", f"{process * 1e6:.1f}"]
         lines.append(f"| {way} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
