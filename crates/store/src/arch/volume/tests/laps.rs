@@ -67,6 +67,22 @@ fn what_is_popular_on_disk_is_carried_over() {
     assert!(store.usage().evictions > 2000);
 }
 
+/// Who does not say how many objects there will be gets an index that holds all that there is space for.
+#[test]
+fn objects_of_common_sizes_all_find_a_place_in_the_index() {
+    let mut world = World::new(24 << 20);
+    world.settings.max_objects = 0;
+    let store = world.open();
+    let mut random = Random(1);
+    for number in 0..8000 {
+        put(&store, number, 1, 500 + random.below(13_000) as usize).unwrap();
+    }
+    let volume = &store.volume;
+    assert!(volume.is_full() && volume.evictions.load(Relaxed) > 1000);
+    assert!(volume.table.objects() > 2500, "{} objects", volume.table.objects());
+    assert!(volume.table.crowded_out() < 5, "{} were crowded out", volume.table.crowded_out());
+}
+
 #[test]
 fn who_gives_way_is_told() {
     let mut world = World::new(4 << 20);
