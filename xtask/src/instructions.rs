@@ -1,7 +1,8 @@
-//! `cargo xtask instructions`: how many instructions a hit in RAM takes, compared with the record in `bench/instructions.txt`.
+//! `cargo xtask instructions`: how many instructions a hit in RAM takes, and a miss, compared with the record in `bench/instructions.txt`.
 //!
 //! Wall time on a shared machine moves by more than a change worth noticing; a count of instructions hardly moves at
-//! all. The test binary `hits` of `crates/proxy` drives the product's connection loop from memory; callgrind counts a
+//! all. The test binary `hits` of `crates/proxy` drives the product's connection loop from memory; a miss has sockets to an origin
+//! on another thread, whose few instructions count along; callgrind counts a
 //! short and a long run of it, so that starting, filling the cache and ending cancel out.
 //!
 //! What keeps the count the same everywhere: the profile `counted` (which needs no link-time optimisation), the
@@ -19,14 +20,43 @@ struct Point {
     request: &'static str,
     body_bytes: u32,
     logged: bool,
+    /// What the origin says: with `no-store`, misses are counted.
+    cache_control: &'static str,
 }
 
 const POINTS: &[Point] = &[
-    Point { name: "bare-1k", request: "bare.txt", body_bytes: 1024, logged: false },
-    Point { name: "browser-1k", request: "browser.txt", body_bytes: 1024, logged: false },
-    Point { name: "browser-1k-log", request: "browser.txt", body_bytes: 1024, logged: true },
-    Point { name: "browser-64k-log", request: "browser.txt", body_bytes: 65536, logged: true },
+    Point { name: "bare-1k", request: "bare.txt", body_bytes: 1024, logged: false, cache_control: FRESH },
+    Point {
+        name: "browser-1k",
+        request: "browser.txt",
+        body_bytes: 1024,
+        logged: false,
+        cache_control: FRESH,
+    },
+    Point {
+        name: "browser-1k-log",
+        request: "browser.txt",
+        body_bytes: 1024,
+        logged: true,
+        cache_control: FRESH,
+    },
+    Point {
+        name: "browser-64k-log",
+        request: "browser.txt",
+        body_bytes: 65536,
+        logged: true,
+        cache_control: FRESH,
+    },
+    Point {
+        name: "miss-8k-log",
+        request: "bare.txt",
+        body_bytes: 8192,
+        logged: true,
+        cache_control: "no-store",
+    },
 ];
+
+const FRESH: &str = "public, max-age=86400";
 
 /// Counts all points and compares them with the record, or writes a new one.
 pub fn run(root: &Path, options: &[&str]) -> Outcome {
@@ -87,14 +117,14 @@ fn build(root: &Path) -> Result<PathBuf, String> {
     paths.next_back().map(PathBuf::from).ok_or_else(|| "instructions: cargo names no binary".into())
 }
 
-/// Instructions of one run that serves `times` hits.
+/// Instructions of one run that serves `times` requests.
 fn count(root: &Path, binary: &Path, point: &Point, times: u64) -> Result<u64, String> {
     let log = if point.logged { "/dev/null" } else { "none" };
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(binary)
         .arg(root.join("crates/proxy/tests/hits").join(point.request))
-        .args([times.to_string(), point.body_bytes.to_string(), log.into()])
+        .args([times.to_string(), point.body_bytes.to_string(), log.into(), point.cache_control.into()])
         .output()
         .map_err(|why| format!("valgrind: {why}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -118,7 +148,7 @@ fn compare(known: &str, counts: &[(&str, u64)]) -> Outcome {
             _ => "as before",
         };
         grown |= percent > GROWTH_MAX_PERCENT;
-        lines.push(format!("{name}: {count} instructions a hit, {percent:+.1}% of {recorded}: {verdict}"));
+        lines.push(format!("{name}: {count} instructions, {percent:+.1}% of {recorded}: {verdict}"));
     }
     let text = format!("instructions:\n  {}", lines.join("\n  "));
     if grown { Err(text) } else { Ok(text) }

@@ -36,7 +36,10 @@ fn a_hit_allocates_nothing() {
     ];
     for (access, format) in logs {
         for body_bytes in [0, 1024, 100_000] {
-            let rig = Rig::start(Log { access: access.into(), format, ..Log::default() }, body_bytes);
+            let rig = Rig::start(
+                Log { access: access.into(), format, ..Log::default() },
+                (body_bytes, "max-age=86400"),
+            );
             for request in [BARE, BROWSER] {
                 rig.ask(request.as_bytes(), 1);
                 // The thread's own memory is there after the first hits.
@@ -58,7 +61,7 @@ fn a_hit_allocates_nothing() {
 
 #[test]
 fn the_ordinary_way_is_seen_to_allocate() {
-    let rig = Rig::start(Log { access: "none".into(), ..Log::default() }, 1024);
+    let rig = Rig::start(Log { access: "none".into(), ..Log::default() }, (1024, "max-age=86400"));
     let ordinary = BARE.replace("\r\n\r\n", "\r\nConnection: keep-alive, x-nothing\r\n\r\n");
     rig.ask(ordinary.as_bytes(), 10);
     let (few, many) = (counted(&rig, &ordinary, 10), counted(&rig, &ordinary, 110));

@@ -1,13 +1,13 @@
-//! Serves hits out of RAM to a client in memory: what the counter of instructions runs ([`rig`] says how).
+//! Serves hits out of RAM, or misses, to a client in memory: what the counter of instructions runs ([`rig`] says how).
 //!
 //! `cargo xtask instructions` builds it with the profile `counted` and runs it under callgrind with these arguments:
 //!
 //! ```text
-//! REQUEST_FILE TIMES BODY_BYTES LOG_FILE
+//! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL
 //! ```
 //!
-//! The request file holds one request with LF line ends. A miss comes first; all that follows must be hits. Without these
-//! arguments, among the other tests, it serves a few.
+//! The request file holds one request with LF line ends. A miss comes first; all that follows must be hits, or misses
+//! when the origin says `no-store`. Without these arguments, among the other tests, it serves a few.
 
 mod rig;
 
@@ -17,21 +17,27 @@ use shoal_settings::{Log, LogFormat};
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
-        [file, times, body_bytes, log] if !file.starts_with('-') => {
+        [file, times, body_bytes, log, cache_control] if !file.starts_with('-') => {
             let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
             let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-            serve(&text, number(times)?, number(body_bytes)? as usize, log)
+            serve(&text, number(times)?, (number(body_bytes)? as usize, cache_control), log)
         }
-        _ => serve(include_str!("browser.txt"), 100, 1024, "none"),
+        _ => {
+            serve(include_str!("browser.txt"), 100, (1024, "max-age=86400"), "none")?;
+            serve(include_str!("browser.txt"), 100, (1024, NO_STORE), "none")
+        }
     }
 }
 
-fn serve(request: &str, times: u64, body_bytes: usize, log: &str) -> Result<(), String> {
+fn serve(request: &str, times: u64, answer: (usize, &str), log: &str) -> Result<(), String> {
     let request = request.replace('\n', "\r\n").into_bytes();
-    let rig = Rig::start(Log { access: log.into(), format: LogFormat::Squid, ..Log::default() }, body_bytes);
+    let rig = Rig::start(Log { access: log.into(), format: LogFormat::Squid, ..Log::default() }, answer);
     let first = rig.ask(&request, 1);
     let bytes = rig.ask(&request, times);
-    let hits = rig.metrics.hits_memory.value();
-    println!("{hits} hits of {times} requests, {bytes} bytes after {first} of the miss");
-    if hits == times { Ok(()) } else { Err("not only hits".into()) }
+    let (hits, misses) = (rig.metrics.hits_memory.value(), rig.metrics.misses.value() - 1);
+    println!("{hits} hits and {misses} misses of {times} requests, {bytes} bytes after {first} of the first");
+    let counted = if answer.1 == NO_STORE { misses } else { hits };
+    if counted == times { Ok(()) } else { Err("not what was to be counted".into()) }
 }
+
+const NO_STORE: &str = "no-store";

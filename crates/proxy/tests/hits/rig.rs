@@ -24,7 +24,7 @@ use std::time::SystemTime;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Runtime;
 
-/// A proxy in front of an origin whose every answer has the same body and stays fresh.
+/// A proxy in front of an origin whose every answer is the same.
 pub struct Rig {
     runtime: Runtime,
     server: Detached<Front>,
@@ -33,11 +33,11 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A proxy that logs as `log` says, before an origin that answers with `body_bytes` bytes.
-    pub fn start(log: Log, body_bytes: usize) -> Self {
+    /// A proxy that logs as `log` says, before an origin that answers with so many bytes and this Cache-Control.
+    pub fn start(log: Log, answer: (usize, &str)) -> Self {
         let mut settings = Settings { log, workers: 1, ..Settings::default() };
         settings.listen = vec![Listen::reverse(CLIENT)];
-        settings.site = vec![Site::to(&format!("http://{}", origin(body_bytes)))];
+        settings.site = vec![Site::to(&format!("http://{}", origin(answer)))];
         let metrics = Arc::new(Metrics::default());
         let ledger = Ledger::new(settings.cache.ram.0);
         let memory = MemoryTier::new(Arc::clone(&ledger), 64, SEED);
@@ -130,14 +130,14 @@ impl AsyncWrite for Script {
 }
 
 /// Starts an origin on a thread of its own; it ends with the process.
-fn origin(body_bytes: usize) -> SocketAddr {
+fn origin((body_bytes, cache_control): (usize, &str)) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback is there");
     let address = listener.local_addr().expect("bound");
     let now = SystemTime::now();
     let date = shoal_semantics::date::format(Timestamp::from_system(now));
     let head = format!(
         "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: application/octet-stream\r\nETag: \"{body_bytes}-1\"\r\n\
-         Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\nCache-Control: public, max-age=86400\r\n\
+         Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\nCache-Control: {cache_control}\r\n\
          Content-Length: {body_bytes}\r\n\r\n",
         date.to_str().expect("ASCII"),
     );
