@@ -12,7 +12,7 @@ use crate::forecast::{Became, Forecast, Past, Returns, STRETCHES, hit_ratio};
 use crate::plan::past;
 use crate::report::{Report, Section, Table};
 use shoal_trace::{Request, Trace};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tries::{Known, TRIES, USED, class, with_ages};
 
 /// The experiment.
@@ -110,7 +110,7 @@ impl Served {
     /// What "by age" would say if the ages of clients to come were known.
     fn with_known_ages(&self, past: &Past, share: f64) -> f64 {
         let (known, _) = self.at(past, share);
-        let mut to_come = HashMap::new();
+        let mut to_come = BTreeMap::new();
         for age in &self.ages[known.cut..][..known.requests] {
             *to_come.entry(class(f64::from(*age))).or_default() += 1.0;
         }

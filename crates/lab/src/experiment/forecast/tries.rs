@@ -1,9 +1,9 @@
 //! Ways to forecast a hit ratio, each a function of what is known at a cut.
 //!
-//! None sees a request after the cut, but for the last, which says what the one before it could do at best.
+//! Sums over classes go in the order of these, so that the same trace gives the same digits. None sees a request after the cut, but for the last, which says what the one before it could do at best.
 
 use crate::forecast::{Forecast, Past, Returns, Seen, hit_ratio};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What is known at a cut, and how much is asked for.
 pub(super) struct Known<'a> {
@@ -93,11 +93,11 @@ fn by_age(known: &Known<'_>) -> f64 {
 }
 
 /// The forecast when requests of clients of so many classes of age come, each so often.
-pub(super) fn with_ages(known: &Known<'_>, to_come: &HashMap<u32, f64>) -> f64 {
+pub(super) fn with_ages(known: &Known<'_>, to_come: &BTreeMap<u32, f64>) -> f64 {
     let returns = Returns::of(known.seen());
     let place = known.cut.div_ceil(PLACES).max(1);
     let usual: Vec<f64> = (0..PLACES).map(|at| returns.within((at * place + place / 2) as f64)).collect();
-    let mut by_class: HashMap<u32, (f64, f64)> = HashMap::new();
+    let mut by_class: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for (at, (since, age)) in known.seen().since.iter().zip(known.ages).enumerate() {
         let hit = f64::from(u8::from(*since > 0));
         let entry = by_class.entry(class(f64::from(*age))).or_default();
@@ -125,14 +125,14 @@ pub(super) fn with_ages(known: &Known<'_>, to_come: &HashMap<u32, f64>) -> f64 {
 }
 
 /// How many of the requests to come are made at each class of age.
-pub(super) fn ages_to_come(known: &Known<'_>) -> HashMap<u32, f64> {
+pub(super) fn ages_to_come(known: &Known<'_>) -> BTreeMap<u32, f64> {
     let from = known.cut / 2;
-    let (mut before, mut latter) = (HashMap::<u32, u32>::new(), HashMap::<u32, u32>::new());
+    let (mut before, mut latter) = (BTreeMap::<u32, u32>::new(), BTreeMap::<u32, u32>::new());
     known.clients[..from].iter().for_each(|client| *before.entry(*client).or_default() += 1);
     known.clients[from..].iter().for_each(|client| *latter.entry(*client).or_default() += 1);
     let count = (known.cut - from) as f64;
     let scale = known.requests as f64 / count;
-    let mut to_come: HashMap<u32, f64> = HashMap::new();
+    let mut to_come: BTreeMap<u32, f64> = BTreeMap::new();
     let mut of_new = 0.0;
     for at in from..known.cut {
         if !before.contains_key(&known.clients[at]) {
