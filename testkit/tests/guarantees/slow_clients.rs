@@ -5,8 +5,10 @@
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use rustls::{ClientConnection, StreamOwned};
+use shoal_testkit::certificates::Authority;
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Answer, Origin, Request, Setup, Shoal, wait};
+use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -20,6 +22,9 @@ const SLACK: u64 = 16 << 20;
 /// What a client costs outside `cache.ram`, at most: connection, task, the open object's head
 /// and checksums, and a piece between disk and socket.
 const STORED: u64 = 32 << 10;
+
+/// What a client over TLS costs: keys, a buffer for what is read, and what is encrypted and waits for the socket.
+const SECURED: u64 = 84 << 10;
 
 /// The same for a reply whose body is only passed on: its window, and a buffer of the connection to the origin.
 const PASSED: u64 = 288 << 10;
@@ -39,18 +44,26 @@ fn clients() -> usize {
 }
 
 fn shoal(origin: &Origin) -> Shoal {
+    setup(origin).start()
+}
+
+fn setup(origin: &Origin) -> Setup {
     let setup = Setup::to(origin).set("cache.ram", "8 MiB").set("store.disk", "2 GiB");
     // Thousands take a while to come, and the first of them reads nothing meanwhile.
     let setup = setup.set("client.idle_timeout", "10 min");
-    setup.set("upstream.connections_per_origin", 20_000).set("log.access", "").start()
+    setup.set("upstream.connections_per_origin", 20_000).set("log.access", "")
 }
 
 /// Asks for `path(n)` on a connection of its own for each n, and reads the beginning of each answer.
 fn ask(shoal: &Shoal, count: usize, path: impl Fn(usize) -> String) -> Vec<TcpStream> {
-    let mut streams: Vec<TcpStream> = (0..count)
+    ask_over(|| connect(shoal.address("reverse")), count, path)
+}
+
+/// The same over connections that `open` makes.
+fn ask_over<S: Read + Write>(open: impl Fn() -> S, count: usize, path: impl Fn(usize) -> String) -> Vec<S> {
+    let mut streams: Vec<S> = (0..count)
         .map(|number| {
-            let mut stream = connect(shoal.address("reverse"));
-            stream.set_read_timeout(Some(wait::LIMIT)).expect("a limit");
+            let mut stream = open();
             stream.write_all(&Request::get(&path(number)).to_bytes("site.test")).expect("a request");
             stream
         })
@@ -68,12 +81,14 @@ fn connect(address: SocketAddr) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     sockopt::set_socket_recv_buffer_size(&socket, 4096).expect("a small buffer");
     rustix::net::connect(&socket, &address).expect("a connection");
-    TcpStream::from(socket)
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(wait::LIMIT)).expect("a limit");
+    stream
 }
 
 /// The largest memory seen while the clients wait, and that at the end, which is waited for longer on a machine that has not
 /// come down to `settled` bytes by then; then some of them read all of `BODY` bytes.
-fn measure(shoal: &Shoal, mut streams: Vec<TcpStream>, settled: u64) -> (u64, u64) {
+fn measure<S: Read>(shoal: &Shoal, mut streams: Vec<S>, settled: u64) -> (u64, u64) {
     let mut samples = Vec::new();
     while samples.len() < SAMPLES
         || samples.len() < SAMPLES_MAX && samples.last().is_some_and(|last| *last > settled)
@@ -124,6 +139,49 @@ fn of_bodies_on_disk() {
     let (largest, _) = measure(&shoal, streams, u64::MAX);
     assert_eq!(origin.count("/o/0"), 1);
     check("on disk", &shoal, (idle, largest), (count, STORED));
+}
+
+/// Clients that ask at once for what RAM would keep do not each read all of it into RAM.
+#[test]
+fn of_bodies_on_disk_that_ram_would_keep() {
+    let count = clients();
+    let origin = Origin::start();
+    origin.on("/o", Answer::fresh(body("large", 5 * BODY), 600));
+    let shoal = setup(&origin).set("cache.ram_object_max", "6 MiB").start();
+    shoal.get("/o").expect_status(200);
+    let idle = shoal.resident_bytes();
+    let streams = ask(&shoal, count, |_| "/o".into());
+    let (largest, _) = measure(&shoal, streams, u64::MAX);
+    assert_eq!(origin.total(), 1);
+    check("on disk, for RAM", &shoal, (idle, largest), (count, STORED));
+}
+
+#[test]
+fn of_bodies_in_ram_over_tls() {
+    let count = clients();
+    let (origin, authority) = (Origin::start(), Authority::new());
+    // More than the kernel takes of it.
+    origin.on("/o", Answer::fresh(body("large", 5 * BODY), 600));
+    let setup = setup(&origin).set("cache.ram_object_max", "6 MiB");
+    authority.issue(&["site.test"]).write(setup.folder(), "site.test");
+    let file = |suffix: &str| setup.folder().join(format!("site.test.{suffix}")).display().to_string();
+    let pair = format!("{{ certificate = '{}', key = '{}' }}", file("pem"), file("key"));
+    let shoal = setup.listen("tls", &format!("mode = 'reverse'\ntls = [{pair}]")).start();
+    let (address, config) = (shoal.address("tls"), authority.client(&["http/1.1"]));
+    let open = || {
+        let name = "site.test".try_into().expect("a host name");
+        let session = ClientConnection::new(config.clone(), name).expect("a client configuration that fits");
+        StreamOwned::new(session, connect(address))
+    };
+    let mut client = Connection::open_tls(address, "site.test", config.clone());
+    for _ in 0..3 {
+        client.ask(&Request::get("/o"), "site.test").expect_status(200);
+    }
+    let idle = shoal.resident_bytes();
+    let streams = ask_over(open, count, |_| "/o".into());
+    let (largest, _) = measure(&shoal, streams, u64::MAX);
+    assert_eq!(origin.total(), 1);
+    check("in RAM, over TLS", &shoal, (idle, largest), (count, SECURED));
 }
 
 #[test]

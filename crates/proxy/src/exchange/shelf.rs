@@ -17,7 +17,7 @@ use super::record::{Head, Record};
 use crate::io_pool::{IoPool, Kind};
 use crate::metrics::Metrics;
 use bytes::Bytes;
-use jobs::{open, write_resident};
+use jobs::{Opened, open, write_resident};
 use removals::{Hidden, Removals};
 use shoal_core::{Key, ObjectKey};
 use shoal_store::memory::{Content, Ledger, MemoryTier, Reservation};
@@ -270,12 +270,30 @@ impl Shelf {
         let disk = self.disk.as_ref().filter(|_| !self.removals.hides(key.hash()))?;
         let validity = begin();
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
-        let lane = disk.lane(key.hash());
-        let (record, body) = self.run((lane, Kind::Read), move || open(&*store, &wanted, small)).await??;
-        if let Held::Memory(bytes) = &body {
-            self.keep_in_memory(key, &record, bytes.clone(), &validity);
+        let (lane, ledger) = (disk.lane(key.hash()), Arc::clone(&self.ledger));
+        let job = move || open(&*store, &wanted, small, &ledger);
+        let Opened { record, body, whole } = self.run((lane, Kind::Read), job).await??;
+        let kept = whole.and_then(|whole| self.keep_read(key, &record, whole, &validity));
+        Some(Found { record, body: kept.map_or(Held::Disk(body), Held::Memory), in_memory: false })
+    }
+
+    /// Puts an object that was read whole into RAM at the expense of what it was charged for that. The body, which stays charged until
+    /// the reply has let go of it, or `None` when it would not.
+    fn keep_read(
+        &self,
+        key: &ObjectKey,
+        record: &Record,
+        (body, mut reservation): (Bytes, Reservation),
+        validity: &Validity,
+    ) -> Option<Bytes> {
+        let resident = Resident::new(key, record.clone(), body.clone());
+        let beside = resident.weight().saturating_sub(reservation.bytes());
+        let kept = reservation.grow(beside)
+            && self.memory.insert_reserved(key.hash(), Arc::new(resident), reservation);
+        if kept && !validity.holds() {
+            self.memory.remove(key.hash());
         }
-        Some(Found { record, body, in_memory: false })
+        kept.then_some(body)
     }
 
     /// Puts a complete object into RAM. False when it is too large, its budget does not allow it, or it is not valid.

@@ -2,10 +2,10 @@
 
 use super::super::invalidations::Validity;
 use super::super::record::Record;
-use super::{Held, Resident};
+use super::Resident;
 use bytes::Bytes;
 use shoal_core::ObjectKey;
-use shoal_store::memory::MemoryTier;
+use shoal_store::memory::{Ledger, MemoryTier, Reservation};
 use shoal_store::{Error, Insert, Store, StoredBody};
 use std::sync::Arc;
 
@@ -26,19 +26,34 @@ pub(super) fn write_resident(
     Ok(())
 }
 
-/// Opens an object, and reads it whole when it is small.
-pub(super) fn open(store: &dyn Store, key: &ObjectKey, small: u64) -> Result<Option<(Record, Held)>, Error> {
+/// An object on disk.
+pub(super) struct Opened {
+    pub record: Record,
+    pub body: Arc<dyn StoredBody>,
+    /// All of the body, and what it is charged, when it is small and the ledger has room for it.
+    pub whole: Option<(Bytes, Reservation)>,
+}
+
+/// Opens an object, and reads it whole when it is small. The bytes are reserved before they are read: many clients may ask for the same
+/// object at once, and then read it piece by piece.
+pub(super) fn open(
+    store: &dyn Store,
+    key: &ObjectKey,
+    small: u64,
+    ledger: &Arc<Ledger>,
+) -> Result<Option<Opened>, Error> {
     let Some(stored) = store.open(key)? else { return Ok(None) };
     let Some(record) = Record::decode(&stored.metadata) else {
         store.remove(key)?;
         return Err(Error::Corrupt { part: "metadata" });
     };
     let length = stored.body.length();
-    if length > small {
-        return Ok(Some((record, Held::Disk(stored.body))));
-    }
-    let body = read_whole(&*stored.body, length as usize)?;
-    Ok(Some((record, Held::Memory(body))))
+    let reserved = if length <= small { ledger.try_reserve(length) } else { None };
+    let whole = match reserved {
+        Some(reservation) => Some((read_whole(&*stored.body, length as usize)?, reservation)),
+        None => None,
+    };
+    Ok(Some(Opened { record, body: stored.body, whole }))
 }
 
 fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
