@@ -270,15 +270,14 @@ impl Shelf {
         let disk = self.disk.as_ref().filter(|_| !self.removals.hides(key.hash()))?;
         let validity = begin();
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
-        let (lane, ledger) = (disk.lane(key.hash()), Arc::clone(&self.ledger));
-        let job = move || open(&*store, &wanted, small, &ledger);
-        let Opened { record, body, whole } = self.run((lane, Kind::Read), job).await??;
+        let (lane, ledger) = ((disk.lane(key.hash()), Kind::Read), Arc::clone(&self.ledger));
+        let Opened { record, body, whole } =
+            self.run(lane, move || open(&*store, &wanted, small, &ledger)).await??;
         let kept = whole.and_then(|whole| self.keep_read(key, &record, whole, &validity));
         Some(Found { record, body: kept.map_or(Held::Disk(body), Held::Memory), in_memory: false })
     }
 
-    /// Puts an object that was read whole into RAM at the expense of what it was charged for that. The body, which stays charged until
-    /// the reply has let go of it, or `None` when it would not.
+    /// Puts an object that was read whole into RAM, with what was reserved for it. Its body, or `None` when RAM does not take it.
     fn keep_read(
         &self,
         key: &ObjectKey,
