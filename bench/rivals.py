@@ -10,7 +10,7 @@ from servers import Server, free_port, write
 
 SQUID_FILE = """
 http_port 127.0.0.1:{port} accel vhost defaultsite=origin
-cache_peer {host} parent {origin_port} 0 no-query no-digest originserver
+cache_peer {host} parent {origin_port} 0 no-query no-digest no-netdb-exchange originserver
 http_access allow all
 access_log none
 cache_store_log none

@@ -50,8 +50,12 @@ class OriginHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
+        length = self.path.split("?")[0].strip("/")
+        if not length.isdecimal():
+            # Some caches ask their parents for more than objects.
+            return self.send_error(404)
         self.server.asked += 1
-        body = BODY[: int(self.path.split("?")[0].strip("/"))]
+        body = BODY[: int(length)]
         self.send_response(200)
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Content-Length", str(len(body)))
