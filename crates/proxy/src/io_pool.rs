@@ -57,7 +57,9 @@ pub enum Kind {
     Read,
     /// It changes what is stored, and somebody waits.
     Change,
-    /// The same, and nobody does.
+    /// The same, and what has been written before would be lost without it.
+    Completion,
+    /// It changes what is stored, and nobody waits.
     ChangeSoon,
 }
 
@@ -160,7 +162,7 @@ impl Queue {
                 state.reads.push_back(job);
                 true
             }
-            Kind::Change => {
+            Kind::Change | Kind::Completion => {
                 state.changes.push_back(job);
                 state.due = None;
                 true

@@ -186,7 +186,7 @@ impl Filing {
                 rest.iter().try_for_each(|bytes| insert.append(bytes))?;
                 store.map_or(Ok(()), |store| commit_valid(&*store, insert, &object, &validity))
             };
-            let made = shelf.make_visible((lane, Kind::Change), &key, commit).await;
+            let made = shelf.make_visible((lane, Kind::Completion), &key, commit).await;
             let committed = shelf.settle(made).is_some();
             if !committed {
                 shelf.remove(&key).await;
