@@ -91,8 +91,7 @@ impl Filing {
             }
             _ => true,
         };
-        // a slice of the connection's buffer would keep all of that buffer in RAM
-        let bytes = if matches!(self.place, Place::Passing) { bytes } else { Bytes::copy_from_slice(&bytes) };
+        let bytes = self.own(bytes);
         if self.length == Some(total) {
             self.last = Some(bytes);
         } else {
@@ -102,6 +101,12 @@ impl Filing {
             self.leave_memory().await;
         }
         self.keep_pace().await;
+    }
+
+    /// The bytes as they are kept: a slice of the connection's buffer would keep all of that buffer in RAM, and does not outlive
+    /// this while the disk or readers are waited for.
+    fn own(&self, bytes: Bytes) -> Bytes {
+        if matches!(self.place, Place::Passing) { bytes } else { Bytes::copy_from_slice(&bytes) }
     }
 
     /// Whether anybody still has a use for the rest: a reader, or a store that has most of it.

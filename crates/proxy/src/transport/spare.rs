@@ -9,7 +9,8 @@ use std::cell::RefCell;
 pub(crate) enum Side {
     /// Clients: more than most request heads take.
     Client,
-    /// Origins: a head and a small body.
+    /// Origins: a head and a small body. As large as what the allocator gives pages of its own, so that a burst of them leaves
+    /// no holes in its heap.
     Origin,
 }
 
@@ -18,7 +19,7 @@ impl Side {
     pub const fn bytes(self) -> usize {
         match self {
             Self::Client => 4096,
-            Self::Origin => 16 * 1024,
+            Self::Origin => 32 * 1024,
         }
     }
 }
