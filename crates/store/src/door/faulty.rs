@@ -109,7 +109,7 @@ impl Faults {
         self
     }
 
-    /// Open files have so many bytes, a multiple of [`PAGE_BYTES`], and what lies behind goes to their beginning: as a
+    /// Open files have so many bytes, a multiple of [`PAGE_BYTES`](super::PAGE_BYTES), and what lies behind goes to their beginning: as a
     /// disk does that claims to be larger than it is.
     pub fn wraps_at(mut self, bytes: u64) -> Self {
         self.wraps_at = bytes;
