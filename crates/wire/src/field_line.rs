@@ -49,6 +49,18 @@ pub(crate) fn offset_in(whole: &[u8], part: &[u8]) -> usize {
     part.as_ptr() as usize - whole.as_ptr() as usize
 }
 
+/// Whether the bytes hold an LF followed by an empty line, as every head does at its end.
+pub(crate) fn holds_end(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
+        rest = &rest[at + 1..];
+        if rest.starts_with(b"\r\n") || rest.starts_with(b"\n") {
+            return true;
+        }
+    }
+    false
+}
+
 /// The refusal of a line that ends in LF alone.
 pub(crate) const BARE_LF: Refusal = Refusal::bad_request("line not ended by CRLF");
 

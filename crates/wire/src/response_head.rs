@@ -6,7 +6,7 @@
 //!
 //! Cost: as that of a request's head.
 
-use crate::field_line::offset_in;
+use crate::field_line::{holds_end, offset_in};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use httparse::{Error, Header, ParserConfig, Response, Status};
@@ -130,18 +130,6 @@ fn value_of(bytes: Bytes) -> Result<HeaderValue, BadHead> {
 fn unfold(value: &[u8]) -> Bytes {
     let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(&b' ').into()
-}
-
-/// Whether the bytes hold an LF followed by an empty line, as every head does at its end.
-fn holds_end(bytes: &[u8]) -> bool {
-    let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
-        rest = &rest[at + 1..];
-        if rest.starts_with(b"\r\n") || rest.starts_with(b"\n") {
-            return true;
-        }
-    }
-    false
 }
 
 fn what(error: Error) -> &'static str {

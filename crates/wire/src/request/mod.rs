@@ -17,7 +17,7 @@ pub use framing::BodyFraming;
 pub use plain::PlainGet;
 
 use crate::Refusal;
-use crate::field_line::{BARE_LF, FieldAt, offset_in};
+use crate::field_line::{BARE_LF, FieldAt, holds_end, offset_in};
 use bytes::{Buf, Bytes, BytesMut};
 use framing::Framing;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, request};
@@ -244,18 +244,6 @@ fn still_small(buffer: &[u8], limits: &Limits) -> Result<(), Refusal> {
         return Err(Refusal::target_too_long());
     }
     if buffer.len() >= limits.head_bytes_max { Err(HEAD_TOO_LARGE) } else { Ok(()) }
-}
-
-/// Whether the bytes hold an LF followed by an empty line, as every head does at its end.
-fn holds_end(bytes: &[u8]) -> bool {
-    let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
-        rest = &rest[at + 1..];
-        if rest.starts_with(b"\r\n") || rest.starts_with(b"\n") {
-            return true;
-        }
-    }
-    false
 }
 
 fn refusal_of(error: Error, buffer: &[u8]) -> Refusal {
