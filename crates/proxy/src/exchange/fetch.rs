@@ -1,7 +1,8 @@
 //! Fetching: a request goes to the origin, and what comes back is shared, stored or passed on.
 //!
 //! A fetch is a task of its own: the client that caused it may leave without harm to others. It answers its
-//! *owner*, the request that caused it, and lands its flight for the followers.
+//! *owner*, the request that caused it, and lands its flight for the followers. One that nobody else waits for, and whose
+//! response is not expected to be stored, is no task but a part of its owner's request.
 
 use super::Exchange;
 use super::ask::Ask;
