@@ -350,7 +350,7 @@ section! {
         pub keep_alive: Duration = Duration::from_secs(60),
         /// Unused connections kept per origin.
         #[limits(0..=100_000)]
-        pub idle_per_origin: usize = 32,
+        pub idle_per_origin: usize = 256,
         /// Connections per origin at most; further requests wait for one.
         #[limits(1..=100_000)]
         pub connections_per_origin: usize = 256,
