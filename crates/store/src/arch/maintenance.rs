@@ -1,18 +1,36 @@
-//! Background work: one thread that repairs, at a bounded rate, while the store serves.
+//! Background work: threads that repair, at a bounded rate, and write what is due, while the store serves.
 
 use super::files::{Core, FileStore};
 use super::space::Need;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// The thread; it ends when this is dropped.
+/// A thread; it ends when this is dropped.
 pub(super) struct Maintenance {
-    stop: Arc<(Mutex<bool>, Condvar)>,
+    bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Ends the pauses of a thread of background work.
+#[derive(Default)]
+pub(super) struct Bell {
+    state: Mutex<BellState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct BellState {
+    /// Somebody has rung since the last pause.
+    has_rung: bool,
+    /// The thread has to end.
+    has_stopped: bool,
+}
+
+/// Time since a thread of background work was started.
+pub(super) type Clock<'a> = &'a dyn Fn() -> Duration;
 
 /// A store with background work.
 pub(super) trait Upkeep: Send + Sync + 'static {
@@ -29,36 +47,59 @@ pub(super) enum Step {
 }
 
 impl Maintenance {
-    /// Starts the thread.
+    /// Starts the thread that repairs.
     pub(super) fn start<U: Upkeep>(core: &Arc<U>) -> Self {
-        let stop = Arc::new((Mutex::new(false), Condvar::new()));
-        let (weak, signal) = (Arc::downgrade(core), Arc::clone(&stop));
-        let work = move || {
+        Self::run("shoal-store", core, Arc::default(), |core, _| match core.maintain() {
+            Step::Idle => IDLE_PAUSE,
+            Step::Worked(files) => PAUSE_PER_FILE * files as u32 + LEAST_PAUSE,
+        })
+    }
+
+    /// Starts a thread that works, then pauses for as long as its work says or until the bell rings, and so on.
+    pub(super) fn run<U: Send + Sync + 'static>(
+        name: &str,
+        core: &Arc<U>,
+        bell: Arc<Bell>,
+        work: fn(&U, Clock<'_>) -> Duration,
+    ) -> Self {
+        let (weak, its_bell, begin) = (Arc::downgrade(core), Arc::clone(&bell), Instant::now());
+        let rounds = move || {
             while let Some(core) = weak.upgrade() {
-                let pause = match core.maintain() {
-                    Step::Idle => IDLE_PAUSE,
-                    Step::Worked(files) => PAUSE_PER_FILE * files as u32 + LEAST_PAUSE,
-                };
+                let pause = work(&core, &|| begin.elapsed());
                 drop(core);
-                let mut stopped = signal.0.lock();
-                if !*stopped {
-                    signal.1.wait_for(&mut stopped, pause);
-                }
-                if *stopped {
+                if !its_bell.wait(pause) {
                     return;
                 }
             }
         };
-        let spawned = thread::Builder::new().name("shoal-store".into()).spawn(work);
-        let thread = spawned.map_err(|error| warn!(%error, "the store runs without background repair")).ok();
-        Self { stop, thread }
+        let spawned = thread::Builder::new().name(name.into()).spawn(rounds);
+        let failed = |error| warn!(%error, name, "the store runs without this thread of background work");
+        Self { bell, thread: spawned.map_err(failed).ok() }
+    }
+}
+
+impl Bell {
+    /// Ends the pause, or the next one when there is none.
+    pub(super) fn ring(&self) {
+        self.state.lock().has_rung = true;
+        self.changed.notify_one();
+    }
+
+    /// Pauses. False when the thread has to end.
+    fn wait(&self, pause: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.has_rung && !state.has_stopped {
+            self.changed.wait_for(&mut state, pause);
+        }
+        state.has_rung = false;
+        !state.has_stopped
     }
 }
 
 impl Drop for Maintenance {
     fn drop(&mut self) {
-        *self.stop.0.lock() = true;
-        self.stop.1.notify_all();
+        self.bell.state.lock().has_stopped = true;
+        self.bell.changed.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic there has been reported by the thread itself.
             let _ = thread.join();

@@ -24,9 +24,21 @@ pub struct Faults {
     state: AtomicU64,
     /// Failing calls of a thousand, per kind of fault.
     rates: Rates,
+    delay_max: Duration,
+    /// How a delay passes.
+    pass_time: PassTime,
     /// Where every file begins anew, whatever length it says.
     wraps_at: u64,
     crash: Arc<CrashPoint>,
+}
+
+/// Lets time pass.
+struct PassTime(Box<dyn Fn(Duration) + Send + Sync>);
+
+impl std::fmt::Debug for PassTime {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("PassTime")
+    }
 }
 
 /// Failing calls of a thousand.
@@ -81,8 +93,14 @@ impl CrashPoint {
 impl Faults {
     /// No faults, until asked for.
     pub fn new(seed: u64) -> Self {
-        let (state, rates) = (AtomicU64::new(seed), Rates::default());
-        Self { state, rates, wraps_at: u64::MAX, crash: CrashPoint::never() }
+        Self {
+            state: AtomicU64::new(seed),
+            rates: Rates::default(),
+            delay_max: Duration::from_millis(1),
+            pass_time: PassTime(Box::new(std::thread::sleep)),
+            wraps_at: u64::MAX,
+            crash: CrashPoint::never(),
+        }
     }
 
     /// So many calls of a thousand fail with an input/output error (EIO).
@@ -122,6 +140,14 @@ impl Faults {
         self
     }
 
+    /// Every call takes up to so long, on a simulated clock: `pass_time` is told how long, and may make calls of its own.
+    pub fn takes(mut self, most: Duration, pass_time: impl Fn(Duration) + Send + Sync + 'static) -> Self {
+        self.rates.delays = 1000;
+        self.delay_max = most;
+        self.pass_time = PassTime(Box::new(pass_time));
+        self
+    }
+
     /// Everything stops at this point.
     pub fn crash_at(mut self, crash: Arc<CrashPoint>) -> Self {
         self.crash = crash;
@@ -143,7 +169,7 @@ impl Faults {
     /// What befalls every call.
     fn befall(&self) -> io::Result<()> {
         if self.strikes(self.rates.delays) {
-            std::thread::sleep(Duration::from_micros(self.below(1000)));
+            (self.pass_time.0)(Duration::from_micros(self.below(self.delay_max.as_micros() as u64)));
         }
         if !self.crash.pass() || self.strikes(self.rates.errors) {
             return Err(Errno::IO.into());

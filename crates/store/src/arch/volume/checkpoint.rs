@@ -94,12 +94,13 @@ impl Checkpoint {
 }
 
 impl Volume {
-    /// Writes the index when enough has been written to the log since the last time.
+    /// Writes the index when enough has been written to the log since the last time. So early that whoever writes to the log
+    /// meanwhile hardly ever comes so far that he has to wait for it.
     pub(super) fn checkpoint_if_due(&self) -> Result<(), Error> {
         let interval_bytes = self.checkpoint.lock().interval_bytes;
         let is_due = {
             let writer = self.writer.lock();
-            self.log_since_checkpoint(&writer) >= interval_bytes.min(self.geometry.log_bytes() / 2)
+            self.log_since_checkpoint(&writer) >= interval_bytes.min(self.geometry.log_bytes() / 8 * 3)
         };
         if is_due { self.write_index(false) } else { Ok(()) }
     }

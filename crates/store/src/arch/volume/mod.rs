@@ -15,6 +15,7 @@
 //! - `format`: what stands on the disk. `table`: the index. `queue`, `pending`: what waits to be written.
 //! - `writer`: the log's end, stripe by stripe. `reclaim`: what happens to a stripe's old contents.
 //! - `read`, `windows`, `body`: from the disk to the caller. `insert`, `update`: the other way.
+//! - `durability`: when what waits is brought to disk.
 //! - `opening`, `recovery`, `checkpoint`: what is written of the index, and how the rest is found again.
 //! - `inspect`: a volume seen from outside.
 //!
@@ -23,6 +24,7 @@
 
 mod body;
 mod checkpoint;
+mod durability;
 mod format;
 mod insert;
 mod inspect;
@@ -41,10 +43,11 @@ mod update;
 mod windows;
 mod writer;
 
-use super::maintenance::{Maintenance, Step, Upkeep};
+use super::maintenance::{Bell, Maintenance, Step, Upkeep};
 use crate::door::File;
 use crate::{Declined, Error, GaveUp, Insert, Store, Stored, Usage};
 use checkpoint::Checkpoint;
+use durability::Pace;
 use format::Geometry;
 use pages::Used;
 use parking_lot::Mutex;
@@ -85,8 +88,8 @@ impl Default for VolumeSettings {
 
 /// A store of one volume.
 pub(super) struct VolumeStore {
-    /// Its thread ends when this is dropped: before the volume, so that the last reference to that is not the thread's.
-    _maintenance: Option<Maintenance>,
+    /// Its threads end when this is dropped: before the volume, so that the last reference to that is not a thread's.
+    _maintenance: Vec<Maintenance>,
     volume: Arc<Volume>,
 }
 
@@ -98,6 +101,9 @@ struct Volume {
     table: Table,
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
+    pace: Mutex<Pace>,
+    /// Rung when something waits to be brought to disk and nothing did.
+    sync_bell: Arc<Bell>,
     windows: Windows,
     /// Memory for what is read.
     used: Arc<Used>,
@@ -113,6 +119,8 @@ struct Volume {
     recovery: Mutex<Recovery>,
     /// The log's end has been found; nothing is written before.
     is_recovered: AtomicBool,
+    /// Removed before that: what the log says of them is older.
+    removed_early: Mutex<HashSet<Key>>,
     next_id: AtomicU64,
     object_max_bytes: u64,
     disk_bytes: u64,
@@ -218,14 +226,22 @@ impl Volume {
     /// either. A key that looks like this one's is taken out as well, which costs a miss.
     fn remove(&self, key: &ObjectKey) -> bool {
         let mut found = false;
-        {
+        let is_first = {
+            // Held until it is out of the table, lest recovery enter it in between.
+            let mut removed_early = self.removed_early.lock();
+            if !self.is_recovered.load(Relaxed) {
+                removed_early.insert(key.hash());
+            }
             let mut queue = self.queue.lock();
             found |= queue.remove(key.hash()).is_some();
             for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
                 found |= self.table.remove(key.hash(), entry);
             }
             // Even when it is not found: the index on disk may still have what was given up since.
-            queue.push(Queued::Removed(key.clone()));
+            queue.push(Queued::Removed(key.clone()))
+        };
+        if is_first {
+            self.sync_bell.ring();
         }
         found
     }
@@ -243,7 +259,15 @@ impl Volume {
         }
     }
 
+    /// Writes what waits, and an index that is complete. A volume whose log has not been followed to its end is left as it was
+    /// found, and followed the next time, unless something waits: that comes after the end.
     fn close(&self) -> Result<(), Error> {
+        if !self.is_recovered.load(Relaxed) {
+            if self.queue.lock().is_empty() {
+                return Ok(());
+            }
+            self.recover();
+        }
         self.flush(true)?;
         self.write_checkpoint()
     }
@@ -291,7 +315,6 @@ impl Upkeep for Volume {
             return Step::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE) / RECOVERED_FOR_A_PAUSE);
         }
         // A failure has been counted and said; the next call tries again.
-        let _ = self.flush(true).and_then(|written| if written { self.sync_data() } else { Ok(()) });
         let _ = self.checkpoint_if_due();
         Step::Idle
     }

@@ -33,7 +33,11 @@ pub(in crate::arch) fn open(
     if !background {
         volume.recover();
     }
-    let maintenance = background.then(|| Maintenance::start(&volume));
+    let threads = || {
+        let bell = Arc::clone(&volume.sync_bell);
+        vec![Maintenance::start(&volume), Maintenance::run("shoal-sync", &volume, bell, Volume::keep_durable)]
+    };
+    let maintenance = if background { threads() } else { Vec::new() };
     Ok(VolumeStore { _maintenance: maintenance, volume })
 }
 
@@ -74,6 +78,8 @@ impl Volume {
             table: Table::new(loaded, geometry.buckets, geometry.stripes, header.objects),
             queue: Mutex::new(Queue::default()),
             writer: Mutex::new(writer),
+            pace: Mutex::default(),
+            sync_bell: Arc::default(),
             windows: Windows::new(settings.volume.window_bytes),
             used: Arc::default(),
             stripes: Arc::default(),
@@ -85,6 +91,7 @@ impl Volume {
             may_be_stale: !(is_known && header.is_clean),
             recovery: Mutex::new(recovery),
             is_recovered: AtomicBool::new(false),
+            removed_early: Mutex::default(),
             next_id: AtomicU64::new(header.next_id.max(settings.now.millis() << 16)),
             object_max_bytes: settings.object_max_bytes.min(geometry.volume_bytes() / 4),
             disk_bytes: settings.disk_bytes,

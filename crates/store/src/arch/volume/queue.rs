@@ -9,11 +9,28 @@ use std::sync::Arc;
 /// The queue in front of the log.
 #[derive(Default)]
 pub(super) struct Queue {
-    waiting: VecDeque<Queued>,
+    /// In the order of their tickets.
+    waiting: VecDeque<(Ticket, Queued)>,
+    /// Of the next record.
+    next: Ticket,
+    /// Something was appended since what waited was last brought to disk.
+    is_unsynced: bool,
     /// What they will take, lines of the contents included.
     bytes: u64,
     /// Complete objects that are waiting or being written.
     objects: HashMap<Key, Arc<Pending>>,
+}
+
+/// The how manieth record that was appended; those that go before all others have the first.
+type Ticket = u64;
+
+/// What is to be written now, of what waits.
+#[derive(Clone, Copy)]
+pub(super) struct Due {
+    /// Records before this one; more only as far as they fill stripes with them.
+    before: Ticket,
+    /// Also what does not fill a stripe.
+    in_part: bool,
 }
 
 /// What goes into one chunk.
@@ -25,11 +42,13 @@ pub(super) struct Batch {
 }
 
 impl Queue {
-    /// Appends a record.
-    pub(super) fn push(&mut self, record: Queued) {
+    /// Appends a record. True when it is the first that has to be brought to disk.
+    pub(super) fn push(&mut self, record: Queued) -> bool {
         self.note(&record);
         self.bytes += cost(&record);
-        self.waiting.push_back(record);
+        self.waiting.push_back((self.next, record));
+        self.next += 1;
+        !std::mem::replace(&mut self.is_unsynced, true)
     }
 
     /// Puts records in front of all others, in their order.
@@ -37,8 +56,30 @@ impl Queue {
         for record in records.into_iter().rev() {
             self.note(&record);
             self.bytes += cost(&record);
-            self.waiting.push_front(record);
+            self.waiting.push_front((0, record));
         }
+    }
+
+    /// What waits now, and from now on nothing is unsynced: whoever asks brings it to disk, or calls
+    /// [`leave_unsynced`](Self::leave_unsynced).
+    pub(super) fn begin_sync(&mut self) -> Due {
+        self.is_unsynced = false;
+        self.due(true)
+    }
+
+    /// Something has still to be brought to disk.
+    pub(super) fn leave_unsynced(&mut self) {
+        self.is_unsynced = true;
+    }
+
+    /// Whether something has to be brought to disk.
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.is_unsynced
+    }
+
+    /// What waits now; without `in_part`, as much of it as fills stripes.
+    pub(super) fn due(&self, in_part: bool) -> Due {
+        Due { before: self.next, in_part }
     }
 
     /// Bytes that wait.
@@ -46,9 +87,15 @@ impl Queue {
         self.bytes
     }
 
-    /// Whether there is nothing to write now: nothing at all, or less than `room` bytes, which `all` wants nevertheless.
-    pub(super) fn is_idle(&self, room: u64, all: bool) -> bool {
-        self.waiting.is_empty() || !all && self.bytes < room + room / SPARE_SHARE
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether there is nothing to write of what is due: it has been written, or does not fill `room` bytes, though it should.
+    pub(super) fn is_done(&self, due: Due, room: u64) -> bool {
+        let is_written = self.waiting.front().is_none_or(|(ticket, _)| *ticket >= due.before);
+        is_written || !due.in_part && self.bytes < room + room / SPARE_SHARE
     }
 
     /// Complete objects that are not on the disk yet.
@@ -78,21 +125,21 @@ impl Queue {
         is_it
     }
 
-    /// Takes what fits into `room` bytes of records and contents, in order but for what is too large for the rest. Unless
-    /// `all` is wanted, nothing is taken before the room can be filled.
-    pub(super) fn take(&mut self, room: u64, all: bool) -> Option<Batch> {
-        if self.is_idle(room, all) {
+    /// Takes what fits into `room` bytes of records and contents, in order but for what is too large for the rest. `None` when
+    /// nothing is due.
+    pub(super) fn take(&mut self, room: u64, due: Due) -> Option<Batch> {
+        if self.is_done(due, room) {
             return None;
         }
         let mut batch = Batch::default();
         let (mut left, mut at) = (room, 0);
         let mut passed_over: Vec<u64> = Vec::new();
         while at < self.waiting.len() && passed_over.len() < LOOK_AHEAD {
-            let record = &self.waiting[at];
+            let (_, record) = &self.waiting[at];
             let (cost, id) = (cost(record), record.id());
             // Pieces come before the table that names them.
             if cost <= left && !passed_over.contains(&id) {
-                let Some(record) = self.waiting.remove(at) else { break };
+                let Some((_, record)) = self.waiting.remove(at) else { break };
                 self.bytes -= cost;
                 if !record.is_dead() {
                     left -= cost;

@@ -10,6 +10,7 @@ use super::format::{Chunk, END_BYTES, End, ITEM_BYTES, Item, Kind, UNIT_BYTES, d
 use super::pages::Pages;
 use super::writer::{SKIPPED_MAX, Writer};
 use crate::door::PAGE_BYTES;
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use tracing::info;
 
@@ -95,7 +96,10 @@ impl Volume {
             doubts.until = writer.sequence;
             info!(objects = self.table.objects(), "the end of the log has been found");
         }
+        let mut removed_early = self.removed_early.lock();
         self.is_recovered.store(true, Relaxed);
+        *removed_early = HashSet::new();
+        self.sync_bell.ring();
     }
 
     /// One step along the log. True at its end.
@@ -147,8 +151,10 @@ impl Volume {
         let Some(walked) = walked.filter(|walked| walked.last > writer.sequence) else { return false };
         self.table.set_stripe_sequence(stripe, walked.first);
         let stripe_at = self.geometry.stripe_at(stripe);
+        let removed_early = self.removed_early.lock();
         for item in &walked.items {
             match item.kind {
+                _ if removed_early.contains(&item.key) => {}
                 Kind::Whole | Kind::Large => {
                     let position = stripe_at + u64::from(item.at) * UNIT_BYTES;
                     self.table.put(item.key, position, item.class, 0);

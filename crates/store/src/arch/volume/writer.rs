@@ -6,7 +6,7 @@ use super::format::{
 };
 use super::pages::Pages;
 use super::pending::{At, Pending, Queued};
-use super::queue::{Batch, cost};
+use super::queue::{Batch, Due, cost};
 use super::recovery::RECOVERED_AT_ONCE;
 use crate::door::{PAGE_BYTES, write_full};
 use crate::{Declined, Error};
@@ -56,8 +56,13 @@ impl Volume {
             if queue.bytes() >= 2 * QUEUED_STRIPES * stripe_bytes {
                 return Err(Error::Declined(Declined::NoSpace));
             }
-            queue.push(record);
-            queue.bytes()
+            let is_first = queue.push(record);
+            let bytes = queue.bytes();
+            drop(queue);
+            if is_first {
+                self.sync_bell.ring();
+            }
+            bytes
         };
         if waiting >= QUEUED_STRIPES * stripe_bytes {
             if !self.is_recovered.load(Relaxed) {
@@ -70,7 +75,8 @@ impl Volume {
             && let Some(mut writer) = self.writer.try_lock()
         {
             // Otherwise who is writing already sees to it.
-            self.write_out(&mut writer, false)?;
+            let due = self.queue.lock().due(false);
+            self.write_due(&mut writer, due)?;
         }
         if self.is_alone { self.checkpoint_if_due() } else { Ok(()) }
     }
@@ -80,23 +86,24 @@ impl Volume {
         if !self.is_recovered.load(Relaxed) {
             return Ok(false);
         }
-        let mut writer = self.writer.lock();
-        self.write_out(&mut writer, all)
+        let due = self.queue.lock().due(all);
+        self.write_due(&mut self.writer.lock(), due)
     }
 
-    fn write_out(&self, writer: &mut Writer, all: bool) -> Result<bool, Error> {
+    /// Writes what is due, and not what has come since: whoever waits for this does not wait for others.
+    pub(super) fn write_due(&self, writer: &mut Writer, due: Due) -> Result<bool, Error> {
         let stripe_bytes = self.geometry.stripe_bytes;
         let mut has_written = false;
         loop {
             if writer.offset >= stripe_bytes {
-                if self.queue.lock().is_idle(stripe_bytes, all) {
+                if self.queue.lock().is_done(due, stripe_bytes) {
                     return Ok(has_written);
                 }
                 self.checkpoint_before_more(writer)?;
                 self.move_on(writer)?;
             }
             let room = writer.room(stripe_bytes);
-            let Some(batch) = self.queue.lock().take(room, all) else { return Ok(has_written) };
+            let Some(batch) = self.queue.lock().take(room, due) else { return Ok(has_written) };
             self.write_chunk(writer, batch)?;
             has_written = true;
         }

@@ -3,6 +3,7 @@
 mod budget;
 mod crash;
 mod damage;
+mod durability;
 mod inspect;
 mod laps;
 mod use_cases;
@@ -58,7 +59,7 @@ impl World {
         let parts =
             Parts { files, index: Box::new(MemoryHome::default()), boot: 7, lock: None, background: true };
         let volume = Arc::new(Volume::take_up("volume", &self.settings, parts)?);
-        Ok(VolumeStore { _maintenance: None, volume })
+        Ok(VolumeStore { _maintenance: Vec::new(), volume })
     }
 
     /// What a power loss just now leaves, as the seed decides.
@@ -72,7 +73,7 @@ impl World {
 impl VolumeStore {
     /// Everything that waits is on the disk.
     fn write_all(&self) {
-        self.volume.flush(true).and_then(|_| self.volume.sync_data()).expect("a disk in RAM takes all");
+        self.volume.bring_to_disk().expect("a disk in RAM takes all");
     }
 }
 

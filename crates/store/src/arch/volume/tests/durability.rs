@@ -1,0 +1,154 @@
+//! What a loss of power costs, on a simulated clock and a disk that takes its time.
+
+use super::*;
+use crate::door::{Faults, Faulty};
+use parking_lot::Mutex;
+use std::sync::Weak;
+use std::time::Duration;
+
+/// Clients that insert at random times, also while the disk is at work.
+struct Traffic {
+    now: Mutex<Duration>,
+    state: Mutex<TrafficState>,
+    /// Nothing is inserted without one.
+    store: Mutex<Weak<Volume>>,
+}
+
+struct TrafficState {
+    random: Random,
+    next: Duration,
+    /// When each object was inserted, by number.
+    inserted: Vec<Duration>,
+    /// The mean time between two inserts, in microseconds.
+    pause_us: u64,
+}
+
+impl Traffic {
+    fn new(seed: u64, pause_us: u64) -> Arc<Self> {
+        let state =
+            TrafficState { random: Random(seed), next: Duration::ZERO, inserted: Vec::new(), pause_us };
+        Arc::new(Self { now: Mutex::default(), state: Mutex::new(state), store: Mutex::default() })
+    }
+
+    fn now(&self) -> Duration {
+        *self.now.lock()
+    }
+
+    /// Time passes, and what is inserted meanwhile is.
+    fn pass(&self, time: Duration) {
+        let until = self.now() + time;
+        let store = self.store.lock().upgrade();
+        while let Some(volume) = &store {
+            let (number, length) = {
+                let mut state = self.state.lock();
+                if state.next > until {
+                    break;
+                }
+                let at = state.next;
+                self.advance_to(at);
+                state.inserted.push(at);
+                let mean_us = state.pause_us;
+                let pause = state.random.below(2 * mean_us) + 1;
+                state.next = at + Duration::from_micros(pause);
+                (state.inserted.len() as u32 - 1, state.random.length() / 4)
+            };
+            let store = VolumeStore { _maintenance: Vec::new(), volume: Arc::clone(volume) };
+            put(&store, number, 1, length).expect("there is room for all");
+        }
+        self.advance_to(until);
+    }
+
+    /// Inserts have to wait for the disk now and then, and others come meanwhile.
+    fn advance_to(&self, instant: Duration) {
+        let mut now = self.now.lock();
+        *now = instant.max(*now);
+    }
+
+    fn begin(&self, store: &VolumeStore) {
+        self.state.lock().next = self.now();
+        *self.store.lock() = Arc::downgrade(&store.volume);
+    }
+}
+
+/// Lets clients insert for some seconds into a store whose every call to the disk takes up to `call`, with the power lost just before the end of
+/// each round. Gives how old the oldest insert was that was lost.
+fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
+    let mut world = World::new(16 << 20);
+    world.settings.max_objects = 20_000;
+    let traffic = Traffic::new(seed, pause_us);
+    let clock = Arc::clone(&traffic);
+    let faults = Faults::new(seed).takes(call, move |time| clock.pass(time));
+    let store = world.try_open(Arc::new(Faulty::new(world.files.clone(), faults))).expect("the volume opens");
+    traffic.begin(&store);
+    let (mut oldest, mut rounds, mut durable) = (Duration::ZERO, 0, 0);
+    while traffic.now() < Duration::from_secs(5) {
+        let inserted = traffic.state.lock().inserted.len() as u32;
+        let began = traffic.now();
+        let begins_now = store.volume.pace.lock().due().is_some_and(|due| due <= began);
+        let left = begins_now.then(|| world.after_power_loss(seed));
+        let pause = store.volume.keep_durable(&|| traffic.now());
+        if let Some(left) = left {
+            rounds += 1;
+            let left = left.open();
+            // The first that is not there is the oldest; what has been inserted since the round began cannot be there.
+            let lost = (durable..inserted).find(|number| version_of(&left, *number).is_none());
+            let lost_at = lost.map_or(began, |number| traffic.state.lock().inserted[number as usize]);
+            oldest = oldest.max(traffic.now() - lost_at);
+            durable = inserted;
+        }
+        // The bell would ring at the next insert.
+        traffic.pass(if store.volume.queue.lock().is_unsynced() { pause } else { Duration::from_millis(1) });
+    }
+    assert!((4..=10).contains(&rounds), "{rounds} rounds in five seconds");
+    let inserted = traffic.state.lock().inserted.len();
+    assert!(inserted as u64 > 2_500_000 / pause_us, "{inserted} inserted");
+    oldest
+}
+
+#[test]
+fn a_second_of_inserts_is_lost_at_most_when_power_is() {
+    let second = Duration::from_secs(1);
+    for seed in 0..2 {
+        // A quick disk and a slow one, few clients and many.
+        for (call_ms, pause_us) in [(1, 5000), (1, 200_000), (40, 5000), (60, 3000), (80, 600_000)] {
+            let oldest = oldest_lost(seed, Duration::from_millis(call_ms), pause_us);
+            assert!(oldest <= second, "{oldest:?} with calls of {call_ms} ms, seed {seed}");
+        }
+    }
+}
+
+/// Whoever goes on inserting does not keep others' inserts from being brought to disk.
+#[test]
+fn a_round_ends_however_much_is_inserted_meanwhile() {
+    let world = World::new(48 << 20);
+    let store = world.open();
+    for number in 0..40 {
+        put(&store, number, 1, 9000).unwrap();
+    }
+    let due = store.volume.queue.lock().begin_sync();
+    for number in 40..80 {
+        put(&store, number, 1, 9000).unwrap();
+    }
+    store.volume.write_due(&mut store.volume.writer.lock(), due).unwrap();
+    let waiting = (0..80).filter(|number| store.volume.queue.lock().find(key(*number).hash()).is_some());
+    let waiting: Vec<u32> = waiting.collect();
+    assert!(waiting.iter().all(|number| *number >= 40), "of the first forty there wait {waiting:?}");
+    assert!(store.volume.queue.lock().is_unsynced() && !waiting.is_empty(), "the later ones are still due");
+    store.write_all();
+    assert!(!store.volume.queue.lock().is_unsynced());
+    for number in 0..80 {
+        assert_eq!(version_of(&store, number), Some(1));
+    }
+}
+
+#[test]
+fn what_could_not_be_brought_to_disk_is_tried_again() {
+    let world = World::new(8 << 20);
+    let crash = crate::door::CrashPoint::never();
+    let door = Faulty::new(world.files.clone(), Faults::new(1).crash_at(Arc::clone(&crash)));
+    let store = world.try_open(Arc::new(door)).unwrap();
+    put(&store, 1, 1, 500).unwrap();
+    crash.come();
+    assert!(store.volume.bring_to_disk().is_err());
+    assert!(store.volume.queue.lock().is_unsynced());
+}
