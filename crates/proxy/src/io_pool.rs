@@ -10,7 +10,10 @@
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -35,6 +38,8 @@ struct Queue {
     limit: usize,
     /// Jobs done so far.
     finished: AtomicU64,
+    /// Jobs that change something and have not been done.
+    changing: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -53,7 +58,7 @@ struct State {
 /// What a job is, and who waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It changes nothing, and somebody waits.
+    /// It changes nothing that can be seen, and should be begun at once.
     Read,
     /// It changes what is stored, and somebody waits.
     Change,
@@ -68,16 +73,16 @@ impl State {
         self.reads.len() + self.changes.len()
     }
 
-    /// The next job to be begun now.
-    fn take(&mut self) -> Option<Job> {
+    /// The next job to be begun now, and whether it changes something.
+    fn take(&mut self) -> Option<(Job, bool)> {
         if let Some(job) = self.reads.pop_front() {
-            return Some(job);
+            return Some((job, false));
         }
         if self.due.is_some_and(|due| !self.closed && Instant::now() < due) {
             return None;
         }
         self.due = None;
-        self.changes.pop_front()
+        self.changes.pop_front().map(|job| (job, true))
     }
 }
 
@@ -90,6 +95,7 @@ impl IoPool {
             timer: Condvar::new(),
             limit: limit.max(1),
             finished: AtomicU64::new(0),
+            changing: AtomicUsize::new(0),
         });
         let started = (0..threads.max(1)).map(|number| {
             let queue = Arc::clone(&queue);
@@ -145,6 +151,11 @@ impl IoPool {
         self.queue.finished.load(Relaxed)
     }
 
+    /// Whether jobs wait or are being done that change something: what is changed elsewhere now might be undone by them.
+    pub fn is_changing(&self) -> bool {
+        self.queue.changing.load(Acquire) > 0
+    }
+
     /// Jobs that wait now.
     pub fn waiting(&self) -> usize {
         self.queue.state.lock().waiting()
@@ -156,6 +167,9 @@ impl Queue {
         let mut state = self.state.lock();
         if state.closed || state.waiting() >= self.limit {
             return Err(Busy);
+        }
+        if kind != Kind::Read {
+            self.changing.fetch_add(1, Relaxed);
         }
         let wakes = match kind {
             Kind::Read => {
@@ -204,15 +218,16 @@ impl Queue {
     }
 
     fn work(&self) {
-        while let Some(job) = self.next() {
+        while let Some((job, is_change)) = self.next() {
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
                 tracing::error!("a disk job panicked; its request is treated as a miss");
             }
+            self.changing.fetch_sub(usize::from(is_change), Release);
             self.finished.fetch_add(1, Relaxed);
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<(Job, bool)> {
         let mut state = self.state.lock();
         loop {
             if let Some(job) = state.take() {
@@ -322,12 +337,23 @@ mod tests {
             job.await.expect("it is done");
         }
         assert!(begun.elapsed() >= SOON, "they were begun together");
+        until_settled(&pool).await;
         assert_eq!(order.lock().len(), 10);
         let soon = pool.submit(Kind::ChangeSoon, note(10)).expect("room");
+        assert!(pool.is_changing(), "one has not been done");
         let now = pool.submit(Kind::Change, note(11)).expect("room");
         assert!(soon.await.is_ok() && now.await.is_ok());
         assert_eq!(order.lock().iter().filter(|number| **number >= 10).count(), 2);
         pool.close();
+    }
+
+    /// Until all changes have been done.
+    async fn until_settled(pool: &IoPool) {
+        let begun = Instant::now();
+        while pool.is_changing() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "they are never done");
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]

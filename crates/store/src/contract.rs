@@ -24,6 +24,12 @@ pub trait Store: Send + Sync {
     /// found did not stand up to its checks (then counted, and its entry dropped).
     fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error>;
 
+    /// The same without waiting for the device, for who must not: an object that still waits to be written, or that lies in
+    /// what has been read for another. `None` says nothing: [`open`](Self::open) knows.
+    fn open_at_once(&self, _key: &ObjectKey) -> Option<Stored> {
+        None
+    }
+
     /// Starts an insert. `body_bytes` is the length when it is known beforehand. Nothing becomes
     /// visible until [`Insert::commit`]; an older object of the same key stays until then (with `cern` it is locked).
     fn insert(
@@ -32,6 +38,23 @@ pub trait Store: Send + Sync {
         metadata: &[u8],
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error>;
+
+    /// Inserts an object whose body is at hand without waiting for the device, for who must not. Once it is visible `still`
+    /// is asked whether it should be, and if not it is taken back. The bytes of the body are held until they are written.
+    fn insert_at_once(
+        &self,
+        _key: &ObjectKey,
+        _metadata: &[u8],
+        _body: &Bytes,
+        _still: &dyn Fn() -> bool,
+    ) -> Result<AtOnce, Error> {
+        Ok(AtOnce::MustWait)
+    }
+
+    /// Writes what [`insert_at_once`](Self::insert_at_once) has left to be written, on the disk that has this key.
+    fn write_due(&self, _key: Key) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Replaces the metadata of a stored object without rewriting its body, if `replaces` says so of the metadata that it
     /// has: what is meant for one object must not come to stand with another's body. False when it does not, or the
@@ -63,6 +86,17 @@ pub trait Store: Send + Sync {
 
     /// Writes to disk what a power loss should not take, and marks the store as closed in order.
     fn close(&self) -> Result<(), Error>;
+}
+
+/// What became of an insert without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtOnce {
+    /// It has been made.
+    Done,
+    /// The same, and so much waits to be written by now that somebody should call [`Store::write_due`].
+    DoneAndDue,
+    /// Nothing has been done: it takes the device, so [`Store::insert`] has to be called where that can be waited for.
+    MustWait,
 }
 
 /// Who wants to know which objects are given up to make room.

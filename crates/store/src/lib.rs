@@ -20,5 +20,5 @@ mod object;
 mod options;
 mod sys;
 
-pub use contract::{Declined, Error, GaveUp, Insert, Store, Stored, StoredBody, Usage};
+pub use contract::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, StoredBody, Usage};
 pub use options::{OpenOptions, open};

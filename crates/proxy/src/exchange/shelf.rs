@@ -3,25 +3,27 @@
 //! Lookups go to RAM first and touch the disk only when its index holds an entry. Small objects found on disk are
 //! read in one job and move to RAM. A disk that fails, is busy or declines costs hits, never answers.
 
+mod at_once;
+mod found;
 mod jobs;
 mod lanes;
 mod removals;
 
+pub use found::{Found, Held};
 pub use jobs::commit_valid;
 pub use lanes::{Lane, NoAnswer};
 
 use super::blocks::Blocks;
-use super::body::Segment;
 use super::invalidations::Validity;
 use super::record::{Head, Record};
 use crate::io_pool::{IoPool, Kind};
 use crate::metrics::Metrics;
 use bytes::Bytes;
-use jobs::{Opened, open, write_resident};
+use jobs::{Opened, open};
 use removals::{Hidden, Removals};
 use shoal_core::{Key, ObjectKey};
 use shoal_store::memory::{Content, Ledger, MemoryTier, Reservation};
-use shoal_store::{Declined, Error, Insert, Store, StoredBody};
+use shoal_store::{Declined, Error, Insert, Store};
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool,
@@ -81,46 +83,6 @@ impl Resident {
     /// What it is charged.
     fn weight(&self) -> u64 {
         (self.body.len() + self.record.weight() + self.key.full().len() + RESIDENT_BYTES) as u64
-    }
-}
-
-/// An object that was found.
-pub struct Found {
-    /// What its metadata says.
-    pub record: Record,
-    /// Its body.
-    pub body: Held,
-    /// Whether it was in RAM already.
-    pub in_memory: bool,
-}
-
-/// Where a found body is.
-#[derive(Clone)]
-pub enum Held {
-    /// In RAM.
-    Memory(Bytes),
-    /// On disk.
-    Disk(Arc<dyn StoredBody>),
-}
-
-impl Held {
-    /// Its length in bytes.
-    pub fn length(&self) -> u64 {
-        match self {
-            Self::Memory(bytes) => bytes.len() as u64,
-            Self::Disk(body) => body.length(),
-        }
-    }
-
-    /// Bytes `start..end` of it as a stretch of a reply.
-    pub fn segment(&self, start: u64, end: u64) -> Segment {
-        debug_assert!(start <= end && end <= self.length(), "a range within the body");
-        match self {
-            Self::Memory(bytes) => Segment::Memory(bytes.slice(start as usize..end as usize)),
-            Self::Disk(body) => {
-                Segment::Stored { body: Arc::clone(body), offset: start, length: end - start }
-            }
-        }
     }
 }
 
@@ -240,26 +202,6 @@ impl Shelf {
         Some(found)
     }
 
-    /// Offers an object in RAM to the disk when it is asked for and the disk does not have it: it was on probation, or has
-    /// been given up. Nobody waits for that, and what fails is tried again with the next hit.
-    fn promote(&self, resident: &Arc<Resident>) {
-        if resident.is_settled.load(Relaxed) || resident.is_settled.swap(true, Relaxed) {
-            return;
-        }
-        let (Some(store), lane) = (self.disk.clone(), self.lane_of(&resident.key)) else { return };
-        let (memory, resident) = (Arc::clone(&self.memory), Arc::clone(resident));
-        let unsettled = Arc::clone(&resident);
-        let work = move || {
-            if let Err(error) = write_resident(&*store, &memory, &resident) {
-                tracing::debug!(%error, "an object in RAM could not be written to disk");
-                resident.is_settled.store(false, Relaxed);
-            }
-        };
-        if lane.hangs() || lane.pool().submit(Kind::ChangeSoon, work).is_err() {
-            unsettled.is_settled.store(false, Relaxed);
-        }
-    }
-
     /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is read.
     pub async fn find(&self, key: &ObjectKey, begin: impl FnOnce() -> Validity + Send) -> Option<Found> {
         if let Some(resident) = self.resident(key) {
@@ -269,12 +211,19 @@ impl Shelf {
         self.disk.as_ref().filter(|_| self.on_disk(key))?;
         let disk = self.disk.as_ref().filter(|_| !self.removals.hides(key.hash()))?;
         let validity = begin();
+        if let Some(found) = self.find_at_once(&**disk, key, &validity) {
+            return Some(found);
+        }
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
         let (lane, ledger) = ((disk.lane(key.hash()), Kind::Read), Arc::clone(&self.ledger));
-        let Opened { record, body, whole } =
-            self.run(lane, move || open(&*store, &wanted, small, &ledger)).await??;
-        let kept = whole.and_then(|whole| self.keep_read(key, &record, whole, &validity));
-        Some(Found { record, body: kept.map_or(Held::Disk(body), Held::Memory), in_memory: false })
+        let opened = self.run(lane, move || open(&*store, &wanted, small, &ledger)).await??;
+        Some(self.found(key, opened, &validity))
+    }
+
+    fn found(&self, key: &ObjectKey, opened: Opened, validity: &Validity) -> Found {
+        let Opened { record, body, whole } = opened;
+        let kept = whole.and_then(|whole| self.keep_read(key, &record, whole, validity));
+        Found { record, body: kept.map_or(Held::Disk(body), Held::Memory), in_memory: false }
     }
 
     /// Puts an object that was read whole into RAM, with what was reserved for it. Its body, or `None` when RAM does not take it.
@@ -321,14 +270,14 @@ impl Shelf {
         validity: &Validity,
     ) {
         let Some(store) = self.disk.clone() else { return };
-        let lane = store.lane(key.hash());
-        let (object, metadata, still) = (key.clone(), record.encode(), validity.clone());
-        let write = move || {
-            let mut insert = store.insert(&object, &metadata, Some(body.len() as u64))?;
-            insert.append(&body)?;
-            commit_valid(&*store, insert, &object, &still)
+        let at_once = match validity.holds() {
+            true => self.keep_at_once(&store, (key, record, &body), &|| validity.holds()),
+            false => None,
         };
-        let outcome = self.make_visible((lane, kind), key, write).await;
+        let outcome = match at_once {
+            Some(outcome) => Ok(outcome),
+            None => self.write(kind, store, (key, record, body), validity).await,
+        };
         // On probation, or taken for purged since another URL was whose slot it shares: the disk takes it with its next hit.
         let is_left_out =
             matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation)))) || !validity.holds();
@@ -343,6 +292,23 @@ impl Shelf {
     /// Whether the disk holds an object of this key, as far as its index tells.
     pub fn on_disk(&self, key: &ObjectKey) -> bool {
         self.disk.as_ref().is_some_and(|disk| disk.may_contain(key.hash()))
+    }
+
+    async fn write(
+        &self,
+        kind: Kind,
+        store: Arc<dyn Store>,
+        (key, record, body): (&ObjectKey, &Record, Bytes),
+        validity: &Validity,
+    ) -> Result<Result<(), Error>, NoAnswer> {
+        let lane = store.lane(key.hash());
+        let (object, metadata, still) = (key.clone(), record.encode(), validity.clone());
+        let write = move || {
+            let mut insert = store.insert(&object, &metadata, Some(body.len() as u64))?;
+            insert.append(&body)?;
+            commit_valid(&*store, insert, &object, &still)
+        };
+        self.make_visible((lane, kind), key, write).await
     }
 
     /// Keeps a note, an object without a body, in RAM and on disk.

@@ -21,7 +21,8 @@ mod watched;
 
 pub use disk::{DiskState, Service};
 
-use crate::{Error, GaveUp, Insert, Store, Stored, Usage};
+use crate::{AtOnce, Error, GaveUp, Insert, Store, Stored, Usage};
+use bytes::Bytes;
 use disk::Disk;
 use shoal_core::{Key, ObjectKey, rendezvous_score};
 use std::sync::{Arc, OnceLock};
@@ -115,6 +116,9 @@ impl Shared {
 
     /// The disk in service that has this key, by number.
     fn home(&self, key: Key) -> Option<(usize, Arc<dyn Store>)> {
+        if let [only] = &self.disks[..] {
+            return Some((0, only.store()?));
+        }
         let scored = |(at, disk): (usize, &Disk)| {
             disk.is_in_service().then(|| (at, rendezvous_score(key, disk.number(), disk.weight())))
         };
@@ -158,6 +162,12 @@ impl Shared {
         found
     }
 
+    /// Whether a disk other than this one may have an object of the key.
+    fn is_elsewhere(&self, key: &ObjectKey, but: usize) -> bool {
+        let others = self.disks.iter().enumerate().filter(|(at, _)| *at != but);
+        others.filter_map(|(_, disk)| disk.store()).any(|store| store.may_contain(key.hash()))
+    }
+
     /// The object stands on one disk now: what others have under its key is older.
     fn supersede(&self, key: &ObjectKey, at: usize) {
         if self.disks.len() > 1
@@ -189,6 +199,12 @@ impl Store for Disks {
         Ok(Some(Stored { metadata: stored.metadata, body }))
     }
 
+    fn open_at_once(&self, key: &ObjectKey) -> Option<Stored> {
+        let (at, store) = self.shared.home(key.hash())?;
+        let Stored { metadata, body } = store.open_at_once(key)?;
+        Some(Stored { metadata, body: Arc::new(WatchedBody::new(body, at, &self.shared)) })
+    }
+
     fn insert(
         &self,
         key: &ObjectKey,
@@ -200,6 +216,31 @@ impl Store for Disks {
         };
         let insert = self.shared.settle(at, store.insert(key, metadata, body_bytes))?;
         Ok(Box::new(WatchedInsert::new(insert, key.clone(), at, &self.shared)))
+    }
+
+    fn insert_at_once(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body: &Bytes,
+        still: &dyn Fn() -> bool,
+    ) -> Result<AtOnce, Error> {
+        // An older one on another disk has to be removed from there, which may take that one's device.
+        let Some((at, store)) =
+            self.shared.home(key.hash()).filter(|(at, _)| !self.shared.is_elsewhere(key, *at))
+        else {
+            return Ok(AtOnce::MustWait);
+        };
+        let made = store.insert_at_once(key, metadata, body, still)?;
+        if made != AtOnce::MustWait {
+            self.shared.supersede(key, at);
+        }
+        Ok(made)
+    }
+
+    fn write_due(&self, key: Key) -> Result<(), Error> {
+        let Some((at, store)) = self.shared.home(key) else { return Ok(()) };
+        self.shared.settle(at, store.write_due(key))
     }
 
     fn update_metadata(

@@ -16,12 +16,13 @@ struct World {
     files: Arc<Memory>,
     home: MemoryHome,
     crash: Arc<CrashPoint>,
+    background: bool,
 }
 
 impl World {
     fn new() -> Self {
         let files = Arc::new(Memory::new(64 << 20));
-        Self { files, home: MemoryHome::default(), crash: CrashPoint::never() }
+        Self { files, home: MemoryHome::default(), crash: CrashPoint::never(), background: false }
     }
 
     fn opener(&self, architecture: &'static str) -> Opener {
@@ -30,7 +31,7 @@ impl World {
             let faults = Faults::new(1).crash_at(Arc::clone(&world.crash));
             let files: Arc<dyn FileSystem> = Arc::new(Faulty::new(world.files.clone(), faults));
             let index = Box::new(world.home.clone());
-            let parts = Parts { files, index, boot: 7, lock: None, background: false };
+            let parts = Parts { files, index, boot: 7, lock: None, background: world.background };
             open_store(architecture, &settings(), parts)
         })
     }
@@ -164,6 +165,28 @@ fn a_removal_reaches_what_another_disk_has_kept_of_the_key() {
         (0..OBJECTS).for_each(|number| assert_eq!(found(&disks, number).expect("sound"), None));
         disks.bring_online(out).expect("it can be opened");
     }
+}
+
+#[test]
+fn nothing_is_inserted_at_once_while_another_disk_may_have_an_older_one() {
+    let worlds = [(); 2].map(|()| World { background: true, ..World::new() });
+    let disks = disks(&worlds, "volume");
+    disks.take_offline("/disk/0").expect("there is such a disk");
+    (0..OBJECTS).for_each(|number| put(&disks, number, 1).expect("the other takes it"));
+    disks.bring_online("/disk/0").expect("it can be opened");
+    let mut waits = 0;
+    for number in 0..OBJECTS {
+        let home = disks.lane(key(number).hash());
+        let offer = || disks.insert_at_once(&key(number), b"meta", &body(number, 2).into(), &|| true);
+        if offer().expect("it is in service") == AtOnce::MustWait {
+            assert_eq!(home, 0, "the second disk's own keys are nowhere else");
+            waits += 1;
+            disks.remove(&key(number)).expect("removed");
+            assert_eq!(offer().expect("it is in service"), AtOnce::Done);
+        }
+        assert_eq!(found(&disks, number).expect("sound"), Some(2));
+    }
+    assert!((OBJECTS / 4..OBJECTS).contains(&waits), "{waits}");
 }
 
 #[test]

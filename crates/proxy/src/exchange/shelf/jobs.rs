@@ -6,7 +6,7 @@ use super::Resident;
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use shoal_store::memory::{Ledger, MemoryTier, Reservation};
-use shoal_store::{Error, Insert, Store, StoredBody};
+use shoal_store::{Error, Insert, Store, Stored, StoredBody};
 use std::sync::Arc;
 
 /// Writes an object that is in RAM to the disk, and takes it back when RAM does not have it any more by then: it may have been
@@ -34,8 +34,7 @@ pub(super) struct Opened {
     pub whole: Option<(Bytes, Reservation)>,
 }
 
-/// Opens an object, and reads it whole when it is small. The bytes are reserved before they are read: many clients may ask for the same
-/// object at once, and then read it piece by piece.
+/// Opens an object, and reads it whole when it is small.
 pub(super) fn open(
     store: &dyn Store,
     key: &ObjectKey,
@@ -47,13 +46,24 @@ pub(super) fn open(
         store.remove(key)?;
         return Err(Error::Corrupt { part: "metadata" });
     };
+    read(stored, record, small, ledger).map(Some)
+}
+
+/// Reads an object whole when it is small. The bytes are reserved before they are read: many clients may ask for the same
+/// object at once, and then read it piece by piece.
+pub(super) fn read(
+    stored: Stored,
+    record: Record,
+    small: u64,
+    ledger: &Arc<Ledger>,
+) -> Result<Opened, Error> {
     let length = stored.body.length();
     let reserved = if length <= small { ledger.try_reserve(length) } else { None };
     let whole = match reserved {
         Some(reservation) => Some((read_whole(&*stored.body, length as usize)?, reservation)),
         None => None,
     };
-    Ok(Some(Opened { record, body: stored.body, whole }))
+    Ok(Opened { record, body: stored.body, whole })
 }
 
 fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {

@@ -4,7 +4,7 @@ use super::super::invalidations::Invalidations;
 use super::lanes::PATIENCE;
 use super::*;
 use parking_lot::{Condvar, Mutex};
-use shoal_store::{GaveUp, Stored, Usage};
+use shoal_store::{GaveUp, Stored, StoredBody, Usage};
 use std::collections::HashSet;
 use std::time::Instant;
 

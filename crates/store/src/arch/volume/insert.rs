@@ -6,7 +6,9 @@ use super::format::{
     BODY_MAX, HEAD_BYTES, KEY_MAX, Kind, METADATA_MAX, PIECE_BYTES, encode_table, table_bytes,
 };
 use super::pending::{Growing, Pending, PendingBody, Queued};
-use crate::{Declined, Error, Insert, StoredBody};
+use super::queue::enough_for;
+use super::writer::QUEUED_STRIPES;
+use crate::{AtOnce, Declined, Error, Insert, StoredBody};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use shoal_policy::Admission;
@@ -43,6 +45,42 @@ impl Volume {
             body,
             length: 0,
         }))
+    }
+
+    /// Queues an object whose body is at hand, unless so much waits that somebody has to wait for the disk.
+    pub(super) fn insert_at_once(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body: &Bytes,
+        still: &dyn Fn() -> bool,
+    ) -> Result<AtOnce, Error> {
+        self.check_lengths(key, metadata, body.len() as u64)?;
+        // Who writes everything himself, for want of background work, waits.
+        let must_wait = self.is_alone
+            || body.len() > PIECE_BYTES
+            || self.check_service().is_err()
+            || self.queue.lock().bytes() >= QUEUED_STRIPES * self.geometry.stripe_bytes;
+        if must_wait {
+            return Ok(AtOnce::MustWait);
+        }
+        if !self.admits(key, Some(body.len() as u64)) {
+            return Err(Error::Declined(Declined::OnProbation));
+        }
+        let (id, metadata) = (self.next_id.fetch_add(1, Relaxed), Bytes::copy_from_slice(metadata));
+        let object = Pending::new(key.clone(), id, 0, metadata, PendingBody::Whole(body.clone()));
+        // It may have become longer meanwhile, which `append` leaves room for.
+        let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
+        let Some(waiting) = self.queue_up(Queued::Object(object), limit_bytes) else {
+            return Err(Error::Declined(Declined::NoSpace));
+        };
+        if !still() {
+            self.remove(key);
+        }
+        let is_due = waiting >= enough_for(self.geometry.stripe_bytes)
+            && self.is_recovered.load(Relaxed)
+            && !self.is_write_due.swap(true, Relaxed);
+        Ok(if is_due { AtOnce::DoneAndDue } else { AtOnce::Done })
     }
 
     /// While there is unused space everything is taken, and the smallest objects always are: hundreds of them cost as much as

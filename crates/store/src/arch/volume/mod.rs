@@ -45,7 +45,8 @@ mod writer;
 
 use super::maintenance::{Bell, Maintenance, Step, Upkeep};
 use crate::door::File;
-use crate::{Declined, Error, GaveUp, Insert, Store, Stored, Usage};
+use crate::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, Usage};
+use bytes::Bytes;
 use checkpoint::Checkpoint;
 use durability::Pace;
 use format::Geometry;
@@ -126,6 +127,8 @@ struct Volume {
     disk_bytes: u64,
     own_bytes: u64,
     written_stripes: AtomicU32,
+    /// Somebody has been told to write what waits, and has not begun.
+    is_write_due: AtomicBool,
     health: Health,
     evictions: AtomicU64,
     corrupt: AtomicU64,
@@ -176,6 +179,10 @@ impl Store for VolumeStore {
         self.volume.open(key)
     }
 
+    fn open_at_once(&self, key: &ObjectKey) -> Option<Stored> {
+        self.volume.open_at_once(key)
+    }
+
     fn insert(
         &self,
         key: &ObjectKey,
@@ -183,6 +190,20 @@ impl Store for VolumeStore {
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error> {
         self.volume.insert(key, metadata, body_bytes)
+    }
+
+    fn insert_at_once(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body: &Bytes,
+        still: &dyn Fn() -> bool,
+    ) -> Result<AtOnce, Error> {
+        self.volume.insert_at_once(key, metadata, body, still)
+    }
+
+    fn write_due(&self, _key: Key) -> Result<(), Error> {
+        self.volume.flush(false).map(drop)
     }
 
     fn update_metadata(

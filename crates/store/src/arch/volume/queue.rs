@@ -95,7 +95,7 @@ impl Queue {
     /// Whether there is nothing to write of what is due: it has been written, or does not fill `room` bytes, though it should.
     pub(super) fn is_done(&self, due: Due, room: u64) -> bool {
         let is_written = self.waiting.front().is_none_or(|(ticket, _)| *ticket >= due.before);
-        is_written || !due.in_part && self.bytes < room + room / SPARE_SHARE
+        is_written || !due.in_part && self.bytes < enough_for(room)
     }
 
     /// Complete objects that are not on the disk yet.
@@ -186,6 +186,11 @@ fn sites_together(records: Vec<Queued>) -> Vec<Queued> {
 fn site_of(key: &[u8]) -> &[u8] {
     let end = key.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).nth(2);
     &key[..end.unwrap_or(key.len())]
+}
+
+/// Bytes that should wait before so much room is filled.
+pub(super) fn enough_for(room: u64) -> u64 {
+    room + room / SPARE_SHARE
 }
 
 /// What a record takes of a stripe.

@@ -51,6 +51,28 @@ impl Volume {
         Ok(None)
     }
 
+    /// The object, and a hit counted, when no device is needed for it: it waits to be written, or a window has all of it.
+    pub(super) fn open_at_once(self: &Arc<Self>, key: &ObjectKey) -> Option<Stored> {
+        let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
+        if let Some(object) = waiting.filter(|object| object.key == *key) {
+            // Pieces may be on the disk already.
+            return matches!(object.body, PendingBody::Whole(_)).then(|| self.stored_of(object));
+        }
+        if self.check_service().is_err() {
+            return None;
+        }
+        self.table.candidates(key.hash()).find_map(|entry| {
+            let length = entry.bytes().min(self.left_in_stripe(entry.position()));
+            let record = self.windows.find_at_once(&self.geometry, entry.position(), length)?;
+            // What does not stand up to its checks is looked at again by who may read.
+            let (head, record) = self.check_record(key, entry, record).ok()?;
+            let (_, metadata) = head.key_and_metadata(&record)?;
+            let payload = head.payload(&record).filter(|_| head.kind == Kind::Whole)?;
+            self.table.count_hit(key.hash(), entry);
+            Some(whole(metadata, payload))
+        })
+    }
+
     /// Finds the object's record, and counts a hit.
     pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<Found>, Error> {
         for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
@@ -87,9 +109,13 @@ impl Volume {
     }
 
     fn try_record(&self, key: &ObjectKey, entry: Entry, windowed: bool) -> Result<(Head, Bytes), Misfit> {
-        let position = entry.position();
-        let record = self.read_span(position, entry.bytes(), windowed).map_err(Misfit::Disk)?;
-        let head = Head::decode(&record, position).map_err(Misfit::Corrupt)?;
+        let record = self.read_span(entry.position(), entry.bytes(), windowed).map_err(Misfit::Disk)?;
+        self.check_record(key, entry, record)
+    }
+
+    /// Whether these bytes, which stand where the entry says, are the object's record.
+    fn check_record(&self, key: &ObjectKey, entry: Entry, record: Bytes) -> Result<(Head, Bytes), Misfit> {
+        let head = Head::decode(&record, entry.position()).map_err(Misfit::Corrupt)?;
         let stored_key = head.key_and_metadata(&record).map(|(key, _)| key);
         if head.key != key.hash() || stored_key != Some(key.full()) {
             let is_alike = Table::are_alike(head.key, key.hash());
@@ -106,8 +132,8 @@ impl Volume {
 
     /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end.
     pub(super) fn read_span(&self, position: u64, length: u64, windowed: bool) -> Result<Bytes, Error> {
-        let end = self.geometry.stripe_of(position).map_or(0, |stripe| self.geometry.stripe_at(stripe + 1));
-        let length = length.min(end.saturating_sub(position));
+        let left = self.left_in_stripe(position);
+        let (length, end) = (length.min(left), position + left);
         let reading = match windowed.then(|| self.windows.find(&self.geometry, position, length)) {
             Some(Ok(found)) => return Ok(found),
             Some(Err(reading)) => Some(reading),
@@ -128,6 +154,12 @@ impl Volume {
         }
         let skip = (position - range.start) as usize;
         Ok(bytes.slice(skip..skip + length as usize))
+    }
+
+    /// Bytes from `position` to its stripe's end; 0 outside of all stripes.
+    fn left_in_stripe(&self, position: u64) -> u64 {
+        let end = self.geometry.stripe_of(position).map_or(0, |stripe| self.geometry.stripe_at(stripe + 1));
+        end.saturating_sub(position)
     }
 
     /// A piece of a body or table, checked. `skip` bytes of it are left out.
@@ -175,11 +207,10 @@ impl Volume {
         let Found { entry, head, record, pin } = found;
         let parts = head.key_and_metadata(&record).zip(head.payload(&record));
         let Some(((_, metadata), payload)) = parts else { return Ok(None) };
-        let metadata = Bytes::copy_from_slice(metadata);
         if head.kind == Kind::Whole {
-            // A copy, so that what is kept of it does not keep the whole window.
-            return Ok(Some(Stored { metadata, body: Arc::new(WholeBody(Bytes::copy_from_slice(payload))) }));
+            return Ok(Some(whole(metadata, payload)));
         }
+        let metadata = Bytes::copy_from_slice(metadata);
         let Some((places, pin)) = self.pieces_of(&head, payload, pin)? else {
             self.table.remove(key.hash(), entry);
             return Ok(None);
@@ -260,6 +291,12 @@ impl Volume {
         }
         Ok(true)
     }
+}
+
+/// An object of one piece: a copy, so that what is kept of it does not keep the whole window.
+fn whole(metadata: &[u8], payload: &[u8]) -> Stored {
+    let metadata = Bytes::copy_from_slice(metadata);
+    Stored { metadata, body: Arc::new(WholeBody(Bytes::copy_from_slice(payload))) }
 }
 
 /// Objects remembered as whole; others are looked at again.

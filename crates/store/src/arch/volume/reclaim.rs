@@ -25,6 +25,9 @@ impl Volume {
     /// Takes all objects out of a stripe, which nobody reads. What is popular is queued to be written again. False when the
     /// stripe is worth keeping as it is.
     pub(super) fn reclaim(&self, stripe: u32) -> bool {
+        if stripe >= self.written_stripes.load(Relaxed) {
+            return true;
+        }
         let Some(items) = self.contents(stripe) else { return true };
         let live = self.live(stripe, &items);
         let is_carried = |live: &&Live| matches!(live.verdict, Verdict::Carry(_));

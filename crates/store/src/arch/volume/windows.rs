@@ -75,8 +75,7 @@ impl Windows {
         };
         loop {
             if let Some(found) = state.find(&wanted) {
-                state.neighbourhoods.spared(region_of(geometry, start));
-                state.counts.spared += 1;
+                state.spared(region_of(geometry, start));
                 return Ok(found);
             }
             if !is_coming(&state) || self.arrived.wait_for(&mut state, WAIT_MAX).timed_out() {
@@ -90,6 +89,14 @@ impl Windows {
             state.reading.push(range.clone());
         }
         Err(Reading { windows: self, range, is_window })
+    }
+
+    /// Bytes `start..start + length` of the disk, if a window has them all now.
+    pub(super) fn find_at_once(&self, geometry: &Geometry, start: u64, length: u64) -> Option<Bytes> {
+        let mut state = self.state.lock();
+        let found = state.find(&(start..start + length))?;
+        state.spared(region_of(geometry, start));
+        Some(found)
     }
 
     /// These bytes of the disk have changed, or are in doubt.
@@ -135,6 +142,11 @@ impl State {
                 self.bytes -= window.len() as u64;
             }
         }
+    }
+
+    fn spared(&mut self, region: usize) {
+        self.neighbourhoods.spared(region);
+        self.counts.spared += 1;
     }
 
     fn find(&self, wanted: &Range<u64>) -> Option<Bytes> {

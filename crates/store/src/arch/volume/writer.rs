@@ -51,18 +51,8 @@ impl Volume {
     pub(super) fn append(&self, record: Queued) -> Result<(), Error> {
         self.check_service()?;
         let stripe_bytes = self.geometry.stripe_bytes;
-        let waiting = {
-            let mut queue = self.queue.lock();
-            if queue.bytes() >= 2 * QUEUED_STRIPES * stripe_bytes {
-                return Err(Error::Declined(Declined::NoSpace));
-            }
-            let is_first = queue.push(record);
-            let bytes = queue.bytes();
-            drop(queue);
-            if is_first {
-                self.sync_bell.ring();
-            }
-            bytes
+        let Some(waiting) = self.queue_up(record, 2 * QUEUED_STRIPES * stripe_bytes) else {
+            return Err(Error::Declined(Declined::NoSpace));
         };
         if waiting >= QUEUED_STRIPES * stripe_bytes {
             if !self.is_recovered.load(Relaxed) {
@@ -81,6 +71,21 @@ impl Volume {
         if self.is_alone { self.checkpoint_if_due() } else { Ok(()) }
     }
 
+    /// Puts a record into the queue, unless so many bytes wait already. Bytes that wait then.
+    pub(super) fn queue_up(&self, record: Queued, limit_bytes: u64) -> Option<u64> {
+        let mut queue = self.queue.lock();
+        if queue.bytes() >= limit_bytes {
+            return None;
+        }
+        let is_first = queue.push(record);
+        let bytes = queue.bytes();
+        drop(queue);
+        if is_first {
+            self.sync_bell.ring();
+        }
+        Some(bytes)
+    }
+
     /// Writes what fills stripes, or all that waits. Whether anything was written.
     pub(super) fn flush(&self, all: bool) -> Result<bool, Error> {
         if !self.is_recovered.load(Relaxed) {
@@ -92,6 +97,8 @@ impl Volume {
 
     /// Writes what is due, and not what has come since: whoever waits for this does not wait for others.
     pub(super) fn write_due(&self, writer: &mut Writer, due: Due) -> Result<bool, Error> {
+        // Who is told from here on writes what may be too late for this.
+        self.is_write_due.store(false, Relaxed);
         let stripe_bytes = self.geometry.stripe_bytes;
         let mut has_written = false;
         loop {
@@ -252,6 +259,6 @@ fn finish(
 }
 
 /// Stripes of records that may wait before whoever appends has to.
-const QUEUED_STRIPES: u64 = 4;
+pub(super) const QUEUED_STRIPES: u64 = 4;
 /// Stripes in a row that may be passed over, since they are read or worth keeping.
 pub(super) const SKIPPED_MAX: u32 = 64;

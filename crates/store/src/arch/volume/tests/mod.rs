@@ -1,5 +1,6 @@
 //! What the volume promises, tried on files in RAM, on faulty ones and on the real file system.
 
+mod at_once;
 mod budget;
 mod crash;
 mod damage;

@@ -1,0 +1,229 @@
+//! What the disk store does without its device is done where it is asked for, and not on an I/O pool's thread.
+//!
+//! An object that waits to be written, or lies in what was read for its neighbour, is in memory already; an object that is
+//! inserted waits in memory until there is enough to be written. To hand such a job to another thread, which has to be
+//! woken and wakes the worker in turn, takes several times what the job takes.
+//!
+//! Changes keep their order: as long as one is under way on the pool, others go there too and come after it.
+
+use super::super::invalidations::Validity;
+use super::super::record::Record;
+use super::jobs::{read, write_resident};
+use super::{Found, Resident, Shelf};
+use crate::io_pool::Kind;
+use bytes::Bytes;
+use shoal_core::ObjectKey;
+use shoal_store::{AtOnce, Error, Store};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Shelf {
+    /// The object, when the disk is not needed for it.
+    pub(super) fn find_at_once(
+        &self,
+        disk: &dyn Store,
+        key: &ObjectKey,
+        validity: &Validity,
+    ) -> Option<Found> {
+        let stored = disk.open_at_once(key)?;
+        let record = Record::decode(&stored.metadata)?;
+        let opened = read(stored, record, self.limits.memory_object_max, &self.ledger).ok()?;
+        Some(self.found(key, opened, validity))
+    }
+
+    /// Gives a complete object to the disk if that need not be waited for, and unless a change is under way that was to come
+    /// before it. `still` is asked when it is visible, and if it says no the object is taken back.
+    pub(super) fn keep_at_once(
+        &self,
+        store: &Arc<dyn Store>,
+        (key, record, body): (&ObjectKey, &Record, &Bytes),
+        still: &dyn Fn() -> bool,
+    ) -> Option<Result<(), Error>> {
+        let lane = self.lane_of(key);
+        if lane.hangs() || lane.pool().is_changing() {
+            return None;
+        }
+        match store.insert_at_once(key, &record.encode(), body, still) {
+            Ok(AtOnce::MustWait) => None,
+            Ok(AtOnce::Done) => Some(Ok(())),
+            Ok(AtOnce::DoneAndDue) => {
+                let (store, key) = (Arc::clone(store), key.hash());
+                // What fails has been counted, and without this the store writes within a second by itself.
+                let write = move || {
+                    store.write_due(key).inspect_err(|error| tracing::debug!(%error, "could not write"))
+                };
+                let _ = lane.pool().submit(Kind::Read, write);
+                Some(Ok(()))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Offers an object in RAM to the disk when it is asked for and the disk does not have it: it was on probation, or has
+    /// been given up. Nobody waits for that, and what fails is tried again with the next hit.
+    pub(super) fn promote(&self, resident: &Arc<Resident>) {
+        if resident.is_settled.load(Relaxed) || resident.is_settled.swap(true, Relaxed) {
+            return;
+        }
+        let (Some(store), lane) = (self.disk.clone(), self.lane_of(&resident.key)) else { return };
+        let (memory, resident) = (Arc::clone(&self.memory), Arc::clone(resident));
+        let key = &resident.key;
+        let is_there = || memory.peek(key.hash()).is_some_and(|now| Arc::ptr_eq(&now, &resident));
+        match self.keep_at_once(&store, (key, &resident.record, &resident.body), &is_there) {
+            Some(Ok(())) => return,
+            Some(Err(_)) => return resident.is_settled.store(false, Relaxed),
+            None => {}
+        }
+        let unsettled = Arc::clone(&resident);
+        let work = move || {
+            if let Err(error) = write_resident(&*store, &memory, &resident) {
+                tracing::debug!(%error, "an object in RAM could not be written to disk");
+                resident.is_settled.store(false, Relaxed);
+            }
+        };
+        if lane.hangs() || lane.pool().submit(Kind::ChangeSoon, work).is_err() {
+            unsettled.is_settled.store(false, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::invalidations::Invalidations;
+    use super::super::super::record::VaryNote;
+    use super::super::{IoPool, Ledger, Limits, MemoryTier, Metrics};
+    use super::*;
+    use shoal_core::{Key, Timestamp};
+    use shoal_store::arch::VolumeSettings;
+    use shoal_store::{OpenOptions, open};
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    /// A shelf over a volume, whose pool has one thread.
+    struct World {
+        shelf: Arc<Shelf>,
+        store: Arc<dyn Store>,
+        invalidations: Arc<Invalidations>,
+        folder: tempfile::TempDir,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let options = OpenOptions {
+                directory: folder.path().to_owned(),
+                architecture: "volume".into(),
+                disk_bytes: 16 << 20,
+                max_objects: 0,
+                object_max_bytes: 1 << 20,
+                files_per_folder: 0,
+                replacement: "clock".into(),
+                segments: Default::default(),
+                volume: VolumeSettings::default(),
+                now: Timestamp::from_seconds(1_000_000),
+            };
+            let store = open(&options).expect("a new volume");
+            let ledger = Ledger::new(1 << 20);
+            let memory = MemoryTier::new(Arc::clone(&ledger), 1, 1);
+            let pool = Arc::new(IoPool::new(1, 100).expect("a thread"));
+            let limits = Limits { memory_object_max: 1 << 16, disk_object_max: 1 << 20 };
+            let disk = Some(Arc::clone(&store));
+            let shelf =
+                Shelf::new((memory, ledger, None), disk, vec![pool], Arc::new(Metrics::default()), limits);
+            Self { shelf: Arc::new(shelf), store, invalidations: Invalidations::new(), folder }
+        }
+
+        fn jobs(&self) -> u64 {
+            self.shelf.lane(0).pool().finished()
+        }
+
+        async fn keep(&self, number: u64) {
+            let (key, validity) = (key(number), self.invalidations.begin(&key(number)));
+            self.shelf.keep_on_disk(Kind::ChangeSoon, &key, &note(number), Bytes::new(), &validity).await;
+        }
+
+        async fn find(&self, number: u64) -> Option<u64> {
+            let found = self.shelf.find(&key(number), || self.invalidations.begin(&key(number))).await?;
+            let Record::Vary(note) = found.record else { panic!("a note was kept") };
+            Some(note.generation)
+        }
+
+        fn close(self) {
+            self.shelf.lane(0).pool().close();
+            self.store.close().expect("a disk that takes it");
+            drop(self.folder);
+        }
+    }
+
+    fn key(number: u64) -> ObjectKey {
+        ObjectKey::new(format!("http://a/{number}").into_bytes())
+    }
+
+    fn note(generation: u64) -> Record {
+        Record::Vary(Arc::new(VaryNote { generation, lists: Vec::new() }))
+    }
+
+    #[tokio::test]
+    async fn what_needs_no_device_needs_no_thread() {
+        let world = World::new();
+        for number in 0..100 {
+            world.keep(number).await;
+            assert_eq!(world.find(number).await, Some(number));
+        }
+        assert_eq!(world.jobs(), 0);
+        world.close();
+    }
+
+    #[tokio::test]
+    async fn what_comes_after_a_change_that_is_under_way_is_done_after_it() {
+        let world = World::new();
+        let (opened, gate) = mpsc::channel::<()>();
+        let store = Arc::clone(&world.store);
+        let older = move || {
+            gate.recv().expect("it is opened");
+            let insert = store.insert(&key(1), &note(7).encode(), Some(0)).expect("it is taken");
+            insert.commit(None).expect("it is kept");
+        };
+        let older = world.shelf.lane(0).pool().submit(Kind::Change, older).expect("room");
+        let (shelf, validity) = (Arc::clone(&world.shelf), world.invalidations.begin(&key(1)));
+        let newer = tokio::spawn(async move {
+            shelf.keep_on_disk(Kind::Change, &key(1), &note(8), Bytes::new(), &validity).await;
+        });
+        tokio::task::yield_now().await;
+        assert!(!world.store.may_contain(key(1).hash()), "it waits for its turn");
+        opened.send(()).expect("the older one waits for it");
+        older.await.expect("it is done");
+        newer.await.expect("it is done");
+        assert_eq!(world.find(1).await, Some(8));
+        world.close();
+    }
+
+    #[tokio::test]
+    async fn what_is_not_valid_any_more_is_not_kept() {
+        let world = World::new();
+        let validity = world.invalidations.begin(&key(1));
+        world.invalidations.mark(&key(1));
+        world.shelf.keep_on_disk(Kind::ChangeSoon, &key(1), &note(1), Bytes::new(), &validity).await;
+        assert_eq!(world.find(1).await, None);
+        world.close();
+    }
+
+    #[tokio::test]
+    async fn what_has_been_kept_is_written_before_long() {
+        let world = World::new();
+        for number in 0..50_u64 {
+            let validity = world.invalidations.begin(&key(number));
+            let body = Bytes::from(vec![number as u8; 60_000]);
+            world.shelf.keep_on_disk(Kind::ChangeSoon, &key(number), &note(number), body, &validity).await;
+        }
+        let begun = Instant::now();
+        let is_written = |number| world.store.open_at_once(&key(number)).is_none();
+        while !(0..50).all(is_written) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it is never written");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let all: Vec<Key> = (0..50).map(|number| key(number).hash()).collect();
+        assert!(all.into_iter().all(|key| world.store.may_contain(key)));
+        world.close();
+    }
+}
