@@ -45,7 +45,12 @@ pub fn end_to_end(fields: &HeaderMap, more: usize) -> HeaderMap {
 
 /// What Connection names and may take out.
 fn nominated(fields: &HeaderMap) -> Vec<HeaderName> {
-    if !fields.contains_key(CONNECTION) {
+    // Mostly there is none, or it names what goes anyway.
+    let names_nothing = |value: &HeaderValue| {
+        value.as_bytes().eq_ignore_ascii_case(b"keep-alive")
+            || value.as_bytes().eq_ignore_ascii_case(b"close")
+    };
+    if fields.get_all(CONNECTION).iter().all(names_nothing) {
         return Vec::new();
     }
     lists::field_members(fields, &CONNECTION)
@@ -125,9 +130,14 @@ pub fn cdn_loop_contains(fields: &HeaderMap, id: &str) -> bool {
 /// Adds a member at the end of a list field, as one line with those before it. One that is no field value leaves the fields
 /// as they are.
 pub fn append_member(fields: &mut HeaderMap, name: &HeaderName, member: &[u8]) {
+    append_shared_member(fields, name, Bytes::copy_from_slice(member));
+}
+
+/// The same with a member whose bytes another holds too.
+pub fn append_shared_member(fields: &mut HeaderMap, name: &HeaderName, member: Bytes) {
     match fields.entry(name) {
         Entry::Vacant(entry) => {
-            if let Ok(value) = HeaderValue::from_bytes(member) {
+            if let Ok(value) = HeaderValue::from_maybe_shared(member) {
                 entry.insert(value);
             }
         }
@@ -137,7 +147,7 @@ pub fn append_member(fields: &mut HeaderMap, name: &HeaderName, member: &[u8]) {
             if !lists::trim(&value).is_empty() {
                 value.extend_from_slice(b", ");
             }
-            value.extend_from_slice(member);
+            value.extend_from_slice(&member);
             if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
                 entry.insert(value);
             }

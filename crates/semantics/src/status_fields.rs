@@ -48,6 +48,21 @@ fn push_parameter(out: &mut Text, name: &str) {
 /// RFC 9651, section 3.3.4: a letter or `*`, then characters of a token, `:` or `/`.
 fn is_token(text: &str) -> bool {
     let first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'*';
-    let rest = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
-    text.bytes().next().is_some_and(first) && text.bytes().all(rest)
+    text.bytes().next().is_some_and(first) && text.bytes().all(|byte| IN_TOKEN[usize::from(byte)])
 }
+
+static IN_TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let marks = b"!#$%&'*+-.^_`|~:/";
+    let mut index = 0;
+    while index < marks.len() {
+        table[marks[index] as usize] = true;
+        index += 1;
+    }
+    table
+};

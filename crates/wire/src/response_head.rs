@@ -114,19 +114,20 @@ fn build(lines: &Lines, head: &Bytes) -> Result<ResponseHead, BadHead> {
         let range = |(start, end): (u32, u32)| -> Range<usize> { start as usize..end as usize };
         let name = HeaderName::from_bytes(&head[range(field.name)])
             .map_err(|_| BadHead::Malformed("invalid field name"))?;
-        let value = value_of(head.slice(range(field.value)))?;
+        let at = range(field.value);
+        let value = match HeaderValue::from_maybe_shared(head.slice(at.clone())) {
+            Ok(value) => value,
+            // A line break is no part of a value: this one may be folded.
+            Err(_) => HeaderValue::from_maybe_shared(unfold(&head[at]))
+                .map_err(|_| BadHead::Malformed("invalid field value"))?,
+        };
         map.try_append(name, value).map_err(|_| BadHead::TooLarge)?;
     }
     Ok(ResponseHead { status, version: lines.version, fields: map })
 }
 
-/// A field's value, its folds joined: RFC 9112, 5.2: a proxy "MUST either discard the message […] or replace each received
+/// A field's value with its folds joined. RFC 9112, 5.2: a proxy "MUST either discard the message […] or replace each received
 /// obs-fold with one or more SP octets".
-fn value_of(bytes: Bytes) -> Result<HeaderValue, BadHead> {
-    let bytes = if bytes.contains(&b'\n') { unfold(&bytes) } else { bytes };
-    HeaderValue::from_maybe_shared(bytes).map_err(|_| BadHead::Malformed("invalid field value"))
-}
-
 fn unfold(value: &[u8]) -> Bytes {
     let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(&b' ').into()

@@ -209,8 +209,8 @@ impl Exchange {
         verdict: Verdict,
     ) -> Reply {
         let live = self.live.load();
-        verdict.add_to(&mut fields, &live);
-        let record = verdict.early_record(&live, client, status, self.now());
+        let cache_status = verdict.add_to(&mut fields, &live);
+        let record = verdict.early_record(cache_status, client, status, self.now());
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
 }

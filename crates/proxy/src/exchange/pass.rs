@@ -80,13 +80,9 @@ impl Exchange {
         if !head.contains_key(header::DATE) {
             head.insert(header::DATE, date::format(response.response_time));
         }
-        verdict.add_to(&mut head, live);
-        let record = verdict.record(
-            ask,
-            verdict.cache_status(live),
-            response.status,
-            head.get(header::CONTENT_TYPE).cloned(),
-        );
+        let cache_status = verdict.add_to(&mut head, live);
+        let content_type = head.get(header::CONTENT_TYPE).cloned();
+        let record = verdict.record(ask, cache_status, response.status, content_type);
         if let Some(far_end) = response.upgraded {
             if let Some(protocol) = protocol {
                 head.insert(header::UPGRADE, protocol);
@@ -253,14 +249,8 @@ impl Exchange {
         body: ReplyBody,
         verdict: Verdict,
     ) -> Reply {
-        let live = &ask.live;
-        verdict.add_to(&mut fields, live);
-        let record = verdict.record(
-            ask,
-            verdict.cache_status(live),
-            status,
-            fields.get(header::CONTENT_TYPE).cloned(),
-        );
+        let cache_status = verdict.add_to(&mut fields, &ask.live);
+        let record = verdict.record(ask, cache_status, status, fields.get(header::CONTENT_TYPE).cloned());
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
 

@@ -58,7 +58,13 @@ impl Exchange {
             Lookup::Parts { key, note } => Box::pin(self.consider_parts(ask, key, note)).await,
             Lookup::Absent { key, variants } => {
                 let forwarded = if variants { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
-                Box::pin(self.forward(ask, Why { forwarded, key, stored: None })).await
+                let why = Why { forwarded, key, stored: None };
+                // Nothing to wait for here, so that no future is needed.
+                let is_plain = !ask.directives.only_if_cached && !ask.has_origin_conditions();
+                if is_plain && self.goes_alone(ask) {
+                    return Step::Alone(why);
+                }
+                Box::pin(self.forward(ask, why)).await
             }
         }
     }
@@ -122,11 +128,7 @@ impl Exchange {
         if ask.has_origin_conditions() {
             return Step::Done(Box::new(self.pass(ask, None).await));
         }
-        let alone = ask.method == Method::HEAD
-            || ask.directives.no_store
-            || !ask.live.collapse
-            || self.passes.holds(ask.primary.hash(), self.now());
-        if alone {
+        if self.goes_alone(ask) {
             return Step::Alone(why);
         }
         if let Some(reply) = self.range_of_arriving(ask, &why).await {
@@ -139,6 +141,14 @@ impl Exchange {
                 self.landed(ask, why, landing)
             }
         }
+    }
+
+    /// Whether the request's fetch is for nobody else.
+    fn goes_alone(&self, ask: &Ask) -> bool {
+        ask.method == Method::HEAD
+            || ask.directives.no_store
+            || !ask.live.collapse
+            || self.passes.holds(ask.primary.hash(), self.now())
     }
 
     /// A range of a whole response that is being fetched, when it has arrived or is about to.

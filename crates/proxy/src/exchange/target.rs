@@ -6,7 +6,6 @@ use http::uri::Authority;
 use http::{Uri, Version, header};
 use shoal_core::ObjectKey;
 use shoal_settings::Mode;
-use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -74,10 +73,12 @@ impl Target {
         let mut url = String::with_capacity(authority.as_str().len() + path.len() + 16);
         url.push_str(if https { "https://" } else { "http://" });
         let start = url.len();
-        url.extend(authority.host().chars().map(|char| char.to_ascii_lowercase()));
+        url.push_str(authority.host());
+        url[start..].make_ascii_lowercase();
         let host = start..url.len();
         if port != default {
-            write!(url, ":{port}").expect("writing to a string");
+            url.push(':');
+            url.push_str(itoa::Buffer::new().format(port));
         }
         let path_start = url.len();
         if !path.starts_with(['/', '*']) {
@@ -116,11 +117,11 @@ impl Target {
 /// The host that an origin-form request names. HTTP/1.0 may name none: then it is the address that was connected to.
 fn named_host(head: &Parts, client: &Client) -> Result<Authority, BadTarget> {
     let host = match head.headers.get(header::HOST) {
-        Some(host) => host.to_str().map_err(|_| BadTarget::Host)?.to_owned(),
-        None if head.version <= Version::HTTP_10 => client.local.to_string(),
+        Some(host) => Authority::from_maybe_shared(host.clone()),
+        None if head.version <= Version::HTTP_10 => client.local.to_string().parse(),
         None => return Err(BadTarget::Host),
     };
-    host.parse().map_err(|_| BadTarget::Host)
+    host.map_err(|_| BadTarget::Host)
 }
 
 /// The key of the variant that `selecting` (the nominated fields and their normalised values) chooses.

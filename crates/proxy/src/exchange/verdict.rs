@@ -136,16 +136,16 @@ impl Verdict {
         ProxyStatus { proxy: &live.name, error: self.proxy_error, received_status, ..ProxyStatus::default() }
     }
 
-    /// Appends both fields, after the members of those that are nearer to the origin.
-    pub fn add_to(&self, fields: &mut HeaderMap, live: &Live) {
-        self.cache_member(live).append_to(fields);
+    /// Appends both fields, after the members of those that are nearer to the origin. Gives the Cache-Status member.
+    pub fn add_to(&self, fields: &mut HeaderMap, live: &Live) -> Bytes {
         self.proxy_member(live).append_to(fields);
+        self.cache_member(live).append_to(fields)
     }
 
     /// The access log's record of an answer given before the request was understood.
     pub fn early_record(
         &self,
-        live: &Live,
+        cache_status: Bytes,
         client: &Client,
         status: StatusCode,
         now: Timestamp,
@@ -155,7 +155,7 @@ impl Verdict {
             client: Some(client.address),
             status: status.as_u16(),
             outcome: self.outcome,
-            cache_status: self.cache_status(live),
+            cache_status,
             ..Record::default()
         })
     }

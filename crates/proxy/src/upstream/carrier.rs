@@ -136,14 +136,14 @@ impl Carrier {
         let authority = aim.origin.authority();
         match self {
             Self::H1(mut lease) => {
-                let mut requesting = Requesting::new(head, &authority, &sending.upload)?;
+                let mut requesting = Requesting::new(head, authority, &sending.upload)?;
                 let head = lease.connection.send(&mut requesting, sending, timeout).await?;
                 let is_chunked = head.fields.contains_key(TRANSFER_ENCODING);
                 let may_persist = persists(&head);
                 Ok(Answer::H1(Box::new(Responded { head, is_chunked, may_persist, requesting, lease })))
             }
             Self::H2(lease) => {
-                let request = head.http2(aim.origin.scheme.name(), &authority)?;
+                let request = head.http2(aim.origin.scheme.name(), authority)?;
                 match sending.limit(timeout, lease.connection.send(request, sending)).await {
                     Ok((response, pump)) => Ok(Answer::H2(response, pump, lease)),
                     Err(failure) => {

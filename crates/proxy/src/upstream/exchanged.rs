@@ -60,6 +60,7 @@ pub struct Origin {
     pub host: Arc<str>,
     /// Port.
     pub port: u16,
+    authority: Arc<str>,
 }
 
 /// How an origin is spoken to.
@@ -102,18 +103,19 @@ impl Origin {
     pub fn new(scheme: Scheme, host: &str, port: u16) -> Self {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let bare = bare.strip_suffix('.').unwrap_or(bare);
-        Self { scheme, host: bare.to_ascii_lowercase().into(), port }
+        let host: Arc<str> = bare.to_ascii_lowercase().into();
+        let authority = match (host.contains(':'), port == scheme.default_port()) {
+            (false, true) => Arc::clone(&host),
+            (false, false) => format!("{host}:{port}").into(),
+            (true, true) => format!("[{host}]").into(),
+            (true, false) => format!("[{host}]:{port}").into(),
+        };
+        Self { scheme, host, port, authority }
     }
 
     /// Host and, unless it is the scheme's default, port: what the Host field says (RFC 9110, 7.2).
-    pub fn authority(&self) -> String {
-        let default_port = self.port == self.scheme.default_port();
-        match (self.host.contains(':'), default_port) {
-            (false, true) => self.host.to_string(),
-            (false, false) => format!("{}:{}", self.host, self.port),
-            (true, true) => format!("[{}]", self.host),
-            (true, false) => format!("[{}]:{}", self.host, self.port),
-        }
+    pub fn authority(&self) -> &str {
+        &self.authority
     }
 }
 

@@ -1,7 +1,7 @@
 //! Cache-Status (RFC 9211).
 
 use super::{push_name, push_number, push_parameter, push_quoted};
-use crate::fields::{Text, append_member};
+use crate::fields::{Text, append_shared_member};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
 
@@ -95,8 +95,10 @@ impl CacheStatus<'_> {
     }
 
     /// Adds the member behind those of the caches before.
-    pub fn append_to(&self, response: &mut HeaderMap) {
-        append_member(response, &CACHE_STATUS, &self.text());
+    pub fn append_to(&self, response: &mut HeaderMap) -> Bytes {
+        let member = self.to_bytes();
+        append_shared_member(response, &CACHE_STATUS, member.clone());
+        member
     }
 
     fn text(&self) -> Text {

@@ -158,6 +158,11 @@ impl Asker {
         Self::with(origin.address, Scheme::Http, |_| ())
     }
 
+    /// Waits until no connection is open.
+    async fn has_closed(&self) {
+        eventually("all connections are closed", || self.metrics.upstream_connections.value() == 0).await;
+    }
+
     fn with(address: SocketAddr, scheme: Scheme, edit: impl FnOnce(&mut Upstream)) -> Self {
         let (upstreams, metrics) = upstreams(edit);
         let origin = Origin::new(scheme, &address.ip().to_string(), address.port());
@@ -222,13 +227,13 @@ async fn whole(response: UpstreamResponse) -> Result<String, BodyError> {
 
 /// Waits until `condition` holds.
 async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..200 {
+    for _ in 0..1000 {
         if condition() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("not within two seconds: {what}");
+    panic!("not within ten seconds: {what}");
 }
 
 /// A resolver that answers every name alike.
