@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""What any server could reach: CPU per hit of nginx, of Shoal, and of a server that does nothing, in turn.
+
+    python3 bench/floor.py                 print the table
+    python3 bench/floor.py --write         also put it into docs/experiments/hits.md
+
+The server that does nothing (`shoal-floor` of testkit) sends the bytes that Shoal answers with, one read and one write for each. Where
+its ratio is below a bar, the kernel's part of a hit is the obstacle. The load generator is the slower side of a pair with a quick server, which then
+sleeps between requests and pays for waking up; so each server is also measured while a control group holds it to --share of its core, and
+always has requests to answer. Needs nginx, wrk, taskset, root for the control group, and
+`cargo build --release -p shoal -p shoal-testkit`.
+"""
+
+import argparse
+import contextlib
+import os
+import socket
+import statistics
+import tempfile
+
+import measure
+import open_loop
+import page
+import servers
+
+NGINX = "nginx, no sendfile, open_file_cache"
+GROUPS = "/sys/fs/cgroup/cpu"
+PERIOD_US = 10_000
+KINDS = {"bare": measure.BARE, "browser": measure.BROWSER}
+
+
+def main():
+    options = arguments()
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
+        os.chmod(folder, 0o755)
+        text = "\n\n".join(table(folder, share, options) for share in options.shares)
+    print(text)
+    if options.write:
+        page.write("hits.md", "floor.py", text)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=2, help="length of one point")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=[1.0, 0.6])
+    parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
+    parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
+    parser.add_argument("--write", action="store_true")
+    return parser.parse_args()
+
+
+def table(folder, share, options):
+    """Hits per CPU-second of each server at each size and kind of request, with servers held to `share` of their core."""
+    columns, rows, others = [], {NGINX: [], "shoal": [], "a server that does nothing": []}, []
+    for size in options.sizes:
+        points = measured(folder, size, share, options)
+        for kind in KINDS:
+            columns.append(f"{size // 1024} KB {kind}")
+            medians = {name: statistics.median(point["us"] for point in points[name, kind]) for name in rows}
+            others += [point["others"] for name in rows for point in points[name, kind]]
+            for name, median in medians.items():
+                rows[name].append(f"{median:.2f} ({medians[NGINX] / median:.2f})")
+    held = "as fast as they can" if share >= 1 else f"held to {share:.0%} of their core"
+    lines = [f"| servers {held}: µs of CPU a hit (hits per CPU-second, nginx = 1.00) | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
+    busy = sum(other > measure.OTHERS_MAX for other in others)
+    return "\n".join(lines) + f"\n\nOther processes took more than a tenth of a core in {busy} of {len(others)} points."
+
+
+def measured(folder, size, share, options):
+    origin = servers.Origin()
+    with contextlib.ExitStack() as stack:
+        running = [
+            servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off"),
+            servers.start_shoal(folder, origin.url, open_loop.binary("shoal")),
+        ]
+        for server in running:
+            stack.callback(server.stop)
+            server.get(f"/{size}")
+            server.get(f"/{size}")
+        floor = start_floor(folder, running[1], size)
+        stack.callback(floor.stop)
+        running.append(floor)
+        if share < 1:
+            stack.enter_context(held(running, share))
+        points = {}
+        for number in range(options.rounds):
+            for server in running if number % 2 == 0 else running[::-1]:
+                for kind, fields in KINDS.items():
+                    measure.wait_until_quiet(options.patience)
+                    point = measure.point(server, size, fields, options.seconds, options.connections)
+                    points.setdefault((server.name, kind), []).append(point)
+        return points
+
+
+def start_floor(folder, shoal, size):
+    """The server that does nothing, with Shoal's answer."""
+    with socket.create_connection(("127.0.0.1", shoal.port)) as client:
+        client.sendall(f"GET /{size} HTTP/1.1\r\nHost: 127.0.0.1:{shoal.port}\r\n\r\n".encode())
+        answer = b""
+        while b"\r\n\r\n" not in answer or len(answer.split(b"\r\n\r\n", 1)[1]) < size:
+            answer += client.recv(1 << 20)
+    path = os.path.join(folder, f"answer-{size}")
+    with open(path, "wb") as file:
+        file.write(answer)
+    port = servers.free_port()
+    own = tempfile.mkdtemp(prefix="floor-", dir=folder)
+    command = [open_loop.binary("shoal-floor"), f"127.0.0.1:{port}", path]
+    return servers.Server("a server that does nothing", port, command, own)
+
+
+@contextlib.contextmanager
+def held(running, share):
+    """A control group that gives all of these together `share` of one core; only one of them is asked at a time."""
+    group = os.path.join(GROUPS, f"shoal-bench-{os.getpid()}")
+    os.mkdir(group)
+    try:
+        setting(group, "cpu.cfs_period_us", PERIOD_US)
+        setting(group, "cpu.cfs_quota_us", int(PERIOD_US * share))
+        for server in running:
+            for process in measure.processes(server.process.pid):
+                setting(group, "cgroup.procs", process)
+        yield
+    finally:
+        with open(os.path.join(group, "cgroup.procs")) as file:
+            members = file.read().split()
+        for process in members:
+            setting(GROUPS, "cgroup.procs", process)
+        os.rmdir(group)
+
+
+def setting(group, name, value):
+    with open(os.path.join(group, name), "w") as file:
+        file.write(str(value))
+
+
+if __name__ == "__main__":
+    main()
