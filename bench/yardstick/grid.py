@@ -148,6 +148,8 @@ def measured(options, row, trace, peer):
     cache = megabytes * 4 if options.case == "infinite" else megabytes // 4
     out = os.path.join(options.yardstick, "out", f"grid-{options.case}-{row}-{options.requests}-{peer}.json".replace("/", "_").replace(" ", "_"))
     if options.again or not os.path.exists(out):
+        if peer.startswith("shoal"):
+            share_memory(options.yardstick, peer, memory)
         command = ["bin/iometer", "-profile", f"profiles/{peer}", "-trace", path, "-mem", str(memory), "-cache", str(cache)]
         command += ["-rate", str(options.rate), "-label", f"{options.case}, {row}", "-o", out]
         ended = subprocess.run(command, cwd=options.yardstick, capture_output=True, text=True)
@@ -156,6 +158,16 @@ def measured(options, row, trace, peer):
             return None
     with open(out, encoding="utf-8") as file:
         return json.load(file)
+
+
+def share_memory(yardstick, peer, memory):
+    """How much of so many MiB is `cache.ram`: what stands beside bodies is 16 MiB, and a third of `cache.ram`."""
+    path = os.path.join(yardstick, "profiles", peer, "profile.json")
+    with open(path, encoding="utf-8") as file:
+        profile = json.load(file)
+    profile["RAMShare"] = round(0.76 * (memory - 16) / memory, 3)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(profile, file)
 
 
 def operations(report):

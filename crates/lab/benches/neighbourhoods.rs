@@ -4,8 +4,11 @@
 //! `time_ms,client,url,size_bytes`). The first half warms up. The disk holds everything, in the order in which it was written;
 //! see docs/experiments/volume.md.
 
-use shoal_policy::{BeladySize, Handle, Neighbourhoods, NextUses, Policy, Replacement};
+mod volume;
+
+use shoal_policy::{BeladySize, Neighbourhoods, NextUses, Policy, Replacement};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use volume::{Tier, Trace, on_disk};
 
 fn main() {
     let arguments: Vec<String> =
@@ -22,8 +25,9 @@ fn main() {
             "belady_size" => Box::new(BeladySize::new(NextUses::of(trace.requests.iter().copied()))),
             name => (Policy::named(name).expect("a policy of the table").construct)(),
         };
+        let windows = if reading == Reading::Alone { 0 } else { ram_bytes / WINDOWS_SHARE };
         let (reads, bytes) =
-            Disk::new(&trace, order, reading, ram_bytes).run(Tier::new(ram, ram_bytes, reading));
+            Disk::new(&trace, order, reading, ram_bytes).run(Tier::new(ram, ram_bytes - windows));
         println!("| {policy} | {order:?} | {reading:?} | {reads:.0} | {bytes:.1} |");
     }
 }
@@ -69,69 +73,6 @@ const ROWS: [(&str, Order, Reading); 16] = [
     ("belady_size", Order::Sites, Reading::Alone),
     ("belady_size", Order::Sites, Reading::Adapted),
 ];
-
-/// Requests by object number, with each object's bytes and site.
-struct Trace {
-    requests: Vec<u64>,
-    bytes: Vec<u64>,
-    sites: Vec<u64>,
-}
-
-impl Trace {
-    fn read(text: &str) -> Self {
-        let (mut numbers, mut sites) = (HashMap::new(), HashMap::new());
-        let mut trace = Self { requests: Vec::new(), bytes: Vec::new(), sites: Vec::new() };
-        for line in text.lines().skip(1) {
-            let mut columns = line.split(',').skip(2);
-            let (Some(url), Some(Ok(bytes))) = (columns.next(), columns.next().map(str::parse)) else {
-                continue;
-            };
-            let next = numbers.len() as u64;
-            let number = *numbers.entry(url).or_insert(next);
-            if number == next {
-                let site = url.split('/').nth(2).unwrap_or_default();
-                let next = sites.len() as u64;
-                trace.bytes.push(bytes);
-                trace.sites.push(*sites.entry(site).or_insert(next));
-            }
-            trace.requests.push(number);
-        }
-        trace
-    }
-}
-
-/// The RAM tier.
-struct Tier {
-    order: Box<dyn Replacement<u64>>,
-    handles: HashMap<u64, Handle>,
-    limit: u64,
-}
-
-impl Tier {
-    fn new(order: Box<dyn Replacement<u64>>, ram_bytes: u64, reading: Reading) -> Self {
-        let windows = if reading == Reading::Alone { 0 } else { ram_bytes / WINDOWS_SHARE };
-        Self { order, handles: HashMap::new(), limit: ram_bytes - windows }
-    }
-
-    fn hit(&mut self, object: u64) -> bool {
-        self.handles.get(&object).is_some_and(|handle| {
-            self.order.hit(*handle);
-            true
-        })
-    }
-
-    fn insert(&mut self, object: u64, bytes: u64) {
-        let weight = bytes + RAM_OVERHEAD;
-        if weight > self.limit / 4 {
-            return self.order.declined(object);
-        }
-        while self.order.weight() + weight > self.limit {
-            let Some(victim) = self.order.evict() else { break };
-            self.handles.remove(&victim.key);
-        }
-        self.handles.insert(object, self.order.insert(object, weight));
-    }
-}
 
 /// The volume and the windows on it.
 struct Disk<'a> {
@@ -268,13 +209,6 @@ impl<'a> Disk<'a> {
     }
 }
 
-/// With its head, key and metadata, in units of the volume.
-fn on_disk(bytes: u64) -> u64 {
-    (bytes + 350).next_multiple_of(64)
-}
-
-/// Of an object in the RAM tier: key, stored head, places in map and policy.
-const RAM_OVERHEAD: u64 = 900;
 /// Windows take a tenth of the RAM.
 const WINDOWS_SHARE: u64 = 10;
 const IN_FLIGHT: usize = 16;
