@@ -20,6 +20,12 @@ pub trait Store: Send + Sync {
     /// an instant, and an entry that it names may still turn out to be a miss. Always true where nothing is remembered.
     fn may_contain(&self, key: Key) -> bool;
 
+    /// Where on its disk a read of the object would begin, in bytes: reads are best made in the order of their places. `None` where
+    /// that is not known. Touches no device.
+    fn position(&self, _key: Key) -> Option<u64> {
+        None
+    }
+
     /// Opens the object, counting as a hit for replacement. `None` is a miss: absent, or what was
     /// found did not stand up to its checks (then counted, and its entry dropped).
     fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error>;
@@ -123,6 +129,11 @@ pub trait StoredBody: Send + Sync {
     /// Which of the store's disks it is on: see [`Store::lane`].
     fn lane(&self) -> usize {
         0
+    }
+
+    /// Where on it a read from `offset` would begin: see [`Store::position`].
+    fn position(&self, _offset: u64) -> Option<u64> {
+        None
     }
 }
 

@@ -171,7 +171,7 @@ async fn read_stored(
         let (source, allowance) = (Arc::clone(&body), shelf.blocks().allow());
         let limit = allowance.bytes(offset).min(limit) as usize;
         let read = move || source.read(offset, limit).map(|bytes| allowance.settle(bytes));
-        match shelf.lane(body.lane()).pool().submit(Kind::Read, read) {
+        match shelf.lane(body.lane()).pool().submit(Kind::Read { at: body.position(offset) }, read) {
             Ok(answer) => {
                 let read = answer.await.map_err(|_| BodyError::Cut("the disk pool is closed".into()))?;
                 return read.map_err(BodyError::Store);

@@ -215,7 +215,8 @@ impl Shelf {
             return Some(found);
         }
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
-        let (lane, ledger) = ((disk.lane(key.hash()), Kind::Read), Arc::clone(&self.ledger));
+        let read = Kind::Read { at: disk.position(key.hash()) };
+        let (lane, ledger) = ((disk.lane(key.hash()), read), Arc::clone(&self.ledger));
         let opened = self.run(lane, move || open(&*store, &wanted, small, &ledger)).await??;
         Some(self.found(key, opened, &validity))
     }

@@ -192,6 +192,10 @@ impl Store for Disks {
         self.shared.home(key).is_some_and(|(_, store)| store.may_contain(key))
     }
 
+    fn position(&self, key: Key) -> Option<u64> {
+        self.shared.home(key)?.1.position(key)
+    }
+
     fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
         let Some((at, store)) = self.shared.home(key.hash()) else { return Ok(None) };
         let Some(stored) = self.shared.settle(at, store.open(key))? else { return Ok(None) };

@@ -28,6 +28,10 @@ impl StoredBody for WatchedBody {
         self.shared.settle(self.at, self.body.read(offset, limit))
     }
 
+    fn position(&self, offset: u64) -> Option<u64> {
+        self.body.position(offset)
+    }
+
     fn lane(&self) -> usize {
         self.at
     }

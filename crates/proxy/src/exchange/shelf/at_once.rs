@@ -52,7 +52,7 @@ impl Shelf {
                 let write = move || {
                     store.write_due(key).inspect_err(|error| tracing::debug!(%error, "could not write"))
                 };
-                let _ = lane.pool().submit(Kind::Read, write);
+                let _ = lane.pool().submit(Kind::READ, write);
                 Some(Ok(()))
             }
             Err(error) => Some(Err(error)),

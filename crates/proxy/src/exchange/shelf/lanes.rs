@@ -79,7 +79,7 @@ impl Lane {
                 self.note_hanging(now);
                 return Err(NoAnswer::Slow);
             }
-            if matches!(kind, Kind::Read | Kind::Change) {
+            if matches!(kind, Kind::Read { .. } | Kind::Change) {
                 return Err(NoAnswer::Slow);
             }
             finished = now;

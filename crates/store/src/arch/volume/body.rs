@@ -52,6 +52,10 @@ impl StoredBody for LargeBody {
         self.head.body_bytes
     }
 
+    fn position(&self, offset: u64) -> Option<u64> {
+        self.places.get((offset / PIECE_BYTES as u64) as usize).map(|place| place.position)
+    }
+
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
         if offset >= self.head.body_bytes {
             return Ok(Bytes::new());

@@ -179,6 +179,10 @@ impl Store for VolumeStore {
         self.volume.open(key)
     }
 
+    fn position(&self, key: Key) -> Option<u64> {
+        self.volume.table.candidates(key).next().map(|entry| entry.position())
+    }
+
     fn open_at_once(&self, key: &ObjectKey) -> Option<Stored> {
         self.volume.open_at_once(key)
     }

@@ -5,7 +5,9 @@
 //!
 //! Most jobs that nobody waits for are objects to be written, which the store takes into a queue of its own for the time being: waking a thread for
 //! each costs more than the job. Such a job is begun within a hundredth of a second, together with others that came meanwhile.
-//! Jobs are begun in the order of those that change something, and reads before them.
+//! Jobs that change something are begun in their order, and reads before them, in the order of their places on the disk.
+
+mod sweep;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -16,6 +18,7 @@ use std::sync::atomic::{
 };
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use sweep::Sweep;
 use tokio::sync::oneshot;
 
 /// A fixed number of threads behind a bounded queue.
@@ -42,9 +45,8 @@ struct Queue {
     changing: AtomicUsize,
 }
 
-#[derive(Default)]
 struct State {
-    reads: VecDeque<Job>,
+    reads: Sweep<Job>,
     changes: VecDeque<Job>,
     /// When the changes are begun at the latest, while no thread has been woken for them.
     due: Option<Instant>,
@@ -59,7 +61,10 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It changes nothing that can be seen, and should be begun at once.
-    Read,
+    Read {
+        /// Where on the disk it begins to read, in bytes, if that is known.
+        at: Option<u64>,
+    },
     /// It changes what is stored, and somebody waits.
     Change,
     /// The same, and what has been written before would be lost without it.
@@ -68,14 +73,24 @@ pub enum Kind {
     ChangeSoon,
 }
 
+impl Kind {
+    /// A job that reads at no known place.
+    pub const READ: Self = Self::Read { at: None };
+}
+
 impl State {
+    fn new() -> Self {
+        let (reads, changes) = (Sweep::new(), VecDeque::new());
+        Self { reads, changes, due: None, is_timed: false, idle: 0, closed: false }
+    }
+
     fn waiting(&self) -> usize {
         self.reads.len() + self.changes.len()
     }
 
     /// The next job to be begun now, and whether it changes something.
     fn take(&mut self) -> Option<(Job, bool)> {
-        if let Some(job) = self.reads.pop_front() {
+        if let Some(job) = self.reads.pop() {
             return Some((job, false));
         }
         if self.due.is_some_and(|due| !self.closed && Instant::now() < due) {
@@ -90,7 +105,7 @@ impl IoPool {
     /// Starts `threads` threads; at most `limit` jobs wait.
     pub fn new(threads: usize, limit: usize) -> std::io::Result<Self> {
         let queue = Arc::new(Queue {
-            state: Mutex::default(),
+            state: Mutex::new(State::new()),
             arrived: Condvar::new(),
             timer: Condvar::new(),
             limit: limit.max(1),
@@ -168,12 +183,12 @@ impl Queue {
         if state.closed || state.waiting() >= self.limit {
             return Err(Busy);
         }
-        if kind != Kind::Read {
+        if !matches!(kind, Kind::Read { .. }) {
             self.changing.fetch_add(1, Relaxed);
         }
         let wakes = match kind {
-            Kind::Read => {
-                state.reads.push_back(job);
+            Kind::Read { at } => {
+                state.reads.push(at, job);
                 true
             }
             Kind::Change | Kind::Completion => {
@@ -271,19 +286,19 @@ mod tests {
         let pool = IoPool::new(1, 2).expect("threads start");
         let (release, gate) = mpsc::channel::<()>();
         let (entered, in_job) = mpsc::channel::<()>();
-        let blocked = pool.submit(Kind::Read, move || {
+        let blocked = pool.submit(Kind::READ, move || {
             let _ = entered.send(());
             gate.recv().is_ok()
         });
         in_job.recv().expect("the first job started");
-        let first = pool.submit(Kind::Read, || 1).expect("room for one");
-        let second = pool.submit(Kind::Read, || 2).expect("room for two");
-        assert!(pool.submit(Kind::Read, || 3).is_err(), "a third waiting job is refused");
+        let first = pool.submit(Kind::READ, || 1).expect("room for one");
+        let second = pool.submit(Kind::READ, || 2).expect("room for two");
+        assert!(pool.submit(Kind::READ, || 3).is_err(), "a third waiting job is refused");
         release.send(()).expect("the job waits");
         assert_eq!(blocked.expect("queued").await, Ok(true));
         assert_eq!((first.await, second.await), (Ok(1), Ok(2)));
         pool.close();
-        assert!(pool.submit(Kind::Read, || 4).is_err(), "a closed pool refuses");
+        assert!(pool.submit(Kind::READ, || 4).is_err(), "a closed pool refuses");
     }
 
     #[tokio::test(start_paused = true)]
@@ -294,7 +309,7 @@ mod tests {
         let jobs: Vec<_> = (0..4)
             .map(|_| {
                 let gate = Arc::clone(&gate);
-                pool.submit(Kind::Read, move || gate.lock().recv().is_ok()).expect("room")
+                pool.submit(Kind::READ, move || gate.lock().recv().is_ok()).expect("room")
             })
             .collect();
         let began = tokio::time::Instant::now();
@@ -314,9 +329,31 @@ mod tests {
     #[tokio::test]
     async fn a_panicking_job_is_a_refusal_and_the_pool_lives() {
         let pool = IoPool::new(1, 4).expect("threads start");
-        let panicking = pool.submit(Kind::Read, || -> u8 { panic!("expected in this test") });
+        let panicking = pool.submit(Kind::READ, || -> u8 { panic!("expected in this test") });
         assert!(panicking.expect("queued").await.is_err());
-        assert_eq!(pool.submit(Kind::Read, || 7).expect("queued").await, Ok(7));
+        assert_eq!(pool.submit(Kind::READ, || 7).expect("queued").await, Ok(7));
+        pool.close();
+    }
+
+    #[tokio::test]
+    async fn reads_that_wait_are_begun_in_the_order_of_their_places() {
+        let pool = IoPool::new(1, 100).expect("threads start");
+        let (release, gate) = mpsc::channel::<()>();
+        let blocked = pool.submit(Kind::READ, move || gate.recv().is_ok()).expect("room");
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let reads: Vec<_> = [70, 20, 90, 20, 40]
+            .into_iter()
+            .map(|at| {
+                let order = Arc::clone(&order);
+                pool.submit(Kind::Read { at: Some(at) }, move || order.lock().push(at)).expect("room")
+            })
+            .collect();
+        release.send(()).expect("the job waits");
+        assert_eq!(blocked.await, Ok(true));
+        for read in reads {
+            read.await.expect("it is done");
+        }
+        assert_eq!(*order.lock(), [20, 20, 40, 70, 90]);
         pool.close();
     }
 
@@ -331,7 +368,7 @@ mod tests {
         };
         let jobs: Vec<_> =
             (0..10).map(|number| pool.submit(Kind::ChangeSoon, note(number)).expect("room")).collect();
-        pool.submit(Kind::Read, || ()).expect("room").await.expect("it is done");
+        pool.submit(Kind::READ, || ()).expect("room").await.expect("it is done");
         assert!(begun.elapsed() > SOON || order.lock().is_empty(), "a read does not wait for them");
         for job in jobs {
             job.await.expect("it is done");
