@@ -18,6 +18,7 @@ pub mod client;
 pub mod disk;
 pub mod fields;
 pub mod h2;
+pub mod hanging_disk;
 pub mod load;
 pub mod members;
 pub mod neighbours;

@@ -12,6 +12,7 @@ mod crashes;
 mod drain_and_reload;
 mod forward_mode;
 mod freshness;
+mod hanging_disk;
 mod idle_connections;
 mod interim_and_upgrade;
 mod invalidation;

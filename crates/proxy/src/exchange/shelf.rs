@@ -20,7 +20,7 @@ use crate::io_pool::{IoPool, Kind};
 use crate::metrics::Metrics;
 use bytes::Bytes;
 use jobs::{Opened, open};
-use removals::{Hidden, Removals};
+use removals::Removals;
 use shoal_core::{Key, ObjectKey};
 use shoal_store::memory::{Content, Ledger, MemoryTier, Reservation};
 use shoal_store::{Declined, Error, Insert, Store};
@@ -29,8 +29,6 @@ use std::sync::atomic::{
     AtomicBool,
     Ordering::{Relaxed, SeqCst},
 };
-use std::time::Duration;
-use tokio::time::timeout;
 
 /// RAM and disk together.
 pub struct Shelf {
@@ -381,58 +379,6 @@ impl Shelf {
         }
     }
 
-    /// Removes an object everywhere. True when it was somewhere.
-    pub async fn remove(self: &Arc<Self>, key: &ObjectKey) -> bool {
-        let resident = self.memory.remove(key.hash());
-        resident | self.remove_from_disk(key).await
-    }
-
-    async fn remove_from_disk(self: &Arc<Self>, key: &ObjectKey) -> bool {
-        // Also of what the store does not find: a removal holds after a crash, too.
-        if self.disk.is_none() {
-            return false;
-        }
-        let mut removal = Box::pin(Arc::clone(self).removal(key.clone()));
-        if !self.lane_of(key).hangs()
-            && let Ok(removed) = timeout(lanes::PATIENCE, &mut removal).await
-        {
-            return removed;
-        }
-        self.metrics.disk_slow.count();
-        let is_there = self.on_disk(key);
-        match self.removals.hide(key) {
-            Hidden::Refused => return removal.await,
-            Hidden::First => drop(tokio::spawn(Arc::clone(self).remove_hidden())),
-            Hidden::Another => {}
-        }
-        is_there
-    }
-
-    /// Removes an object from the disk, however long that takes. A removal is not refused: what should be gone must not stay
-    /// because the disk is busy.
-    async fn removal(self: Arc<Self>, key: ObjectKey) -> bool {
-        let Some(store) = self.disk.clone() else { return false };
-        loop {
-            let (store, wanted) = (Arc::clone(&store), key.clone());
-            match self.lane_of(&key).pool().submit(Kind::Change, move || store.remove(&wanted)) {
-                Ok(answer) => {
-                    return self.settle(answer.await.map_err(|_| NoAnswer::Refused)).unwrap_or(false);
-                }
-                Err(_) => tokio::time::sleep(REMOVE_PAUSE).await,
-            }
-        }
-    }
-
-    /// Removes what is hidden, one after the other, as soon as the disks answer.
-    async fn remove_hidden(self: Arc<Self>) {
-        while let Some((key, wish)) = self.removals.next() {
-            Arc::clone(&self).removal(key.clone()).await;
-            if !self.removals.show(&key, wish) {
-                return;
-            }
-        }
-    }
-
     /// Counts what went wrong on the disk; passes on what went well.
     pub fn settle<T>(&self, outcome: Result<Result<T, Error>, NoAnswer>) -> Option<T> {
         match outcome {
@@ -460,8 +406,6 @@ impl Shelf {
 
 /// An object in RAM, its key's and its body's allocations, and what an allocator adds to each.
 const RESIDENT_BYTES: usize = size_of::<Resident>() + 3 * 24;
-/// Pause before a removal is offered again to a full queue.
-const REMOVE_PAUSE: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests;

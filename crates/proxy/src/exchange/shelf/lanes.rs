@@ -2,13 +2,17 @@
 //!
 //! A disk may hang: its calls do not return, for half a minute or for ever. A client waits for one a few seconds and goes to the
 //! origin. When no job at all was finished in that time, the disk is taken to hang: until a job gets finished nobody waits for it
-//! again, which is said once, as is the end of it. The others go on as before.
+//! any more, which is said once, as is the end of it. The others go on as before.
+//!
+//! That time counts from the last job that was finished, whosever that was. Otherwise a client who began to wait just before would wait
+//! twice: for what it wanted to read, and for what it fetched instead to be stored.
 
 use crate::io_pool::{Busy, IoPool, Kind};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{error, info};
 
 /// A disk's pool, and whether the disk answers.
@@ -17,6 +21,26 @@ pub struct Lane {
     pool: Arc<IoPool>,
     /// How many jobs had been finished when it was found to hang.
     hangs_since: AtomicU64,
+    progress: Arc<Mutex<Progress>>,
+}
+
+/// What those who wait have seen of a disk.
+struct Progress {
+    /// Jobs that somebody waits for, or has waited for.
+    unfinished: usize,
+    /// Jobs that had been finished when somebody looked last.
+    finished: u64,
+    /// Since when it has been so many, with others unfinished.
+    since: Instant,
+}
+
+/// Goes with a job, and ends with it.
+struct Unfinished(Arc<Mutex<Progress>>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.0.lock().unfinished -= 1;
+    }
 }
 
 /// A job that has not been done, or not in time.
@@ -36,7 +60,9 @@ impl From<Busy> for NoAnswer {
 
 impl Lane {
     pub(super) fn new(number: usize, pool: Arc<IoPool>) -> Self {
-        Self { number, pool, hangs_since: AtomicU64::new(ANSWERS) }
+        let progress = Progress { unfinished: 0, finished: 0, since: Instant::now() };
+        let progress = Arc::new(Mutex::new(progress));
+        Self { number, pool, hangs_since: AtomicU64::new(ANSWERS), progress }
     }
 
     /// The pool, for jobs that must be done however long that takes.
@@ -68,22 +94,45 @@ impl Lane {
         if self.hangs() {
             return Err(NoAnswer::Refused);
         }
-        let mut finished = self.pool.finished();
+        let unfinished = self.begin();
+        let job = move || {
+            let _unfinished = unfinished;
+            job()
+        };
         let mut answer = self.pool.submit(kind, job)?;
+        let mut waited = Duration::ZERO;
         loop {
-            if let Ok(answer) = timeout(PATIENCE, &mut answer).await {
+            if let Ok(answer) = timeout(GLANCE, &mut answer).await {
                 return answer.map_err(|_| NoAnswer::Refused);
             }
-            let now = self.pool.finished();
-            if now == finished {
-                self.note_hanging(now);
+            waited += GLANCE;
+            if let Some(finished) = self.stuck_at() {
+                self.note_hanging(finished);
                 return Err(NoAnswer::Slow);
             }
-            if matches!(kind, Kind::Read { .. } | Kind::Change) {
+            if waited >= PATIENCE && matches!(kind, Kind::Read { .. } | Kind::Change) {
                 return Err(NoAnswer::Slow);
             }
-            finished = now;
         }
+    }
+
+    fn begin(&self) -> Unfinished {
+        let mut progress = self.progress.lock();
+        if progress.unfinished == 0 {
+            (progress.finished, progress.since) = (self.pool.finished(), Instant::now());
+        }
+        progress.unfinished += 1;
+        Unfinished(Arc::clone(&self.progress))
+    }
+
+    /// How many jobs have been finished, if that has not changed for as long as a client waits.
+    fn stuck_at(&self) -> Option<u64> {
+        let finished = self.pool.finished();
+        let mut progress = self.progress.lock();
+        if progress.finished != finished {
+            (progress.finished, progress.since) = (finished, Instant::now());
+        }
+        (progress.since.elapsed() >= PATIENCE).then_some(finished)
     }
 
     fn note_hanging(&self, finished: u64) {
@@ -99,5 +148,40 @@ impl Lane {
 
 /// No job has been waited for in vain since the last one was finished.
 const ANSWERS: u64 = u64::MAX;
+/// How often somebody who waits looks whether anything gets done.
+const GLANCE: Duration = Duration::from_millis(PATIENCE.as_millis() as u64 / 12);
 /// How long a client waits for a disk before the origin is asked instead.
 pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 1000 } else { 3000 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[tokio::test]
+    async fn who_waited_when_the_disk_stopped_does_not_wait_again_as_long() {
+        let lane = Arc::new(Lane::new(0, Arc::new(IoPool::new(3, 10).expect("threads start"))));
+        let (answer, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let stuck = |gate: &Arc<Mutex<mpsc::Receiver<()>>>| {
+            let gate = Arc::clone(gate);
+            move || gate.lock().recv().is_ok()
+        };
+        let (other, job) = (Arc::clone(&lane), stuck(&gate));
+        let read = tokio::spawn(async move { other.run(Kind::READ, job).await });
+        tokio::time::sleep(PATIENCE / 2).await;
+        assert_eq!(lane.run(Kind::READ, || 1).await, Ok(1), "others are answered until now");
+        assert_eq!(read.await.expect("no panic"), Err(NoAnswer::Slow));
+        assert!(!lane.hangs(), "something was finished meanwhile");
+        let begun = Instant::now();
+        assert_eq!(lane.run(Kind::Change, stuck(&gate)).await, Err(NoAnswer::Slow));
+        assert!(begun.elapsed() < PATIENCE * 3 / 4, "{:?} more", begun.elapsed());
+        assert!(lane.hangs());
+        drop(answer);
+        while lane.hangs() {
+            tokio::time::sleep(GLANCE).await;
+        }
+        assert_eq!(lane.run(Kind::READ, || 2).await, Ok(2));
+        lane.pool.close();
+    }
+}

@@ -4,10 +4,16 @@
 //! hidden from lookups, and taken from the disk as soon as that answers. A process that ends before takes the removal with it,
 //! as it does with those of its last second anyhow.
 
+use super::Shelf;
+use super::lanes::{NoAnswer, PATIENCE};
+use crate::io_pool::Kind;
 use parking_lot::Mutex;
 use shoal_core::{Key, ObjectKey};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// Keys that are hidden.
 #[derive(Default)]
@@ -22,6 +28,8 @@ struct State {
     /// Each with the number of the latest wish to have it removed.
     keys: HashMap<Key, (ObjectKey, u64)>,
     wishes: u64,
+    /// Somebody removes what is hidden.
+    are_seen_to: bool,
 }
 
 /// What hiding a key has come to.
@@ -42,12 +50,17 @@ impl Removals {
         if state.keys.len() >= HIDDEN_MAX {
             return Hidden::Refused;
         }
-        let was_empty = state.keys.is_empty();
+        let was_seen_to = std::mem::replace(&mut state.are_seen_to, true);
         state.wishes += 1;
         let wish = state.wishes;
         state.keys.insert(key.hash(), (key.clone(), wish));
         self.count.store(state.keys.len(), SeqCst);
-        if was_empty { Hidden::First } else { Hidden::Another }
+        if was_seen_to { Hidden::Another } else { Hidden::First }
+    }
+
+    /// Whoever was the first cannot see to the removals: whoever hides another key has to.
+    pub(super) fn leave(&self) {
+        self.state.lock().are_seen_to = false;
     }
 
     /// Whether the key is hidden.
@@ -67,12 +80,80 @@ impl Removals {
             state.keys.remove(&key.hash());
         }
         self.count.store(state.keys.len(), SeqCst);
-        !state.keys.is_empty()
+        state.are_seen_to = !state.keys.is_empty();
+        state.are_seen_to
+    }
+}
+
+impl Shelf {
+    /// Removes an object everywhere. True when it was somewhere.
+    pub async fn remove(self: &Arc<Self>, key: &ObjectKey) -> bool {
+        let resident = self.memory.remove(key.hash());
+        resident | self.remove_from_disk(key).await
+    }
+
+    pub(super) async fn remove_from_disk(self: &Arc<Self>, key: &ObjectKey) -> bool {
+        // Also of what the store does not find: a removal holds after a crash, too.
+        if self.disk.is_none() {
+            return false;
+        }
+        let mut removal = Box::pin(Arc::clone(self).removal(key.clone()));
+        if self.lane_of(key).hangs() {
+            self.metrics.disk_busy.count();
+        } else {
+            if let Ok(removed) = timeout(PATIENCE, &mut removal).await {
+                return removed;
+            }
+            self.metrics.disk_slow.count();
+        }
+        let is_there = self.on_disk(key);
+        match self.removals.hide(key) {
+            Hidden::Refused => return removal.await,
+            Hidden::First => self.see_to_removals(),
+            Hidden::Another => {}
+        }
+        is_there
+    }
+
+    /// Removes an object from the disk, however long that takes. A removal is not refused: what should be gone must not stay
+    /// because the disk is busy.
+    async fn removal(self: Arc<Self>, key: ObjectKey) -> bool {
+        let Some(store) = self.disk.clone() else { return false };
+        loop {
+            let (store, wanted) = (Arc::clone(&store), key.clone());
+            match self.lane_of(&key).pool().submit(Kind::Change, move || store.remove(&wanted)) {
+                Ok(answer) => {
+                    return self.settle(answer.await.map_err(|_| NoAnswer::Refused)).unwrap_or(false);
+                }
+                Err(_) => tokio::time::sleep(REMOVE_PAUSE).await,
+            }
+        }
+    }
+
+    /// Removes what is hidden, one after the other, as soon as the disks answer: on a thread of its own, since whoever asked for a
+    /// removal may be gone by then, with all its tasks.
+    fn see_to_removals(self: &Arc<Self>) {
+        let Some(store) = self.disk.clone() else { return };
+        let shelf = Arc::clone(self);
+        let work = move || {
+            while let Some((key, wish)) = shelf.removals.next() {
+                let _ = store.remove(&key).inspect_err(|error| shelf.note(error));
+                if !shelf.removals.show(&key, wish) {
+                    return;
+                }
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("shoal-removals".into()).spawn(work) {
+            tracing::warn!(%error, "what is removed from a disk that hangs stays hidden for the time being");
+            self.removals.leave();
+        }
     }
 }
 
 /// Keys hidden at most: some megabytes. Whoever wants another one removed waits for the disk.
 const HIDDEN_MAX: usize = 1 << 16;
+/// Pause before a removal is offered again to a full queue.
+const REMOVE_PAUSE: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {
@@ -89,6 +170,8 @@ mod tests {
         let (next, wish) = removals.next().expect("one is left");
         assert!(!removals.show(&next, wish) && removals.next().is_none());
         assert_eq!(removals.hide(&one), Hidden::First, "somebody has to begin anew");
+        removals.leave();
+        assert_eq!(removals.hide(&other), Hidden::First, "who cannot is not counted on");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::*;
 use parking_lot::{Condvar, Mutex};
 use shoal_store::{GaveUp, Stored, StoredBody, Usage};
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Two disks that hold keys and nothing else, the first of which answers once it is let go.
 struct Hanging {

@@ -75,7 +75,7 @@ impl Volume {
             return Err(Error::Declined(Declined::NoSpace));
         };
         if !still() {
-            self.remove(key);
+            self.remove_at_once(key);
         }
         let is_due = waiting >= enough_for(self.geometry.stripe_bytes)
             && self.is_recovered.load(Relaxed)

@@ -62,7 +62,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use stripes::Stripes;
-use table::Table;
+use table::{Entry, Table};
 use tracing::{debug, error};
 use windows::Windows;
 use writer::Writer;
@@ -248,9 +248,26 @@ impl Volume {
     }
 
     /// Takes an object out: from now on it is not found, and once the next chunk is written it will not be after a crash
-    /// either. A key that looks like this one's is taken out as well, which costs a miss.
+    /// either; nor before the log has been followed up to that chunk, since its record is marked. A key that looks like this
+    /// one's is taken out as well, which costs a miss.
     fn remove(&self, key: &ObjectKey) -> bool {
+        let (found, entries) = self.take_out(key);
+        entries.into_iter().for_each(|entry| self.mark_removed(key.hash(), entry));
+        found
+    }
+
+    /// The same without touching the device: the records are marked within a second.
+    fn remove_at_once(&self, key: &ObjectKey) {
+        let (_, entries) = self.take_out(key);
+        if self.queue.lock().mark_later(key.hash(), entries) {
+            self.sync_bell.ring();
+        }
+    }
+
+    /// Whether there was anything, and the entries of records that have to be marked.
+    fn take_out(&self, key: &ObjectKey) -> (bool, Vec<Entry>) {
         let mut found = false;
+        let mut entries = Vec::new();
         let is_first = {
             // Held until it is out of the table, lest recovery enter it in between.
             let mut removed_early = self.removed_early.lock();
@@ -259,16 +276,16 @@ impl Volume {
             }
             let mut queue = self.queue.lock();
             found |= queue.remove(key.hash()).is_some();
-            for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
-                found |= self.table.remove(key.hash(), entry);
-            }
+            entries.extend(self.table.candidates(key.hash()));
+            entries.retain(|entry| self.table.remove(key.hash(), *entry));
+            found |= !entries.is_empty();
             // Even when it is not found: the index on disk may still have what was given up since.
             queue.push(Queued::Removed(key.clone()))
         };
         if is_first {
             self.sync_bell.ring();
         }
-        found
+        (found, entries)
     }
 
     fn usage(&self) -> Usage {

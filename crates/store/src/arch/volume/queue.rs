@@ -2,6 +2,7 @@
 
 use super::format::{ITEM_BYTES, UNIT_BYTES};
 use super::pending::{Pending, Queued};
+use super::table::Entry;
 use shoal_core::Key;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ pub(super) struct Queue {
     next: Ticket,
     /// Something was appended since what waited was last brought to disk.
     is_unsynced: bool,
+    /// Records of objects that have been removed, by those who could not wait until they are marked.
+    unmarked: Vec<(Key, Entry)>,
     /// What they will take, lines of the contents included.
     bytes: u64,
     /// Complete objects that are waiting or being written.
@@ -67,9 +70,21 @@ impl Queue {
         self.due(true)
     }
 
-    /// Something has still to be brought to disk.
-    pub(super) fn leave_unsynced(&mut self) {
-        self.is_unsynced = true;
+    /// Something has still to be brought to disk. True when nothing else has.
+    pub(super) fn leave_unsynced(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_unsynced, true)
+    }
+
+    /// The records of removed objects have to be marked. True when nothing else has to be brought to disk.
+    pub(super) fn mark_later(&mut self, key: Key, entries: impl IntoIterator<Item = Entry>) -> bool {
+        let before = self.unmarked.len();
+        self.unmarked.extend(entries.into_iter().map(|entry| (key, entry)));
+        self.unmarked.len() > before && self.leave_unsynced()
+    }
+
+    /// What has to be marked, once.
+    pub(super) fn take_unmarked(&mut self) -> Vec<(Key, Entry)> {
+        std::mem::take(&mut self.unmarked)
     }
 
     /// Whether something has to be brought to disk.

@@ -116,6 +116,9 @@ impl Volume {
     /// Whether these bytes, which stand where the entry says, are the object's record.
     fn check_record(&self, key: &ObjectKey, entry: Entry, record: Bytes) -> Result<(Head, Bytes), Misfit> {
         let head = Head::decode(&record, entry.position()).map_err(Misfit::Corrupt)?;
+        if head.kind == Kind::Removed {
+            return Err(Misfit::Stale);
+        }
         let stored_key = head.key_and_metadata(&record).map(|(key, _)| key);
         if head.key != key.hash() || stored_key != Some(key.full()) {
             let is_alike = Table::are_alike(head.key, key.hash());

@@ -1,14 +1,16 @@
-//! Other metadata for an object that is stored: in the queue, in place on the disk, or by writing the object anew.
+//! Other metadata for an object that is stored: in the queue, in place on the disk, or by writing the object anew. And the mark of
+//! one that is removed.
 
 use super::Volume;
 use super::format::{HEAD_BYTES, Head, Kind, METADATA_MAX};
 use super::pages::Pages;
 use super::pending::{Change, Pending, PendingBody, Queued};
 use super::read::Found;
+use super::table::Entry;
 use crate::Error;
 use crate::door::{PAGE_BYTES, write_full};
 use bytes::Bytes;
-use shoal_core::ObjectKey;
+use shoal_core::{Key, ObjectKey};
 use std::sync::Arc;
 
 impl Volume {
@@ -36,29 +38,64 @@ impl Volume {
             return Ok(false);
         }
         if metadata.len() <= found.head.room as usize {
-            return self.replace_in_place(key, &found, metadata).map(|()| true);
+            return self.replace_in_place(key, &found, metadata);
         }
         self.write_anew(key, &found, metadata)
     }
 
-    /// Writes the pages that head, key and metadata stand in.
-    fn replace_in_place(&self, key: &ObjectKey, found: &Found, metadata: &[u8]) -> Result<(), Error> {
+    /// Writes head, key and metadata over what stands there, unless that has been removed meanwhile.
+    fn replace_in_place(&self, key: &ObjectKey, found: &Found, metadata: &[u8]) -> Result<bool, Error> {
         let _updating = self.updating.lock();
         let position = found.entry.position();
-        let length = found.head.payload_at() as u64;
+        if self.table.entry_at(key.hash(), position).is_none() {
+            return Ok(false);
+        }
+        let head = Head { metadata_bytes: metadata.len() as u32, ..found.head };
+        let mut bytes = vec![0; found.head.payload_at()];
+        head.encode(key.full(), metadata, &mut bytes);
+        let outcome = self.write_over(position, &bytes);
+        self.windows.forget(position..position + bytes.len() as u64);
+        outcome.map(|()| true)
+    }
+
+    /// Marks a removed object's record as such where it stands. An index on disk may still name it, and after a crash what that
+    /// names is served before the log has been followed to where it says that the object was removed.
+    pub(super) fn mark_removed(&self, key: Key, entry: Entry) {
+        let position = entry.position();
+        let stripe = self.geometry.stripe_of(position);
+        // Otherwise it is being written over.
+        let Some(_pin) = stripe.and_then(|stripe| self.stripes.pin([stripe])) else { return };
+        let _updating = self.updating.lock();
+        // A failure has been counted and said. The object is out of the table, and the log will say so.
+        let Ok(record) = self.read_span(position, entry.bytes(), false) else { return };
+        let Ok(head) = Head::decode(&record, position) else { return };
+        if head.key != key {
+            return;
+        }
+        let removed =
+            Head { kind: Kind::Removed, body_bytes: 0, key_bytes: 0, metadata_bytes: 0, room: 0, ..head };
+        let mut mark = [0; HEAD_BYTES];
+        removed.encode(&[], &[], &mut mark);
+        let _ = self.write_over(position, &mark);
+        self.windows.forget(position..position + HEAD_BYTES as u64);
+        // What waits may have been brought to disk meanwhile.
+        if self.queue.lock().leave_unsynced() {
+            self.sync_bell.ring();
+        }
+    }
+
+    /// Writes bytes with the rest of their pages.
+    fn write_over(&self, position: u64, bytes: &[u8]) -> Result<(), Error> {
         let page = PAGE_BYTES as u64;
         let from = position / page * page;
-        let to = (position + length).next_multiple_of(page);
+        let to = (position + bytes.len() as u64).next_multiple_of(page);
         let mut pages = Pages::zeroed((to - from) as usize);
         self.read_pages(&mut pages, from)
-            .map_err(|source| self.failed("read metadata from the volume", source))?;
-        let head = Head { metadata_bytes: metadata.len() as u32, ..found.head };
+            .map_err(|source| self.failed("read what stands beside metadata", source))?;
         let at = (position - from) as usize;
-        let out = &mut pages.as_mut()[at..at + length as usize];
-        head.encode(key.full(), metadata, out);
-        let outcome = write_full(&*self.data, pages.as_ref(), from);
-        self.windows.forget(from..to);
-        outcome.map_err(|source| self.failed("write metadata to the volume", source))
+        pages.as_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        let written = write_full(&*self.data, pages.as_ref(), from);
+        written.map_err(|source| self.failed("write metadata to the volume", source))
     }
 
     /// Queues the object with its new metadata. A large one keeps what it has: it is validated again.

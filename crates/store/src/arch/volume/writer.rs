@@ -8,6 +8,7 @@ use super::pages::Pages;
 use super::pending::{At, Pending, Queued};
 use super::queue::{Batch, Due, cost};
 use super::recovery::RECOVERED_AT_ONCE;
+use super::table::Entry;
 use crate::door::{PAGE_BYTES, write_full};
 use crate::{Declined, Error};
 use std::sync::Arc;
@@ -173,10 +174,17 @@ impl Volume {
             Queued::Object(object) => {
                 let mut queue = self.queue.lock();
                 // Under the queue's lock, so that a removal finds it in one place or the other.
-                if !object.is_dead() {
+                let is_dead = object.is_dead();
+                if !is_dead {
                     self.enter(&object, placed.position);
                 }
                 queue.settle(&object);
+                let key = object.key.hash();
+                if is_dead && queue.find(key).is_none() {
+                    let entry = Entry::new(key, placed.position, class_of(object.record_bytes()), 0);
+                    // The bell was rung for what removed it.
+                    queue.mark_later(key, [entry]);
+                }
             }
             Queued::Piece { growing, index, .. } => growing.written(index, stripe, &self.stripes),
             Queued::Removed(_) => {}

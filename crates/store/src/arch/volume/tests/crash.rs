@@ -207,6 +207,47 @@ fn without_its_index_the_volume_is_read_through() {
     }
 }
 
+/// The index on disk may name it, and so may what the log says before it says that it was removed.
+#[test]
+fn what_was_removed_is_not_served_before_the_log_has_been_followed_either() {
+    let world = roomy();
+    let store = world.open();
+    let is_removed = |number: u32| number.is_multiple_of(5);
+    (0..60).for_each(|number| put(&store, number, 1, 20_000).unwrap());
+    store.write_all();
+    store.volume.write_checkpoint().unwrap();
+    (60..120).for_each(|number| put(&store, number, 1, 20_000).unwrap());
+    store.write_all();
+    for number in (0..120).filter(|number| is_removed(*number)) {
+        store.remove(&key(number)).unwrap();
+    }
+    // Stripes later than the objects are.
+    (200..230).for_each(|number| put(&store, number, 1, 50_000).unwrap());
+    store.write_all();
+    drop(store);
+    for (world, what) in [(world.after_power_loss(3), "power lost"), (world, "killed")] {
+        let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+        let mut steps = 0;
+        while !store.volume.is_recovered.load(Relaxed) {
+            for number in 0..120 {
+                let version = version_of(&store, number);
+                assert!(version.is_none() || !is_removed(number), "{number} {what}, {steps} steps");
+                assert!(
+                    version.is_some() || is_removed(number) || number >= 60,
+                    "{number} {what}, {steps} steps"
+                );
+            }
+            store.volume.recover_step(1);
+            steps += 1;
+        }
+        assert!(steps > 10, "{steps} steps");
+        for number in 0..120 {
+            assert_eq!(version_of(&store, number).is_none(), is_removed(number), "{number} {what}");
+        }
+        assert_eq!(store.usage().corrupt, 0);
+    }
+}
+
 /// A purge that was asked for meanwhile counts all the same.
 #[test]
 fn closed_before_the_log_has_been_followed_to_its_end_nothing_is_lost() {
