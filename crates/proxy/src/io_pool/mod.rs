@@ -7,8 +7,9 @@
 //! each costs more than the job. Such a job is begun within a hundredth of a second, together with others that came meanwhile.
 //! Jobs that change something are begun in their order, and reads before them, in the order of their places on the disk.
 
-mod sweep;
+mod elevator;
 
+use elevator::Elevator;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +19,6 @@ use std::sync::atomic::{
 };
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use sweep::Sweep;
 use tokio::sync::oneshot;
 
 /// A fixed number of threads behind a bounded queue.
@@ -46,7 +46,7 @@ struct Queue {
 }
 
 struct State {
-    reads: Sweep<Job>,
+    reads: Elevator<Job>,
     changes: VecDeque<Job>,
     /// When the changes are begun at the latest, while no thread has been woken for them.
     due: Option<Instant>,
@@ -80,7 +80,7 @@ impl Kind {
 
 impl State {
     fn new() -> Self {
-        let (reads, changes) = (Sweep::new(), VecDeque::new());
+        let (reads, changes) = (Elevator::new(), VecDeque::new());
         Self { reads, changes, due: None, is_timed: false, idle: 0, closed: false }
     }
 
