@@ -77,7 +77,7 @@ impl Growing {
         let mut state = self.state.lock();
         debug_assert!(state.end.is_none(), "nothing follows the end");
         state.appended += bytes.len() as u64;
-        state.window.push_back(bytes);
+        state.push(bytes);
         state.wake_readers();
     }
 
@@ -256,6 +256,26 @@ impl State {
         Bytes::new()
     }
 
+    /// Adds a chunk behind the others. Small ones are joined with their elders, as long as those are no longer than what they
+    /// are joined with, so that each byte is copied O(log [`JOINED_MAX`]) times: an origin may send a body byte by byte, and
+    /// would cost a hundred times what is charged for it.
+    fn push(&mut self, bytes: Bytes) {
+        let (mut joined, mut length) = (0, bytes.len());
+        for elder in self.window.iter().rev() {
+            if elder.len() > length || elder.len() + length > JOINED_MAX {
+                break;
+            }
+            (joined, length) = (joined + 1, length + elder.len());
+        }
+        let first = self.window.len() - joined;
+        let bytes = match joined {
+            0 => bytes,
+            _ => join(self.window.range(first..).chain([&bytes]), length),
+        };
+        self.window.truncate(first);
+        self.window.push_back(bytes);
+    }
+
     /// Drops whole chunks from the front while more than `keep` bytes remain and the front is not needed: it is
     /// spilled, or every reader is past it.
     fn trim(&mut self, keep: usize) {
@@ -292,6 +312,9 @@ fn join<'a>(chunks: impl Iterator<Item = &'a Bytes>, length: usize) -> Bytes {
     whole.into()
 }
 
+/// Chunks of the window are joined to no more than this, in bytes.
+const JOINED_MAX: usize = 4096;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,14 +350,27 @@ mod tests {
     fn without_a_spill_nothing_is_dropped_that_a_reader_needs() {
         let body = Growing::new();
         let slow = body.attach(0).expect("at the start");
-        body.append(Bytes::from_static(b"abc"));
+        body.append(Bytes::from(vec![1; JOINED_MAX]));
         body.append(Bytes::from_static(b"def"));
-        assert_eq!(body.trim(0), 6, "the reader is at 0");
-        slow.advance(3);
+        assert_eq!(body.trim(0), JOINED_MAX + 3, "the reader is at 0");
+        slow.advance(JOINED_MAX as u64);
         assert_eq!(body.trim(0), 3);
         assert!(body.attach(0).is_none(), "the beginning is gone for newcomers");
         drop(slow);
         assert_eq!(body.trim(0), 0);
+    }
+
+    #[test]
+    fn a_body_that_comes_byte_by_byte_stands_in_few_chunks() {
+        let body = Growing::new();
+        let reader = body.attach(0).expect("at the start");
+        let whole: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
+        whole.iter().for_each(|byte| body.append(Bytes::copy_from_slice(&[*byte])));
+        let chunks = body.state.lock().window.len();
+        assert!(chunks <= whole.len() / (JOINED_MAX / 2) + JOINED_MAX.ilog2() as usize, "{chunks} chunks");
+        reader.advance(70_000);
+        assert_eq!(bytes(poll(&reader)), &whole[70_000..70_003]);
+        assert_eq!(body.gathered(None), whole);
     }
 
     #[test]
