@@ -223,6 +223,36 @@ fn variants_do_not_share_a_fetch() {
     }
 }
 
+/// RFC 9110 section 13.1.5: with an If-Range that does not hold, "the recipient MUST ignore the Range header field": a part of
+/// the new version would be joined to bytes of the old one.
+#[test]
+fn requests_with_another_if_range_do_not_share_a_part() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let held = gate.clone();
+    let new = body("new", 1000);
+    let sent = new.clone();
+    origin.on_request("/a", move |request| {
+        let answer = match request.fields.has("if-range") {
+            true => Answer::fresh(sent.clone(), 60),
+            false => Answer::new(206)
+                .piece(&sent[..10])
+                .field("Content-Range", "bytes 0-9/1000")
+                .field("Cache-Control", "max-age=60"),
+        };
+        answer.field("ETag", "\"new\"").held_by(&held)
+    });
+    let shoal = Setup::to(&origin).start();
+    let request = || Request::get("/a").field("Range", "bytes=0-9");
+    let clients = crowd(&shoal, 2, |number| match number {
+        0 => request(),
+        _ => request().field("If-Range", "\"old\""),
+    });
+    gate.open();
+    let answers = answers(clients);
+    assert_eq!(answers[0].expect_status(206).body, new[..10]);
+    answers[1].expect_body(&new);
+}
+
 /// RFC 9111 section 3.5: "A shared cache MUST NOT use a cached response to a request with an Authorization
 /// header field to satisfy any subsequent request unless the response contains a Cache-Control field with
 /// a response directive that allows it".

@@ -1,7 +1,8 @@
 //! Range requests: answered from what is stored, whole or in parts (RFC 9110 section 14, RFC 9111 sections 3.3, 3.4).
 
+use shoal_testkit::origin::Framing;
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Answer, Origin, Request, Resource, Response, Setup, Shoal};
+use shoal_testkit::{Answer, Gate, Origin, Request, Resource, Response, Setup, Shoal};
 
 const SIZE: usize = 10_000;
 
@@ -289,6 +290,73 @@ fn a_stored_part_never_answers_as_a_whole() {
     expect_part(&shoal.ask(&ranged("/p", "bytes=0-99")), 0, 99);
     shoal.get("/p").expect_body(content());
     assert_eq!(origin.count("/p"), 2);
+}
+
+/// What completes a stored part is asked for with a range that the client did not send: an answer to it that cannot be used
+/// is not for the client.
+#[test]
+fn an_answer_to_the_completing_range_is_never_the_clients() {
+    let part = || Answer::new(206).piece(&content()[4000..]).field("Content-Range", "bytes 4000-9999/10000");
+    for unusable in [
+        part().field("ETag", "\"v1\"").field("Cache-Control", "no-store"),
+        Answer::new(416).field("Content-Range", "bytes */10000"),
+    ] {
+        let origin = Origin::start();
+        origin.serve("/r", resource());
+        let shoal = Setup::to(&origin).start();
+        expect_part(&shoal.ask(&ranged("/r", "bytes=0-3999")), 0, 3999);
+        origin.on_request("/r", move |request| match request.fields.has("range") {
+            true => unusable.clone(),
+            false => Answer::fresh(content(), 600),
+        });
+        shoal.get("/r").expect_status(200).expect_body(content());
+    }
+}
+
+/// RFC 9110 section 15.3.7.1: "the Content-Range header field […] describes what range of the selected representation is
+/// enclosed". Chunks that add up to something else are no part that anybody could use.
+#[test]
+fn a_part_of_another_length_than_its_content_range_is_cut_and_not_stored() {
+    for pieces in [&["01234", "56789", "abcde"][..], &["01234", "567"]] {
+        let origin = Origin::start();
+        let part = Answer::new(206).framed(Framing::Chunked).field("ETag", "\"v1\"");
+        let part = part.field("Content-Range", "bytes 0-9/100").field("Cache-Control", "max-age=600");
+        origin.on("/p", pieces.iter().fold(part, |part, piece| part.piece(*piece)));
+        let shoal = Setup::to(&origin).start();
+        for _ in 0..2 {
+            let response = shoal.ask(&ranged("/p", "bytes=0-9"));
+            assert!(!response.complete(), "{pieces:?} became {}", response.text());
+        }
+        assert_eq!(origin.count("/p"), 2, "{pieces:?}");
+    }
+}
+
+/// With RAM taken by others and no disk, a body is sent on as it comes. Ranges asked for against its order must not wait for
+/// each other.
+#[test]
+fn ranges_against_the_order_of_an_arriving_body_are_sent() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let large = body("/large", 1_040_000);
+    let held = Answer::fresh(&large[..1_000_000], 60).wait_for(&gate).piece(&large[1_000_000..]);
+    origin.on("/held/*", held);
+    origin.on("/large", Answer::fresh(large.clone(), 60));
+    let shoal = Setup::to(&origin).set("cache.ram", "4 MiB").set("store.directory", "").start();
+    let others: Vec<_> = (0..6)
+        .map(|number| {
+            let mut client = shoal.connect();
+            client.send(Request::get(&format!("/held/{number}")).to_bytes("site.test"));
+            assert_eq!(client.head().map(|head| head.status), Ok(200));
+            assert!(client.exactly(1_000_000).is_ok());
+            client
+        })
+        .collect();
+    let response = shoal.ask(&ranged("/large", "bytes=900000-900009,0-9"));
+    response.expect_status(206);
+    for bytes in [&large[900_000..900_010], &large[..10]] {
+        assert!(response.body.windows(10).any(|window| window == bytes), "a range is missing");
+    }
+    gate.open();
+    drop(others);
 }
 
 #[test]

@@ -79,6 +79,23 @@ impl Source {
             Self::Growing(_, length, _) => *length,
         }
     }
+
+    /// The order in which to send these ranges: of a body that is arriving, the order in which they arrive. A reader that waited
+    /// at an earlier place for its turn would hold back the writer, and so the bytes that come before its turn. RFC 9110,
+    /// section 15.3.7.2, has the order asked for as a SHOULD.
+    fn in_order(&self, mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
+        let is_arriving = match self {
+            Self::Held(_) => false,
+            Self::Pieces(pieces, _) => {
+                pieces.iter().any(|piece| matches!(piece.body, PieceBody::Growing { .. }))
+            }
+            Self::Growing(..) => true,
+        };
+        if is_arriving {
+            ranges.sort_unstable();
+        }
+        ranges
+    }
 }
 
 impl Exchange {
@@ -149,7 +166,7 @@ impl Exchange {
     ) -> Option<Reply> {
         let length = delivery.body.length()?;
         let ranges = match ranges {
-            Resolved::Parts(ranges) => ranges,
+            Resolved::Parts(ranges) => delivery.body.in_order(ranges),
             Resolved::Whole | Resolved::Unsatisfiable => {
                 return Some(self.unsatisfiable(ask, length, verdict));
             }

@@ -322,7 +322,8 @@ impl Exchange {
         let mut trailers: Option<HeaderMap> = None;
         while let Some(frame) = body.frame().await {
             match frame.map(http_body::Frame::into_data) {
-                Ok(Ok(bytes)) => filing.push(bytes).await,
+                Ok(Ok(bytes)) if filing.has_room(bytes.len()) => filing.push(bytes).await,
+                Ok(Ok(_)) => return filing.cut("more bytes than announced".into()),
                 Ok(Err(frame)) => trailers = frame.into_trailers().ok(),
                 Err(error) => return filing.cut(error.to_string()),
             }

@@ -82,6 +82,18 @@ impl Filing {
         }
     }
 
+    /// Whether so many bytes more are within the length. A part's length is that of its Content-Range, which its framing need
+    /// not keep to.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let arrived = self.arrived() + bytes as u64;
+        self.length.is_none_or(|length| arrived <= length)
+    }
+
+    /// Bytes that have arrived, the last piece included.
+    fn arrived(&self) -> u64 {
+        self.growing.appended() + self.last.as_ref().map_or(0, |last| last.len() as u64)
+    }
+
     /// Takes what has arrived. Waits for the disk or for readers when they must keep up.
     pub async fn push(&mut self, bytes: Bytes) {
         let total = self.growing.appended() + bytes.len() as u64;
@@ -123,15 +135,19 @@ impl Filing {
     /// Ends a complete body and keeps it while it is valid. `kept` is called when lookups find it, just before its
     /// readers see the end. A body in RAM goes to the disk after that.
     pub async fn complete(mut self, trailers: Option<HeaderMap>, kept: impl FnOnce()) {
+        let arrived = self.arrived();
+        if self.length.is_some_and(|length| length != arrived) {
+            kept();
+            return self.cut("fewer bytes than announced".into());
+        }
         let mut last = self.last.take();
-        let arrived = self.growing.appended() + last.as_ref().map_or(0, |last| last.len() as u64);
-        let whole = self.length.is_none_or(|length| length == arrived) && self.validity.holds();
+        let is_valid = self.validity.holds();
         let mut ending = Ending::default();
         match std::mem::replace(&mut self.place, Place::Passing) {
-            Place::Gathering(reservation) if whole => {
+            Place::Gathering(reservation) if is_valid => {
                 ending = self.keep_gathered(self.growing.gathered(last.take().as_ref()), reservation).await;
             }
-            Place::Writing { insert, written, reservation } if whole => {
+            Place::Writing { insert, written, reservation } if is_valid => {
                 ending.reservation = Some(reservation);
                 let body = insert.body();
                 if self.commit(insert, written, last.clone()).await {
@@ -142,7 +158,7 @@ impl Filing {
                 ending.reservation = Some(reservation);
             }
             // a newer response than the one stored came, and cannot be kept
-            Place::Passing if whole => drop(self.shelf.remove(&self.key).await),
+            Place::Passing if is_valid => drop(self.shelf.remove(&self.key).await),
             Place::Passing => {}
         }
         if ending.for_disk.is_some() {

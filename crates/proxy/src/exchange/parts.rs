@@ -126,6 +126,10 @@ impl Exchange {
                 };
                 match self.spawn_fetch(fetch).await {
                     Ok(Fetched::Shared(arrived, _first)) => arrived,
+                    // it answers a range that we asked for and the client did not
+                    Ok(Fetched::Private(private)) if is_about_range(private.response.status) => {
+                        return Step::Alone(why);
+                    }
                     Ok(other) => return Step::Done(Box::new(self.fetched(ask, &why, other))),
                     Err(_) => return Step::Alone(why),
                 }
@@ -184,6 +188,11 @@ impl Exchange {
         );
         self.deliver(ask, delivery, verdict.unwrap_or_else(|| Verdict::hit(Outcome::Hit, ttl)))
     }
+}
+
+/// Whether a response with this status answers a Range.
+fn is_about_range(status: StatusCode) -> bool {
+    matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE)
 }
 
 /// The ETag by which a further part can be asked for, if the representation has a strong one.

@@ -335,13 +335,18 @@ impl Exchange {
     }
 }
 
-/// Requests for one key and one range share a fetch; a validation asks for the whole whatever the range.
+/// Requests for one key, one range and one If-Range share a fetch; a validation asks for the whole whatever the range. A 206
+/// answers the If-Range that it was asked with: to a client that has bytes of another representation it would be wrong.
 fn flight_key(ask: &Ask, why: &Why) -> Key {
     match ask.range() {
         Some(range) if why.stored.is_none() => {
             let mut full = why.key.full().to_vec();
             full.extend(b"\0range");
             full.extend(range.as_bytes());
+            for validator in ask.fields.get_all(header::IF_RANGE) {
+                full.extend(b"\0if-range");
+                full.extend(validator.as_bytes());
+            }
             Key::of(&full)
         }
         _ => why.key.hash(),
