@@ -5,11 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+mod byte_class;
 mod key;
 mod quantity;
 mod rendezvous;
 mod time;
 
+pub use byte_class::alphanumeric_and;
 pub use key::{Key, ObjectKey};
 pub use quantity::{ByteCount, QuantityError, parse_duration};
 pub use rendezvous::{mixed, rendezvous_score};

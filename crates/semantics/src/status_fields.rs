@@ -10,6 +10,7 @@ pub use cache_status::{CACHE_STATUS, CacheStatus, ForwardReason, Forwarded, Hand
 pub use proxy_status::{PROXY_STATUS, ProxyError, ProxyStatus};
 
 use crate::fields::Text;
+use shoal_core::alphanumeric_and;
 
 /// Writes a structured token when the text is one, a string otherwise.
 fn push_name(out: &mut Text, text: &str) {
@@ -51,18 +52,4 @@ fn is_token(text: &str) -> bool {
     text.bytes().next().is_some_and(first) && text.bytes().all(|byte| IN_TOKEN[usize::from(byte)])
 }
 
-static IN_TOKEN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let marks = b"!#$%&'*+-.^_`|~:/";
-    let mut index = 0;
-    while index < marks.len() {
-        table[marks[index] as usize] = true;
-        index += 1;
-    }
-    table
-};
+static IN_TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~:/");

@@ -1,5 +1,6 @@
 //! The authority component: host and port, as Host and the request target carry them.
 
+use shoal_core::alphanumeric_and;
 use std::net::Ipv6Addr;
 
 /// Host and port of `host[:port]`, checked. Compares as RFC 3986 section 6.2.2.1 says: the host without
@@ -59,21 +60,7 @@ fn port_number(digits: &[u8]) -> Option<u16> {
 /// DNS names have at most 253 bytes; percent-encoded ones may be longer.
 const HOST_BYTES_MAX: usize = 1024;
 
-static IN_NAME: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let marks = b"-._~%!$&'()*+,;=";
-    let mut index = 0;
-    while index < marks.len() {
-        table[marks[index] as usize] = true;
-        index += 1;
-    }
-    table
-};
+static IN_NAME: [bool; 256] = alphanumeric_and(b"-._~%!$&'()*+,;=");
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@ use super::{Authority, FIELDS_ON_STACK, HeadParser, Limits};
 use crate::field_line::{FieldAt, offset_in};
 use http::{HeaderMap, Method, Uri, Version};
 use httparse::Status;
+use shoal_core::alphanumeric_and;
 use std::mem::MaybeUninit;
 
 /// A GET without a body, conditions, ranges or directives; in HTTP/1.1 one whose connection is to be kept.
@@ -173,21 +174,7 @@ fn is_plain(path: &str) -> bool {
 }
 
 /// RFC 3986 section 3.3 and 3.4: the characters of a path and of a query.
-static IN_PATH: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let marks = b"-._~%!$&'()*+,;=:@/?";
-    let mut index = 0;
-    while index < marks.len() {
-        table[marks[index] as usize] = true;
-        index += 1;
-    }
-    table
-};
+static IN_PATH: [bool; 256] = alphanumeric_and(b"-._~%!$&'()*+,;=:@/?");
 
 #[cfg(test)]
 mod tests {
