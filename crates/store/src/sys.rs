@@ -1,5 +1,5 @@
-//! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, and a
-//! word with the allocator.
+//! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, a
+//! word with the allocator, and one about large pages.
 //!
 //! Words are atomics, so that threads may share them without locks and the compiler neither splits nor
 //! reorders stores: after a `kill -9` the page cache holds every store executed so far, in program order.
@@ -102,6 +102,18 @@ impl Residency {
         let asked = unsafe { libc::mincore(self.map.as_mut_ptr().add(page).cast(), 1, &raw mut state) };
         asked == 0 && state & 1 == 1
     }
+}
+
+/// Asks the system to have these bytes, which begin at a page, in large pages where it can. Nothing else about them changes.
+pub(crate) fn wish_for_large_pages(bytes: &mut [u8]) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the range is memory of this process that the caller alone has, and the advice changes neither its contents nor what
+    // may be done with it. Where the system does not know it, or the address is no page's, it refuses and does nothing.
+    unsafe {
+        libc::madvise(bytes.as_mut_ptr().cast(), bytes.len(), libc::MADV_HUGEPAGE)
+    };
+    #[cfg(not(target_os = "linux"))]
+    let _ = bytes;
 }
 
 const WORD_BYTES: usize = size_of::<AtomicU64>();

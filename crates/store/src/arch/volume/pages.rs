@@ -1,6 +1,7 @@
 //! Memory that begins at a page, as transfers past the system's memory want it.
 
 use crate::door::PAGE_BYTES;
+use crate::sys::wish_for_large_pages;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -16,9 +17,27 @@ pub(super) struct Pages {
 impl Pages {
     /// At least so many bytes, all zero.
     pub(super) fn zeroed(length: usize) -> Self {
+        Self::aligned(length.next_multiple_of(PAGE_BYTES), PAGE_BYTES)
+    }
+
+    /// The same for a long time and for large transfers: in one piece of the machine's memory, if the system has one. A device
+    /// takes a transfer in so many pieces at most, 128 often, so that a megabyte in scattered pages of four kilobytes is
+    /// two transfers, and in one piece is one.
+    pub(super) fn in_one_piece(length: usize) -> Self {
         let length = length.next_multiple_of(PAGE_BYTES);
-        let bytes = vec![0; length + PAGE_BYTES];
-        let start = bytes.as_ptr().align_offset(PAGE_BYTES);
+        if length <= SCATTERED_MAX {
+            return Self::zeroed(length);
+        }
+        let mut pages = Self::aligned(length.next_multiple_of(LARGE_PAGE_BYTES), LARGE_PAGE_BYTES);
+        // Before any of it is touched.
+        wish_for_large_pages(pages.as_mut());
+        pages.length = length;
+        pages
+    }
+
+    fn aligned(length: usize, alignment: usize) -> Self {
+        let bytes = vec![0; length + alignment];
+        let start = bytes.as_ptr().align_offset(alignment);
         Self { bytes, start, length, home: None }
     }
 }
@@ -97,6 +116,10 @@ impl AsMut<[u8]> for Pages {
     }
 }
 
+/// What makes up a piece of memory of its own, with most machines.
+const LARGE_PAGE_BYTES: usize = 2 << 20;
+/// What is one transfer in any case.
+const SCATTERED_MAX: usize = 512 << 10;
 /// Bytes kept for later at most, or as much more as lengths differ.
 const USED_MAX: usize = 1 << 20;
 /// What is larger is seldom read.
@@ -112,6 +135,18 @@ mod tests {
             let mut pages = Pages::zeroed(length);
             assert!(pages.as_ref().as_ptr().addr().is_multiple_of(PAGE_BYTES));
             assert_eq!(pages.as_mut().len(), length.next_multiple_of(PAGE_BYTES));
+        }
+    }
+
+    #[test]
+    fn large_ones_may_be_of_one_piece() {
+        for length in [4096, 256 << 10, 1 << 20, 5 << 20] {
+            let mut pages = Pages::in_one_piece(length);
+            assert!(pages.as_ref().len() == length && pages.as_ref().iter().all(|byte| *byte == 0));
+            pages.as_mut().fill(7);
+            assert!(pages.as_ref().iter().all(|byte| *byte == 7));
+            let alignment = if length > SCATTERED_MAX { LARGE_PAGE_BYTES } else { PAGE_BYTES };
+            assert!(pages.as_ref().as_ptr().addr().is_multiple_of(alignment));
         }
     }
 

@@ -36,7 +36,7 @@ struct Placed {
 
 impl Writer {
     pub(super) fn new(stripe: u32, offset: u64, sequence: u64, items: Vec<Item>, stripe_bytes: u64) -> Self {
-        Self { stripe, offset, sequence, items, buffer: Pages::zeroed(stripe_bytes as usize) }
+        Self { stripe, offset, sequence, items, buffer: Pages::in_one_piece(stripe_bytes as usize) }
     }
 
     /// Bytes for records and their lines in the rest of the stripe, when the chunk ends it.
