@@ -3,12 +3,14 @@
 //! The index says how far it is complete. From there on the stripes are looked at in the order of the cursor: one whose
 //! first chunk is newer than all before has been written since, and its contents are entered; after so many that are
 //! not, as many as the cursor may pass over, the end has been found. Without an index all stripes are entered, in the
-//! order in which they were written. This is done in the background, a few stripes at a time.
+//! order in which they were written. This is done in the background, some stripes at a time: both ends of these are read at once,
+//! by several threads, since a disk answers many reads in the time of one; and the buckets of some items are touched before the
+//! first is entered, since memory does the same.
 
 use super::Volume;
 use super::format::{Chunk, END_BYTES, End, ITEM_BYTES, Item, Kind, UNIT_BYTES, decode_contents};
 use super::pages::Pages;
-use super::writer::{SKIPPED_MAX, Writer};
+use super::writer::SKIPPED_MAX;
 use crate::door::PAGE_BYTES;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,6 +39,28 @@ pub(super) struct Walked {
     pub(super) offset: u64,
 }
 
+/// What the two ends of a stripe say.
+struct Ends {
+    first: Option<Chunk>,
+    /// The chunk that ends the stripe, with its contents, if the stripe is newer than was asked for.
+    last: Option<(Chunk, Vec<Item>)>,
+}
+
+impl Recovery {
+    /// The stripes that are looked at next, at most so many of so many; and from which chunk on their contents are of interest.
+    fn ahead(&self, most: usize, stripes: u32, newest: u64) -> (Vec<u32>, u64) {
+        match self {
+            Self::Clean => (Vec::new(), u64::MAX),
+            Self::Following { next, .. } => {
+                let count = most.min(stripes as usize) as u32;
+                ((0..count).map(|step| (next + step) % stripes).collect(), newest)
+            }
+            Self::Dating { next, .. } => ((*next..stripes).take(most).collect(), u64::MAX),
+            Self::Entering { left } => (left.iter().rev().take(most).map(|(_, stripe)| *stripe).collect(), 0),
+        }
+    }
+}
+
 impl Volume {
     /// Finds the end of the log.
     pub(super) fn recover(&self) {
@@ -51,37 +75,66 @@ impl Volume {
         if self.is_recovered.load(Relaxed) {
             return 0;
         }
-        for looked_at in 0..most {
-            let is_done = match &mut *recovery {
-                Recovery::Clean => {
-                    self.resume();
-                    true
-                }
-                Recovery::Following { next, not_newer, has_begun } => self.follow(next, not_newer, has_begun),
-                Recovery::Dating { next, dated } if *next < self.geometry.stripes => {
-                    dated.extend(self.first_chunk(*next).map(|chunk| (chunk.sequence, *next)));
-                    *next += 1;
-                    false
-                }
-                Recovery::Dating { dated, .. } => {
-                    dated.sort_unstable_by(|a, b| b.cmp(a));
-                    *recovery = Recovery::Entering { left: std::mem::take(dated) };
-                    false
-                }
-                Recovery::Entering { left } => match left.pop() {
-                    Some((_, stripe)) => {
-                        self.enter_stripe(stripe);
-                        false
-                    }
-                    None => true,
-                },
-            };
-            if is_done {
+        let most = most.min((AHEAD_BYTES / self.geometry.stripe_bytes) as usize).max(1);
+        let newest = self.writer.lock().sequence;
+        let (stripes, newer_than) = recovery.ahead(most, self.geometry.stripes, newest);
+        let mut ends = self.read_ends(&stripes, newer_than).into_iter();
+        for looked_at in 0..stripes.len().max(1) {
+            if self.look_at_next(&mut recovery, ends.next()) {
                 self.finish_recovery(&recovery);
                 return looked_at + 1;
             }
         }
-        most
+        stripes.len().max(1)
+    }
+
+    /// Goes on with the ends of the next stripe, `None` when there is none. True when the log's end has been found.
+    fn look_at_next(&self, recovery: &mut Recovery, ends: Option<Ends>) -> bool {
+        match (&mut *recovery, ends) {
+            (Recovery::Clean, _) => {
+                self.resume();
+                true
+            }
+            (Recovery::Following { next, not_newer, has_begun }, Some(ends)) => {
+                self.follow(ends, next, not_newer, has_begun)
+            }
+            (Recovery::Dating { next, dated }, Some(ends)) => {
+                dated.extend(ends.first.map(|chunk| (chunk.sequence, *next)));
+                *next += 1;
+                false
+            }
+            (Recovery::Dating { dated, .. }, None) => {
+                dated.sort_unstable_by(|a, b| b.cmp(a));
+                *recovery = Recovery::Entering { left: std::mem::take(dated) };
+                false
+            }
+            (Recovery::Entering { left }, Some(ends)) => {
+                if let Some((_, stripe)) = left.pop() {
+                    self.enter_stripe(stripe, ends);
+                }
+                false
+            }
+            (Recovery::Following { .. } | Recovery::Entering { .. }, None) => true,
+        }
+    }
+
+    /// Reads the ends of stripes, many at the same time, and the contents of those whose first chunk is newer.
+    fn read_ends(&self, stripes: &[u32], newer_than: u64) -> Vec<Ends> {
+        let read = |stripe: &u32| {
+            let first = self.first_chunk(*stripe);
+            let is_newer = first.is_some_and(|chunk| chunk.sequence > newer_than);
+            Ends { first, last: if is_newer { self.last_chunk(*stripe) } else { None } }
+        };
+        if stripes.len() <= READ_BY_ONE {
+            return stripes.iter().map(read).collect();
+        }
+        std::thread::scope(|scope| {
+            let parts = stripes.chunks(READ_BY_ONE);
+            let threads: Vec<_> =
+                parts.map(|part| scope.spawn(|| part.iter().map(read).collect::<Vec<_>>())).collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.flat_map(|ends| ends.expect("reading does not panic")).collect()
+        })
     }
 
     fn finish_recovery(&self, recovery: &Recovery) {
@@ -103,16 +156,16 @@ impl Volume {
     }
 
     /// One step along the log. True at its end.
-    fn follow(&self, next: &mut u32, not_newer: &mut u32, has_begun: &mut bool) -> bool {
+    fn follow(&self, ends: Ends, next: &mut u32, not_newer: &mut u32, has_begun: &mut bool) -> bool {
         if !*has_begun {
             self.resume();
         }
         let newest = self.writer.lock().sequence;
         let stripe = *next;
         // The stripe that the index names may have got chunks since.
-        let is_newer = !*has_begun || self.first_chunk(stripe).is_some_and(|chunk| chunk.sequence > newest);
+        let is_newer = !*has_begun || ends.first.is_some_and(|chunk| chunk.sequence > newest);
         *has_begun = true;
-        if is_newer && self.enter_stripe(stripe) {
+        if is_newer && self.enter_stripe(stripe, ends) {
             *not_newer = 0;
         } else {
             *not_newer += 1;
@@ -139,9 +192,9 @@ impl Volume {
     }
 
     /// Enters what stands in a stripe, if it is newer than all before, and moves the log's end behind it.
-    fn enter_stripe(&self, stripe: u32) -> bool {
+    fn enter_stripe(&self, stripe: u32, ends: Ends) -> bool {
         let mut writer = self.writer.lock();
-        let walked = match self.last_chunk(stripe).zip(self.first_chunk(stripe)) {
+        let walked = match ends.last.zip(ends.first) {
             Some(((last, items), first)) if first.sequence <= last.sequence => {
                 let offset = self.geometry.stripe_bytes;
                 Some(Walked { items, first: first.sequence, last: last.sequence, offset })
@@ -152,26 +205,32 @@ impl Volume {
         self.table.set_stripe_sequence(stripe, walked.first);
         let stripe_at = self.geometry.stripe_at(stripe);
         let removed_early = self.removed_early.lock();
-        for item in &walked.items {
-            match item.kind {
-                _ if removed_early.contains(&item.key) => {}
-                Kind::Whole | Kind::Large => {
-                    let position = stripe_at + u64::from(item.at) * UNIT_BYTES;
-                    self.table.put(item.key, position, item.class, 0);
-                }
-                Kind::Removed => {
-                    for entry in self.table.candidates(item.key).collect::<Vec<_>>() {
-                        self.table.remove(item.key, entry);
-                    }
-                }
-                Kind::Piece | Kind::TablePiece => {}
-            }
-            self.next_id.fetch_max(item.id.min(!item.id) + 1, Relaxed);
+        for items in walked.items.chunks(ENTERED_TOGETHER) {
+            items.iter().for_each(|item| self.table.touch(item.key));
+            let wanted = items.iter().filter(|item| !removed_early.contains(&item.key));
+            wanted.for_each(|item| self.enter_item(stripe_at, item));
         }
+        let ids = walked.items.iter().map(|item| item.id.min(!item.id));
+        self.next_id.fetch_max(ids.max().map_or(0, |id| id + 1), Relaxed);
         self.written_stripes.fetch_max(stripe + 1, Relaxed);
-        let stripe_bytes = self.geometry.stripe_bytes;
-        *writer = Writer::new(stripe, walked.offset, walked.last, walked.items, stripe_bytes);
+        (writer.stripe, writer.offset, writer.sequence) = (stripe, walked.offset, walked.last);
+        writer.items = walked.items;
         true
+    }
+
+    fn enter_item(&self, stripe_at: u64, item: &Item) {
+        match item.kind {
+            Kind::Whole | Kind::Large => {
+                let position = stripe_at + u64::from(item.at) * UNIT_BYTES;
+                self.table.put(item.key, position, item.class, 0);
+            }
+            Kind::Removed => {
+                for entry in self.table.candidates(item.key).collect::<Vec<_>>() {
+                    self.table.remove(item.key, entry);
+                }
+            }
+            Kind::Piece | Kind::TablePiece => {}
+        }
     }
 
     /// The chunk that a stripe begins with.
@@ -232,6 +291,12 @@ pub(super) fn whole_chunk(stripe: &[u8], at: usize, stripe_at: u64, id: u64) -> 
     Some((head, items))
 }
 
+/// Bytes of stripes whose contents are read before they are entered: of objects of a hundred bytes, a twentieth of it in memory.
+const AHEAD_BYTES: u64 = 64 << 20;
+/// Stripes whose ends one thread reads.
+const READ_BY_ONE: usize = 16;
+/// Items whose buckets are touched before the first of them is entered.
+const ENTERED_TOGETHER: usize = 16;
 /// Stripes looked at in one step of the background work.
 pub(super) const RECOVERED_AT_ONCE: usize = 64;
 /// More chunks than could have been written and not synced when power was lost.
