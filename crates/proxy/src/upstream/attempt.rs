@@ -11,7 +11,7 @@ use super::exchanged::{Destination, UpstreamRequest, UpstreamResponse};
 use super::framing;
 use super::group::{Group, InFlight};
 use super::head::{Failure, Head, Sending};
-use super::incoming::Received;
+use super::incoming::{Received, Stall};
 use super::outgoing::Upload;
 use crate::message::{InterimSink, RequestBody};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -116,7 +116,7 @@ impl<'a> Journey<'a> {
         let sending = Sending::new(self.body.take(), self.hold, self.interim.clone());
         let request_time = now();
         match carrier.send(&self.head, aim, &sending, self.inner.settings.first_byte_timeout).await {
-            Ok(answer) => self.judge(aim, answer, request_time).map_err(lost),
+            Ok(answer) => self.judge(aim, answer, request_time, &sending.upload).map_err(lost),
             Err(failure) => {
                 let again = reused && self.may_repeat(&failure, &sending.upload);
                 Err(Lost { error: failure.into_error(aim.origin), again })
@@ -142,6 +142,7 @@ impl<'a> Journey<'a> {
         aim: Aim<'_>,
         mut answer: Answer,
         request_time: Timestamp,
+        upload: &Arc<Upload>,
     ) -> Result<UpstreamResponse, UpstreamError> {
         let response_time = now();
         let fail = |(cause, what): (Cause, &str)| UpstreamError::new(cause, aim.origin.authority(), what);
@@ -161,8 +162,8 @@ impl<'a> Journey<'a> {
             let io = answer.upgraded(self.in_flight.take()).map_err(fail)?;
             (Empty::new().map_err(|never| match never {}).boxed_unsync(), Some(io))
         } else {
-            let pause = self.inner.settings.idle_timeout;
-            let body = Received::new(answer.source(length), length, pause, self.in_flight.take());
+            let stall = Stall::new(self.inner.settings.idle_timeout, upload);
+            let body = Received::new(answer.source(length), length, stall, self.in_flight.take());
             (body.boxed_unsync(), None)
         };
         Ok(UpstreamResponse {

@@ -4,12 +4,14 @@ use super::framing::clean_trailers;
 use super::group::InFlight;
 use super::http1::Responding;
 use super::http2::{self, Pump};
+use super::outgoing::Upload;
 use super::pool::{Lease, StreamLease};
 use crate::message::BodyError;
 use bytes::Bytes;
 use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
@@ -47,9 +49,9 @@ pub(super) enum Source {
 }
 
 impl Received {
-    /// The body that `source` gives, of `length` if the framing tells; longer pauses than `pause` are errors.
-    pub fn new(source: Source, length: Option<u64>, pause: Duration, in_flight: Option<InFlight>) -> Self {
-        let mut body = Self { source, stall: Stall::new(pause), remaining: length, ended: false, in_flight };
+    /// The body that `source` gives, of `length` if the framing tells; `stall` tells which pauses are too long.
+    pub fn new(source: Source, length: Option<u64>, stall: Stall, in_flight: Option<InFlight>) -> Self {
+        let mut body = Self { source, stall, remaining: length, ended: false, in_flight };
         let empty = match &body.source {
             Source::H1 { responding, .. } => responding.is_ended(),
             Source::H2 { frames, .. } => frames.is_end_stream(),
@@ -166,15 +168,19 @@ impl Body for Received {
 }
 
 /// A timer that runs only while a frame is awaited.
-struct Stall {
+pub(super) struct Stall {
     pause: Duration,
+    /// What was still to be sent of the request when its response began: an origin may wait for it.
+    upload: Option<Arc<Upload>>,
     timer: Option<Pin<Box<Sleep>>>,
     running: bool,
 }
 
 impl Stall {
-    fn new(pause: Duration) -> Self {
-        Self { pause, timer: None, running: false }
+    /// A pause longer than `pause`, during which nothing of `upload` was sent either, is too long.
+    pub fn new(pause: Duration, upload: &Arc<Upload>) -> Self {
+        let upload = (!upload.is_finished()).then(|| Arc::clone(upload));
+        Self { pause, upload, timer: None, running: false }
     }
 
     fn progressed(&mut self) {
@@ -188,6 +194,13 @@ impl Stall {
             timer.as_mut().reset(Instant::now() + self.pause);
             self.running = true;
         }
-        timer.as_mut().poll(cx)
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            let sent = self.upload.as_ref().map(|upload| upload.progress() + self.pause);
+            match sent.filter(|due| *due > Instant::now()) {
+                Some(due) => timer.as_mut().reset(due),
+                None => return Poll::Ready(()),
+            }
+        }
     }
 }

@@ -71,6 +71,11 @@ impl Upload {
         self.0.lock().progress = Instant::now();
     }
 
+    /// When a frame last went out, or an interim response came.
+    pub fn progress(&self) -> Instant {
+        self.0.lock().progress
+    }
+
     /// Whether the whole body went out.
     pub fn is_finished(&self) -> bool {
         self.0.lock().finished

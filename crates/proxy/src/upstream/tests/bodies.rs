@@ -90,6 +90,25 @@ async fn stalled_bodies() {
     assert_eq!(fetch_body([slow, vec![Say("9")]].concat()).await.expect("slow but whole").len(), 10);
 }
 
+/// An origin may answer early, and send the rest only when it has the whole request.
+#[tokio::test]
+async fn a_body_that_waits_for_the_rest_of_the_request_is_no_stall() {
+    // Five chunks of one byte and the last one.
+    let script = vec![ReadHead, Say(TEN), ReadBytes(5 * 6 + 5), Say("0123456789")];
+    let origin = RawOrigin::start(vec![script]).await;
+    let asker = Asker::new(&origin);
+    let (sender, body) = channel_body();
+    tokio::spawn(async move {
+        for _ in 0..5 {
+            let _ = sender.send(Ok(Bytes::from_static(b"x"))).await;
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        }
+    });
+    let request = UpstreamRequest { body, ..asker.request(Method::POST, "/") };
+    let response = asker.upstreams.fetch(request).await.expect("a head");
+    assert_eq!(whole(response).await.expect("whole"), "0123456789");
+}
+
 #[tokio::test]
 async fn a_slow_reader_is_no_stall() {
     let origin = RawOrigin::start(vec![vec![Read, Say(TEN), Say("01234"), Wait(500), Say("56789")]]).await;
