@@ -10,25 +10,41 @@ use crate::admin::{PurgeOutcome, PurgeRequest};
 use http::{HeaderMap, StatusCode};
 use shoal_core::ObjectKey;
 use shoal_semantics::{groups, invalidation};
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Exchange {
     /// "A cache MUST invalidate the target URI when it receives a non-error status code in response to an unsafe
     /// request method" (4.4), and may do so for Location and Content-Location of the same origin.
-    pub(super) async fn invalidate_after(&self, ask: &Ask, status: StatusCode, response: &HeaderMap) {
+    pub(super) async fn invalidate_after(
+        self: &Arc<Self>,
+        ask: &Ask,
+        status: StatusCode,
+        response: &HeaderMap,
+    ) {
         if !invalidation::applies(&ask.method, status) {
             return;
         }
         let Ok(target) = ask.target.url.parse() else { return };
-        for uri in invalidation::targets(&ask.method, &target, status, response) {
-            if let Ok(target) = Target::of_uri(&uri) {
-                self.invalidate(&target.key()).await;
-            }
-        }
         let origin = ask.target.origin();
         for group in groups::invalidated_groups(&ask.method, response) {
             self.purge_name(Name::Group { origin, group: &group });
         }
+        let uris = invalidation::targets(&ask.method, &target, status, response);
+        let keys = uris.iter().filter_map(|uri| Target::of_uri(uri).ok()).map(|target| target.key());
+        self.invalidate_apart(keys.collect()).await;
+    }
+
+    /// [`Self::invalidate`] for each of these, to its end also when the client whose request caused it leaves meanwhile.
+    pub(super) async fn invalidate_apart(self: &Arc<Self>, keys: Vec<ObjectKey>) {
+        let exchange = Arc::clone(self);
+        let done = tokio::spawn(async move {
+            for key in keys {
+                exchange.invalidate(&key).await;
+            }
+        });
+        // It fails only when the runtime ends.
+        let _ = done.await;
     }
 
     /// Makes every response stored under a URL unreachable, and keeps those that are being fetched from being

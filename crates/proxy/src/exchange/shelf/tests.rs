@@ -1,9 +1,13 @@
 //! A disk that hangs, beside one that does not.
 
 use super::super::invalidations::Invalidations;
+use super::super::{Epochs, Exchange, Live, Parts};
 use super::lanes::PATIENCE;
 use super::*;
+use crate::access_log::AccessLog;
+use crate::upstream::Upstreams;
 use parking_lot::{Condvar, Mutex};
+use shoal_settings::Settings;
 use shoal_store::{GaveUp, Stored, StoredBody, Usage};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -242,6 +246,31 @@ async fn what_is_written_too_late_does_not_come_to_stand() {
     until(|| world.shelf.lane(0).pool().finished() > pool || !world.shelf.lane(0).hangs()).await;
     assert!(world.keys.lock().is_empty(), "the older one is not left on the disk");
     world.close();
+}
+
+/// An invalidation whose client leaves while the disk is waited for is an invalidation.
+#[tokio::test]
+async fn an_invalidation_goes_on_without_its_client() {
+    let world = World::new(1);
+    let exchange = exchange(&world);
+    let wanted = key(0, 0);
+    let left = tokio::time::timeout(PATIENCE / 10, exchange.invalidate_apart(vec![wanted.clone()])).await;
+    assert!(left.is_err(), "the disk is waited for");
+    world.answer();
+    until(|| !world.keys.lock().contains(&wanted.hash())).await;
+    world.close();
+}
+
+fn exchange(world: &World) -> Arc<Exchange> {
+    let (settings, metrics) = (Settings::default(), &world.metrics);
+    Exchange::new(Parts {
+        live: Live::new(&settings, &[], 1).expect("the defaults"),
+        shelf: Arc::clone(&world.shelf),
+        epochs: Epochs::volatile(),
+        upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(metrics)).expect("the defaults")),
+        metrics: Arc::clone(metrics),
+        log: AccessLog::open(&settings.log, Arc::clone(metrics)).expect("no log"),
+    })
 }
 
 fn note() -> Record {
