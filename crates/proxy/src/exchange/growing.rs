@@ -42,12 +42,19 @@ struct State {
     spill: Option<Arc<dyn StoredBody>>,
     spilled: u64,
     end: Option<End>,
-    /// The next offset of each attached reader; free slots are `None`.
-    readers: Vec<Option<u64>>,
-    waiting_readers: Vec<Waker>,
+    /// The attached readers; free slots are `None`.
+    readers: Vec<Option<Reader>>,
     waiting_writer: Option<Waker>,
     /// What the window is charged after its writer has gone.
     reservation: Option<Reservation>,
+}
+
+/// An attached reader.
+struct Reader {
+    /// Where it reads next.
+    offset: u64,
+    /// What waits for the bytes there. It goes with its reader, as who waits for a slow body may leave in numbers.
+    waiting: Option<Waker>,
 }
 
 /// What a reader finds at its offset.
@@ -121,7 +128,7 @@ impl Growing {
     pub async fn read_out(&self) {
         std::future::poll_fn(|context| {
             let mut state = self.state.lock();
-            if state.readers.iter().flatten().all(|offset| *offset >= state.appended) {
+            if state.readers.iter().flatten().all(|reader| reader.offset >= state.appended) {
                 return Poll::Ready(());
             }
             state.waiting_writer = Some(context.waker().clone());
@@ -189,7 +196,7 @@ impl Growing {
             state.readers.push(None);
             state.readers.len() - 1
         });
-        state.readers[slot] = Some(offset);
+        state.readers[slot] = Some(Reader { offset, waiting: None });
         Some(Attached { body: Arc::clone(self), slot })
     }
 }
@@ -198,7 +205,7 @@ impl Attached {
     /// What stands at this reader's offset, at most `limit` bytes; pending until something does.
     pub fn poll_next(&self, limit: u64, context: &mut Context<'_>) -> Poll<Result<Next, BodyError>> {
         let mut state = self.body.state.lock();
-        let offset = state.readers[self.slot].expect("an attached reader has a place");
+        let offset = state.reader(self.slot).offset;
         if offset < state.window_start {
             return Poll::Ready(match &state.spill {
                 Some(body) if offset < state.spilled => Ok(Next::Spilled(Arc::clone(body))),
@@ -211,8 +218,9 @@ impl Attached {
         if let Some(end) = &state.end {
             return Poll::Ready(Ok(Next::End(end.clone())));
         }
-        if !state.waiting_readers.iter().any(|waker| waker.will_wake(context.waker())) {
-            state.waiting_readers.push(context.waker().clone());
+        let waiting = &mut state.reader(self.slot).waiting;
+        if !waiting.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            *waiting = Some(context.waker().clone());
         }
         Poll::Pending
     }
@@ -220,15 +228,13 @@ impl Attached {
     /// Moves this reader's place forward.
     pub fn advance(&self, bytes: u64) {
         let mut state = self.body.state.lock();
-        if let Some(offset) = &mut state.readers[self.slot] {
-            *offset += bytes;
-        }
+        state.reader(self.slot).offset += bytes;
         state.wake_writer();
     }
 
     /// This reader's offset.
     pub fn offset(&self) -> u64 {
-        self.body.state.lock().readers[self.slot].expect("an attached reader has a place")
+        self.body.state.lock().reader(self.slot).offset
     }
 }
 
@@ -241,6 +247,10 @@ impl Drop for Attached {
 }
 
 impl State {
+    fn reader(&mut self, slot: usize) -> &mut Reader {
+        self.readers[slot].as_mut().expect("an attached reader has a place")
+    }
+
     /// The part of the chunk in the window that begins at `offset`, at most `limit` bytes.
     fn at(&self, offset: u64, limit: u64) -> Bytes {
         let mut start = self.window_start;
@@ -279,7 +289,7 @@ impl State {
     /// Drops whole chunks from the front while more than `keep` bytes remain and the front is not needed: it is
     /// spilled, or every reader is past it.
     fn trim(&mut self, keep: usize) {
-        let slowest = self.readers.iter().flatten().min().copied().unwrap_or(u64::MAX);
+        let slowest = self.readers.iter().flatten().map(|reader| reader.offset).min().unwrap_or(u64::MAX);
         while let Some(front) = self.window.front() {
             let end = self.window_start + front.len() as u64;
             let needed = end > self.spilled.max(slowest);
@@ -292,7 +302,7 @@ impl State {
     }
 
     fn wake_readers(&mut self) {
-        self.waiting_readers.drain(..).for_each(Waker::wake);
+        self.readers.iter_mut().flatten().filter_map(|reader| reader.waiting.take()).for_each(Waker::wake);
     }
 
     fn wake_writer(&mut self) {
@@ -316,100 +326,4 @@ fn join<'a>(chunks: impl Iterator<Item = &'a Bytes>, length: usize) -> Bytes {
 const JOINED_MAX: usize = 4096;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn poll(reader: &Attached) -> Poll<Result<Next, BodyError>> {
-        reader.poll_next(3, &mut Context::from_waker(Waker::noop()))
-    }
-
-    fn bytes(polled: Poll<Result<Next, BodyError>>) -> Vec<u8> {
-        match polled {
-            Poll::Ready(Ok(Next::Bytes(bytes))) => bytes.to_vec(),
-            _ => panic!("bytes were expected"),
-        }
-    }
-
-    #[test]
-    fn readers_follow_at_their_own_pace() {
-        let body = Growing::new();
-        let (fast, slow) = (body.attach(0).expect("at the start"), body.attach(0).expect("at the start"));
-        assert!(poll(&fast).is_pending());
-        body.append(Bytes::from_static(b"abcdef"));
-        assert_eq!(bytes(poll(&fast)), b"abc");
-        fast.advance(3);
-        assert_eq!(bytes(poll(&fast)), b"def");
-        assert_eq!(bytes(poll(&slow)), b"abc");
-        body.finish(End::Complete(None));
-        fast.advance(3);
-        assert!(matches!(poll(&fast), Poll::Ready(Ok(Next::End(End::Complete(None))))));
-        assert_eq!(body.gathered(Some(&Bytes::from_static(b"gh"))), &b"abcdefgh"[..]);
-    }
-
-    #[test]
-    fn without_a_spill_nothing_is_dropped_that_a_reader_needs() {
-        let body = Growing::new();
-        let slow = body.attach(0).expect("at the start");
-        body.append(Bytes::from(vec![1; JOINED_MAX]));
-        body.append(Bytes::from_static(b"def"));
-        assert_eq!(body.trim(0), JOINED_MAX + 3, "the reader is at 0");
-        slow.advance(JOINED_MAX as u64);
-        assert_eq!(body.trim(0), 3);
-        assert!(body.attach(0).is_none(), "the beginning is gone for newcomers");
-        drop(slow);
-        assert_eq!(body.trim(0), 0);
-    }
-
-    #[test]
-    fn a_body_that_comes_byte_by_byte_stands_in_few_chunks() {
-        let body = Growing::new();
-        let reader = body.attach(0).expect("at the start");
-        let whole: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
-        whole.iter().for_each(|byte| body.append(Bytes::copy_from_slice(&[*byte])));
-        let chunks = body.state.lock().window.len();
-        assert!(chunks <= whole.len() / (JOINED_MAX / 2) + JOINED_MAX.ilog2() as usize, "{chunks} chunks");
-        reader.advance(70_000);
-        assert_eq!(bytes(poll(&reader)), &whole[70_000..70_003]);
-        assert_eq!(body.gathered(None), whole);
-    }
-
-    #[test]
-    fn a_body_in_one_piece_takes_the_place_of_its_pieces() {
-        let body = Growing::new();
-        let reader = body.attach(0).expect("at the start");
-        let pieces = [Bytes::from(b"abc".to_vec()), Bytes::from(b"def".to_vec())];
-        pieces.iter().for_each(|piece| body.append(piece.clone()));
-        reader.advance(2);
-        body.settle(Bytes::from_static(b"abcdefgh"));
-        body.finish(End::Complete(None));
-        assert!(pieces.iter().all(Bytes::is_unique), "nobody holds the pieces");
-        assert_eq!(bytes(poll(&reader)), b"cde");
-        reader.advance(6);
-        assert!(matches!(poll(&reader), Poll::Ready(Ok(Next::End(End::Complete(None))))));
-    }
-
-    #[test]
-    fn the_window_of_a_body_whose_writer_has_gone_stays_charged_until_it_is_read() {
-        let ledger = shoal_store::memory::Ledger::new(100);
-        let body = Growing::new();
-        let slow = body.attach(0).expect("at the start");
-        body.append(Bytes::from_static(b"abc"));
-        body.finish(End::Complete(None));
-        body.charge(ledger.try_reserve(3).expect("room"));
-        drop(body);
-        assert_eq!(ledger.used(), 3);
-        drop(slow);
-        assert_eq!(ledger.used(), 0);
-    }
-
-    #[tokio::test]
-    async fn the_writer_waits_for_the_slowest_reader() {
-        let body = Growing::new();
-        let slow = body.attach(0).expect("at the start");
-        body.append(Bytes::from_static(b"abcdef"));
-        let waits = std::pin::pin!(body.drained_below(2));
-        assert!(waits.poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        slow.advance(6);
-        body.drained_below(2).await;
-    }
-}
+mod tests;
