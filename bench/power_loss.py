@@ -37,7 +37,9 @@ import tempfile
 import threading
 import time
 
+from disks import loop_device, make_ext4, mount, tool
 from pathlib import Path
+from servers import free_port
 
 HOST = "power.example"
 MIB = 1 << 20
@@ -49,8 +51,6 @@ def main():
     missing = what_is_missing()
     if missing:
         sys.exit(f"power_loss.py: cannot be tried: {missing}")
-    # A signal becomes an exception, so that everything is taken down.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("power_loss.py: stopped"))
     print("| disk | copies | objects looked at | hits | younger than the limit and lost | oldest of these | not kept | wrong | lost |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     bad = 0
@@ -69,7 +69,7 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=60, help="of load for each kind of disk")
     parser.add_argument("--disk", type=lambda text: text.split(","), default=["ext4", "raw"])
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--slack", type=float, default=1.5, help="the last second of inserts may be lost, and the time of a write and a sync")
+    parser.add_argument("--slack", type=float, default=1.0, help="seconds of inserts that may be lost")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="for the files behind the devices")
     return parser.parse_args()
 
@@ -237,23 +237,17 @@ class Device:
 
     def __init__(self, undo, image, device_bytes):
         self.image = image
-        if device_bytes:
-            with open(image, "wb") as file:
-                os.posix_fallocate(file.fileno(), 0, device_bytes)
-        self.path = Path(tool("losetup", "--direct-io=on", "--show", "-f", str(image)).strip())
-        undo.callback(subprocess.run, ["losetup", "-d", str(self.path)])
+        self.path = loop_device(undo, image, device_bytes)
 
-    def made_into(self, undo, kind, mount):
+    def made_into(self, undo, kind, folder):
         if kind == "raw":
             return self.path
-        tool("mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", str(self.path))
-        return self.mounted(undo, mount)
+        make_ext4(self.path)
+        return self.mounted(undo, folder)
 
-    def mounted(self, undo, mount):
-        mount.mkdir(exist_ok=True)
-        tool("mount", "-o", "noatime", str(self.path), str(mount))
-        undo.callback(subprocess.run, ["umount", str(mount)])
-        return mount / "store"
+    def mounted(self, undo, folder):
+        mount(undo, self.path, folder)
+        return folder / "store"
 
     def is_idle(self):
         inflight = Path("/sys/block") / self.path.name / "inflight"
@@ -393,29 +387,10 @@ def backing_folder(undo, folder):
     if not shutil.which("mkfs.xfs"):
         print("power_loss.py: there is no mkfs.xfs: no write is cut in two by these copies", file=sys.stderr)
         return folder, False
-    image, mount = folder / "backing", folder / "backing-mount"
-    with open(image, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, 3072 * MIB)
-    device = tool("losetup", "--direct-io=on", "--show", "-f", str(image)).strip()
-    undo.callback(subprocess.run, ["losetup", "-d", device])
-    tool("mkfs.xfs", "-q", "-m", "reflink=1", device)
-    mount.mkdir()
-    tool("mount", device, str(mount))
-    undo.callback(subprocess.run, ["umount", str(mount)])
-    return mount, True
-
-
-def tool(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"power_loss.py: {' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    device = loop_device(undo, folder / "backing", 3072 * MIB)
+    tool("mkfs.xfs", "-q", "-m", "reflink=1", str(device))
+    mount(undo, device, folder / "backing-mount")
+    return folder / "backing-mount", True
 
 
 CLIENTS = 4

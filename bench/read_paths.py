@@ -18,18 +18,14 @@ turns; each value is the median of the rounds. Needs fio. Prints a Markdown tabl
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 
-from pathlib import Path
+from disks import machine, put_into_page
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/experiments/read_paths.md"
-BEGIN, END = "<!-- result: written by bench/read_paths.py --write -->", "<!-- end of result -->"
 SIZES = [16, 32, 64]
 READERS = 8
 
@@ -63,9 +59,7 @@ def main():
     text = table(options, found)
     print(text)
     if options.write:
-        page = PAGE.read_text(encoding="utf-8")
-        head, rest = page.split(BEGIN, 1)
-        PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+        put_into_page("read_paths", text)
 
 
 def arguments():
@@ -130,12 +124,6 @@ def table(options, found):
 
 def version():
     return subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip().removeprefix("fio-")
-
-
-def machine():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    return f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, Linux {platform.release().split('-')[0]}"
 
 
 # The file that is in the page cache.

@@ -22,7 +22,6 @@ import http.client
 import http.server
 import json
 import os
-import platform
 import random
 import signal
 import socket
@@ -33,11 +32,11 @@ import tempfile
 import threading
 import time
 
+from disks import loop_device, machine, make_ext4, mount, put_into_page, tool
 from pathlib import Path
+from servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/experiments/restart.md"
-BEGIN, END = "<!-- result: written by bench/restart.py --write -->", "<!-- end of result -->"
 HOST = "restart.example"
 BODY_BYTES = 100
 # A record of such an object with its line in the contents, generously.
@@ -47,8 +46,6 @@ MIB = 1 << 20
 
 def main():
     options = arguments()
-    # A signal becomes an exception, so that everything is taken down.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("restart.py: stopped"))
     rows = []
     for objects in options.objects:
         for end in options.end:
@@ -62,9 +59,7 @@ def main():
     text = table(rows)
     print(text)
     if options.write:
-        page = PAGE.read_text(encoding="utf-8")
-        head, rest = page.split(BEGIN, 1)
-        PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+        put_into_page("restart", text)
 
 
 def arguments():
@@ -103,7 +98,7 @@ def one(undo, options, objects, end):
     filled.wait()
     if end == "power":
         tool("umount", str(store.parent))
-        tool("mount", "-o", "noatime", device, str(store.parent))
+        tool("mount", "-o", "noatime", str(device), str(store.parent))
     if end == "close":
         node.start()
         node.wait_until_all_hit(objects)
@@ -308,17 +303,10 @@ def forget(store):
 
 def ext4(undo, folder, device_bytes):
     """A new file system on a loop device; gives the device and a folder for the store."""
-    image = folder / "image"
-    with open(image, "wb") as file:
-        os.posix_fallocate(file.fileno(), 0, device_bytes)
-    device = tool("losetup", "--direct-io=on", "--show", "-f", str(image)).strip()
-    undo.callback(subprocess.run, ["losetup", "-d", device])
-    tool("mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", device)
-    mount = folder / "mount"
-    mount.mkdir()
-    tool("mount", "-o", "noatime", device, str(mount))
-    undo.callback(subprocess.run, ["umount", str(mount)])
-    return device, mount / "store"
+    device = loop_device(undo, folder / "image", device_bytes)
+    make_ext4(device)
+    mount(undo, device, folder / "mount")
+    return device, folder / "mount" / "store"
 
 
 def shut_down(store):
@@ -327,19 +315,6 @@ def shut_down(store):
     number = os.open(store, os.O_RDONLY)
     fcntl.ioctl(number, shutdown, struct.pack("I", without_flush))
     os.close(number)
-
-
-def tool(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"restart.py: {' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def table(rows):
@@ -372,12 +347,6 @@ def shown():
             words.append(word)
         skip = word in ("--folder", "--fill")
     return words
-
-
-def machine():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    return f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, Linux {platform.release().split('-')[0]}"
 
 
 if __name__ == "__main__":
