@@ -17,6 +17,7 @@ use shoal_semantics::storage::{self, Exchanged, Policy, Storage};
 use shoal_semantics::vary::{self, Vary};
 use shoal_semantics::{fields, groups};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Where a response is going to be kept.
 pub struct Keeping {
@@ -215,9 +216,13 @@ impl Exchange {
         slots.into()
     }
 
-    /// A number that no earlier note of this store bears: the time in milliseconds.
-    fn generation(&self) -> u64 {
-        self.now().millis()
+    /// A number that no earlier note of this store bears: the time in milliseconds, or the next number when that was given
+    /// already. A note that comes after an invalidation must not lead to what the one before it led to.
+    pub(super) fn generation(&self) -> u64 {
+        let now = self.now().millis();
+        let next = |last: u64| Some(now.max(last + 1));
+        let last = self.generations.fetch_update(Relaxed, Relaxed, next).expect("there is always a next");
+        now.max(last + 1)
     }
 }
 

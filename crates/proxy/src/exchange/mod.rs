@@ -53,6 +53,7 @@ use shelf::Shelf;
 use shoal_core::Timestamp;
 use shoal_wire::PlainGet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Instant, SystemTime};
 
 /// Answers requests out of the cache and from the origins.
@@ -63,6 +64,8 @@ pub struct Exchange {
     passes: Passes,
     epochs: Epochs,
     invalidations: Arc<Invalidations>,
+    /// The last number given to a note.
+    generations: AtomicU64,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
     log: ArcSwap<AccessLog>,
@@ -94,6 +97,7 @@ impl Exchange {
             passes: Passes::default(),
             epochs: parts.epochs,
             invalidations: Invalidations::new(),
+            generations: AtomicU64::new(0),
             upstreams: parts.upstreams,
             metrics: parts.metrics,
             log: ArcSwap::from_pointee(parts.log),

@@ -261,6 +261,16 @@ async fn an_invalidation_goes_on_without_its_client() {
     world.close();
 }
 
+/// What an invalidated note led to would be found again by a later one of the same number.
+#[tokio::test]
+async fn no_two_notes_bear_the_same_number() {
+    let world = World::new(0);
+    let exchange = exchange(&world);
+    let numbers: Vec<u64> = (0..1000).map(|_| exchange.generation()).collect();
+    assert!(numbers.is_sorted_by(|one, next| one < next));
+    world.close();
+}
+
 fn exchange(world: &World) -> Arc<Exchange> {
     let (settings, metrics) = (Settings::default(), &world.metrics);
     Exchange::new(Parts {
