@@ -10,7 +10,8 @@
 //! (`shoal_policy::Neighbourhoods`).
 //!
 //! What each call costs: a miss, no call to the disk (but for one key in 65,000 that looks like another's); a hit on an
-//! object of up to 64 KiB, one read or none; an insert, its share of a stripe's write; a removal, a line in the contents.
+//! object of up to 64 KiB, one read or none; an insert, its share of a stripe's write; a removal, a line in the
+//! contents, and the mark of the record, a read and a write of its page.
 //!
 //! - `format`: what stands on the disk. `table`: the index. `queue`, `pending`: what waits to be written.
 //! - `writer`: the log's end, stripe by stripe. `reclaim`: what happens to a stripe's old contents.
