@@ -123,6 +123,8 @@ fn a_disk_that_hangs_costs_hits_and_the_first_clients_three_seconds() {
         Err(why) => return eprintln!("skipped: no disk that hangs can be made here: {why}"),
     };
     let mut shoal = setup.start();
+    // Declared last, so unmounted first: a folder that is mounted on could not be removed.
+    let disk = disk;
     fill(&shoal);
     let clients = Clients {
         address: shoal.address("reverse"),
@@ -162,7 +164,7 @@ fn a_disk_that_hangs_costs_hits_and_the_first_clients_three_seconds() {
     let hits = check(&shoal, "from the disk alone");
     // What was fetched anew while the disk did not take it is gone from it.
     assert!(hits as u64 >= (OLD - PURGED) / 2, "{hits} of {} old objects are on the disk", OLD - PURGED);
-    // Before the disk is unmounted, and that before the folder is removed.
+    // Before the disk is unmounted.
     shoal.kill();
     drop(disk);
 }
