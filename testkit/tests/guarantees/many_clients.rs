@@ -31,7 +31,7 @@ fn clients() -> usize {
     let most =
         getrlimit(Resource::Nofile).current.map_or(10_000, |most| (most as usize).saturating_sub(1500));
     let wanted = std::env::var("SHOAL_MANY_CLIENTS").ok().and_then(|count| count.parse().ok());
-    wanted.unwrap_or(10_000).min(most)
+    wanted.unwrap_or(10_000).min(most).max(1)
 }
 
 fn content(path: &str) -> Vec<u8> {
