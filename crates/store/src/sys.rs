@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use crate::door::Loaded;
-use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -71,6 +71,12 @@ impl Loaded for Private {
         unsafe {
             std::slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.map.len() / WORD_BYTES)
         }
+    }
+
+    fn read_ahead(&self) {
+        // Where the system does not take the advice, pages are read when they are touched.
+        #[cfg(unix)]
+        let _ = self.map.advise(Advice::WillNeed);
     }
 }
 

@@ -98,6 +98,9 @@ pub trait Mapping: Send + Sync {
 pub trait Loaded: Send + Sync {
     /// All of them.
     fn words(&self) -> &[AtomicU64];
+
+    /// Has the device begin to read what has not been touched, so that who touches it later need not wait. A wish, no promise.
+    fn read_ahead(&self) {}
 }
 
 impl Loaded for Box<[AtomicU64]> {

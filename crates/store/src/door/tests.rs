@@ -104,6 +104,27 @@ fn asking_which_pages_are_resident_reads_none_in() {
 }
 
 #[test]
+fn words_that_are_read_ahead_are_in_memory_before_they_are_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let door = Real::open(folder.path()).unwrap();
+    let bytes = 64 * PAGE_BYTES;
+    let mapping = door.map("words", bytes).unwrap();
+    mapping.write(&[7; 64 * PAGE_BYTES as usize], 0).unwrap();
+    door.sync().unwrap();
+    let file = std::fs::File::open(folder.path().join("words")).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let words = door.load("words", bytes).unwrap();
+    words.read_ahead();
+    let all_there = || (0..64).all(|page| mapping.is_resident(page * PAGE_BYTES));
+    let begun = std::time::Instant::now();
+    while !all_there() {
+        assert!(begun.elapsed().as_secs() < 10, "nobody reads them");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(words.words()[100].load(std::sync::atomic::Ordering::Relaxed), 0x0707_0707_0707_0707);
+}
+
+#[test]
 fn real_does_not_leave_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("in")).unwrap();

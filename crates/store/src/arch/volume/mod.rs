@@ -128,6 +128,8 @@ struct Volume {
     disk_bytes: u64,
     own_bytes: u64,
     written_stripes: AtomicU32,
+    /// The device has been told to read the index.
+    is_index_read: AtomicBool,
     /// Somebody has been told to write what waits, and has not begun.
     is_write_due: AtomicBool,
     health: Health,
@@ -353,6 +355,9 @@ impl Volume {
 
 impl Upkeep for Volume {
     fn maintain(&self) -> Step {
+        if !self.is_index_read.swap(true, Relaxed) {
+            self.table.read_ahead();
+        }
         if !self.is_recovered.load(Relaxed) {
             // Objects are missed until this is done: it may take about half of the disk's time.
             return Step::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE) / RECOVERED_FOR_A_PAUSE);

@@ -98,6 +98,7 @@ impl Volume {
             own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
             written_stripes: AtomicU32::new(header.written_stripes as u32),
             is_write_due: AtomicBool::new(false),
+            is_index_read: AtomicBool::new(false),
             health: Health::default(),
             evictions: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),

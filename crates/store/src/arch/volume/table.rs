@@ -88,6 +88,11 @@ impl Table {
         }
     }
 
+    /// Has the device read the index, so that no lookup, which may be an event loop's, has to wait for a page of it.
+    pub(super) fn read_ahead(&self) {
+        self.loaded.read_ahead();
+    }
+
     /// Buckets for so many objects, at ten bytes each.
     pub(super) fn buckets_for(objects: u64) -> u64 {
         (objects * 10).div_ceil(8 * WAYS as u64).max(BUCKETS_MIN)
