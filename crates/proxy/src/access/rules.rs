@@ -150,20 +150,25 @@ impl ForwardRules {
 
     /// Whether a connection that was just opened leads back to this process. A listener on all addresses
     /// cannot be recognised by the destination alone; but when both ends of a connection have one address, the
-    /// destination is this machine.
+    /// destination is this machine. Nor can one that the kernel reached by another address than was asked for.
     ///
     /// # Errors
     /// [`Refusal::Own`].
     pub fn connected(&self, local: SocketAddr, peer: SocketAddr) -> Result<(), Refusal> {
-        let this_machine = local.ip().to_canonical() == peer.ip().to_canonical();
-        let listening = self.own.iter().any(|own| own.ip().is_unspecified() && own.port() == peer.port());
-        if this_machine && listening { Err(Refusal::Own(peer)) } else { Ok(()) }
+        let far = peer.ip().to_canonical();
+        let this_machine = local.ip().to_canonical() == far;
+        let listening = self.own.iter().filter(|own| own.port() == peer.port()).any(|own| {
+            own.ip().to_canonical() == far || this_machine && own.ip().to_canonical().is_unspecified()
+        });
+        if listening { Err(Refusal::Own(peer)) } else { Ok(()) }
     }
 
     fn is_own(&self, ip: IpAddr, port: u16) -> bool {
         self.own.iter().filter(|own| own.port() == port).any(|own| {
-            let listens_everywhere = own.ip().is_unspecified();
-            own.ip().to_canonical() == ip || listens_everywhere && (ip.is_loopback() || ip.is_unspecified())
+            let own = own.ip().to_canonical();
+            // Who asks for the unspecified address is connected to loopback.
+            let loopback = ip.is_loopback() || ip.is_unspecified();
+            own == ip || own.is_unspecified() && loopback || own.is_loopback() && ip.is_unspecified()
         })
     }
 }

@@ -93,6 +93,20 @@ fn this_proxy_is_no_destination_even_where_loopback_is_allowed() {
 }
 
 #[test]
+fn the_unspecified_address_leads_to_what_listens_on_loopback() {
+    let rules = rules(|forward| forward.allow_private_destinations = vec!["*".into()]);
+    // Linux connects to 127.0.0.1 when asked for 0.0.0.0.
+    for address in ["0.0.0.0:3129", "[::ffff:0.0.0.0]:3129", "0.0.0.0:3128"] {
+        let refusal = rules.address("x", socket(address)).unwrap_err();
+        assert_eq!(refusal.proxy_status().as_str(), "proxy_loop_detected", "{address}");
+    }
+    assert_eq!(rules.address("x", socket("0.0.0.0:8080")), Ok(()));
+    // Where the connection ended is looked at once more, however it came there.
+    assert!(rules.connected(socket("127.0.0.1:50000"), socket("127.0.0.1:3129")).is_err());
+    assert!(rules.connected(socket("127.0.0.1:50000"), socket("127.0.0.1:3130")).is_ok());
+}
+
+#[test]
 fn users_must_prove_themselves_when_there_is_a_file() {
     let open = rules(|_| ());
     assert_eq!(open.authenticate(None), Ok(None));
