@@ -68,6 +68,12 @@ impl BodySink {
         Poll::Pending
     }
 
+    /// Whether the consumer waits for a frame.
+    pub fn is_wanted(&self) -> bool {
+        let state = self.shared.lock();
+        state.wanted && state.frame.is_none() && !state.abandoned
+    }
+
     /// Whether the consumer has dropped its end.
     pub fn is_abandoned(&self) -> bool {
         self.shared.lock().abandoned

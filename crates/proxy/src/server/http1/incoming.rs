@@ -20,6 +20,8 @@ pub(super) struct Incoming {
     sink: Option<BodySink>,
     /// The client waits for `100 Continue`.
     continue_owed: bool,
+    /// The reply has begun: an interim response would stand within it.
+    replying: bool,
     /// The framing failed, or the client paused for too long.
     failed: bool,
     /// When to give up a client that pauses; made at its first pause.
@@ -50,6 +52,7 @@ impl Incoming {
             decoder: BodyDecoder::new(head.body),
             sink: Some(sink),
             continue_owed: head.expects_continue,
+            replying: false,
             failed: false,
             stall: None,
             pace: Pace::default(),
@@ -75,6 +78,25 @@ impl Incoming {
         self.continue_owed = false;
     }
 
+    /// The reply is about to be written. A body that is wanted by now is asked for before; a client that is not asked then
+    /// has its final status instead of a word, and sends the body or leaves it.
+    pub fn reply_begins<T>(&mut self, socket: &mut Socket<T>) {
+        if self.sink.as_ref().is_some_and(BodySink::is_wanted) {
+            self.ask(socket);
+        }
+        self.replying = true;
+    }
+
+    fn ask<T>(&mut self, socket: &mut Socket<T>) {
+        if self.continue_owed && !self.replying {
+            self.continue_owed = false;
+            // Content that has begun to arrive needs no word (RFC 9110 section 10.1.1).
+            if socket.input.is_empty() {
+                socket.output.head.extend_from_slice(CONTINUE);
+            }
+        }
+    }
+
     /// Moves what the consumer wants and the client has sent. Ready only when the body fails; its end is
     /// no event.
     pub fn poll<T: ClientIo>(
@@ -92,13 +114,7 @@ impl Incoming {
                 }
                 Poll::Ready(Wanted::Frame) => {}
             }
-            if self.continue_owed {
-                self.continue_owed = false;
-                // Content that has begun to arrive needs no word (RFC 9110 section 10.1.1).
-                if socket.input.is_empty() {
-                    socket.output.head.extend_from_slice(CONTINUE);
-                }
-            }
+            self.ask(socket);
             match self.decoder.decode(&mut socket.input) {
                 Ok(Decoded::Data(data)) => {
                     if self.pace.moved(data.len(), patience) == Err(TooSlow) {

@@ -208,8 +208,11 @@ impl<T: ClientIo> Connection<T> {
         shared: &Shared<H>,
         asked: &Asked,
         reply: Reply,
-        incoming: Option<Incoming>,
+        mut incoming: Option<Incoming>,
     ) -> Next {
+        if let Some(body) = &mut incoming {
+            body.reply_begins(&mut self.socket);
+        }
         let account = Account::open(&*shared.handler, reply.record, asked.received);
         let keep = asked.keep_alive
             && !self.drain.is_draining()

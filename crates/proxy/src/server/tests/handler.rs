@@ -25,7 +25,8 @@ use tokio::sync::Notify;
 /// - `/fails/a,b` a stream that fails after these frames; `/trailers` a stream with trailers
 /// - `/gated` a stream whose second frame waits for [`Scripted::gate`]; `/waits` a reply that waits for it
 /// - `/client` who the client is; `/hints` two interim responses first; `/count` length and trailers of the body
-/// - `/first` replies after the body's first frame; `/echo` streams the body back; `/never` never replies
+/// - `/first` replies after the body's first frame; `/echo` streams the body back; `/eager` does too, and asks for it
+///   before it replies; `/never` never replies
 /// - `/tunnel` and CONNECT become a tunnel to an echo that answers in capitals
 #[derive(Default)]
 pub struct Scripted {
@@ -112,6 +113,7 @@ impl Scripted {
             "count" => count(request.body.take()).await,
             "first" => first(request.body.take()).await,
             "echo" => ReplyBody::Stream { frames: request.body.take().expect("a body"), length: None },
+            "eager" => eager(request.body.take()).await,
             "ignore" => text("ignored"),
             "never" => std::future::pending().await,
             "tunnel" => {
@@ -266,6 +268,13 @@ async fn first(body: Option<StreamBody>) -> ReplyBody {
         drop(body);
     });
     text(&format!("first {}", frame.into_data().expect("data").len()))
+}
+
+async fn eager(body: Option<StreamBody>) -> ReplyBody {
+    let mut frames = body.expect("a body");
+    let first = std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut frames).poll_frame(context))).await;
+    assert!(first.is_pending(), "the client waits for its word");
+    ReplyBody::Stream { frames, length: None }
 }
 
 /// The near end of a tunnel whose far end answers in capitals.

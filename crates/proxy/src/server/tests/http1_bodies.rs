@@ -54,6 +54,26 @@ fn expect_is_answered_when_the_body_is_wanted() {
 }
 
 #[test]
+fn no_interim_response_stands_within_a_reply() {
+    let server = Server::start();
+    let head = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
+    // The body is wanted once the reply has begun: the client has its final status and needs no other word.
+    let mut client = server.connect();
+    client.send(head);
+    assert!(client.head().starts_with("HTTP/1.1 200 OK\r\n"));
+    client.send("hello");
+    assert_eq!(client.rest(), b"5\r\nhello\r\n0\r\n\r\n");
+    // It is wanted by the time the reply is there: the client is told before.
+    let mut client = server.connect();
+    client.send(head.replace("/echo", "/eager"));
+    assert_eq!(client.head(), "HTTP/1.1 100 Continue\r\n\r\n");
+    assert!(client.head().starts_with("HTTP/1.1 200 OK\r\n"));
+    client.send("hello");
+    assert_eq!(client.exactly(15), b"5\r\nhello\r\n0\r\n\r\n");
+    assert_eq!(client.get("/memory/1").text(), "m");
+}
+
+#[test]
 fn an_early_reply_does_not_wait_for_the_body() {
     let server = Server::start();
     let mut client = server.connect();
