@@ -62,6 +62,12 @@ impl Pace {
         self.add(waited, bytes as u64, patience)
     }
 
+    /// What was written before is flushed, so many bytes of it. A wait for that ends here: what follows, be it the origin's
+    /// time or an idle connection's, is not the client's.
+    pub fn flushed(&mut self, bytes: usize, patience: &Patience) -> Result<(), TooSlow> {
+        if self.since.is_none() { Ok(()) } else { self.moved(bytes, patience) }
+    }
+
     fn add(&mut self, waited: Duration, bytes: u64, patience: &Patience) -> Result<(), TooSlow> {
         self.waited += waited;
         self.moved = self.moved.saturating_add(bytes);

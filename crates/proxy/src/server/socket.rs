@@ -112,9 +112,10 @@ impl<T: ClientIo> Socket<T> {
         }
         match Pin::new(&mut self.io).poll_flush(context) {
             Poll::Ready(Ok(())) => {
+                let flushed = self.pace.flushed(self.output.length(), patience);
                 self.output.clear();
                 self.deadline.lift();
-                Poll::Ready(Ok(()))
+                Poll::Ready(flushed.map_err(Gone::from))
             }
             Poll::Ready(Err(_)) => Poll::Ready(Err(Gone)),
             Poll::Pending => self.poll_stalled(context, patience),
@@ -178,3 +179,56 @@ const LINGER_BYTES_MAX: usize = 256 * 1024;
 
 /// How long that may take, and how long an orderly close may.
 const LINGER_TIME: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::client_io::ClientIo;
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    /// Takes every byte, and has the first flush wait, as TLS does whose records the kernel does not take at once.
+    struct SlowFlush(usize);
+
+    impl ClientIo for SlowFlush {
+        fn reset_on_close(&self) {}
+    }
+
+    impl AsyncRead for SlowFlush {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for SlowFlush {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.0 += 1;
+            if self.0 == 1 {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn time_after_a_flush_is_not_the_clients() {
+        let pause = Duration::from_millis(100);
+        let patience = Patience { pause, rate_min: 1_000_000, metrics: Default::default() };
+        let mut socket = Socket::new(SlowFlush(0), pause);
+        for _ in 0..2 {
+            socket.output.head.extend_from_slice(b"a reply");
+            socket.send(&patience).await.expect("the client took all of it");
+            // Nothing is on its way: the origin is waited for, or the next request.
+            tokio::time::sleep(pause * 2).await;
+        }
+        assert_eq!(patience.metrics.clients_slow.value(), 0);
+    }
+}

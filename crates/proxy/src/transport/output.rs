@@ -48,7 +48,8 @@ impl Output {
         (self.data, self.written) = (data, written);
     }
 
-    fn length(&self) -> usize {
+    /// Bytes of it, written or not.
+    pub fn length(&self) -> usize {
         self.head.len() + self.data.len() + self.tail.len()
     }
 
