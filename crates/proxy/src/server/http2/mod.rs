@@ -6,6 +6,7 @@
 
 mod check;
 mod glance;
+mod pressed_io;
 mod request_body;
 mod send;
 mod stream;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use h2::server::{Builder, Connection};
 use h2::{Ping, PingPong};
 use parking_lot::Mutex;
+use pressed_io::{Pressed, PressedIo};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -33,13 +35,14 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     live: Arc<Live>,
     client: Arc<Client>,
 ) {
+    let (io, pressed) = PressedIo::new(io);
     // The handshake's memory goes when it is over.
     let Some(mut h2) = Box::pin(shake_hands(io, &live)).await else {
         tracing::debug!(client = %client.address, "no HTTP/2 handshake");
         return;
     };
     let drain = shared.drain.watch();
-    let watch = Watch::new(&live, drain, h2.ping_pong());
+    let watch = Watch::new(&live, drain, h2.ping_pong(), pressed);
     let streams = Arc::new(Streams { shared, live, client, quiet_since: Mutex::new(Instant::now()) });
     run(h2, watch, streams).await;
 }
@@ -118,10 +121,11 @@ struct Watch {
     ping_every: Duration,
     ping_unanswered: bool,
     leaving: bool,
+    pressed: Pressed,
 }
 
 impl Watch {
-    fn new(live: &Live, drain: DrainWatch, pings: Option<PingPong>) -> Self {
+    fn new(live: &Live, drain: DrainWatch, pings: Option<PingPong>, pressed: Pressed) -> Self {
         let keep_alive = live.keep_alive.max(KEEP_ALIVE_MIN);
         Self {
             drain,
@@ -132,6 +136,7 @@ impl Watch {
             ping_every: live.patience.pause,
             ping_unanswered: false,
             leaving: false,
+            pressed,
         }
     }
 
@@ -142,7 +147,8 @@ impl Watch {
         while self.idle.poll_passed(context).is_ready() {
             let now = Instant::now();
             if self.leaving {
-                if streams.open() == 0 {
+                // A stream ends when its last bytes are handed over; a slow client has yet to take them.
+                if streams.open() == 0 && !self.pressed.is_pressed() {
                     return Poll::Ready(Event::Dead);
                 }
                 self.idle.set(now + LEAVE_TIME);
@@ -204,7 +210,7 @@ fn builder(live: &Live) -> Builder {
 /// A connection without streams lives at least so long: the first request needs time to arrive.
 const KEEP_ALIVE_MIN: Duration = Duration::from_secs(1);
 
-/// After GOAWAY: how often to look whether the last stream has ended.
+/// After GOAWAY: how often to look whether the last stream has ended and its client has taken it.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
 
 /// Bytes that a client may send on one stream before somebody has read them.

@@ -329,6 +329,44 @@ async fn draining_finishes_streams_and_sends_goaway() {
     tokio::task::spawn_blocking(|| running.join()).await.expect("the workers end");
 }
 
+/// Every stream has ended for the server, which has handed all bytes to the connection; the client takes them late.
+#[tokio::test]
+async fn draining_cuts_nothing_that_a_slow_client_has_yet_to_take() {
+    let mut server = Server::start();
+    let stream = TcpStream::connect(server.address()).await.expect("the server listens");
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(1 << 20).initial_connection_window_size(1 << 25);
+    let (mut send, connection) = builder.handshake::<_, Bytes>(stream).await.expect("HTTP/2");
+    let mut connection = std::pin::pin!(connection);
+    let (first, _) = send.send_request(request("/memory/1").body(()).expect("valid"), true).expect("open");
+    tokio::select! {
+        answer = Answer::read(first) => assert_eq!(answer.expect("an answer").text(), "m"),
+        _ = &mut connection => panic!("ended"),
+    }
+    let mut answers = Vec::new();
+    for _ in 0..SLOW_STREAMS {
+        let asked = send.send_request(request("/memory/120000").body(()).expect("valid"), true);
+        answers.push(asked.expect("open").0);
+    }
+    drop(send);
+    poll_fn(|context| std::task::Poll::Ready(connection.as_mut().poll(context).is_pending())).await;
+    until("the replies", || server.handler.records.lock().len() == SLOW_STREAMS + 1).await;
+    let running = server.running.take().expect("running");
+    running.drain(Duration::from_secs(20));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let reading = async {
+        for answer in answers {
+            assert_eq!(Answer::read(answer).await.expect("all of it").body.len(), 120_000);
+        }
+    };
+    let (_, ended) = tokio::join!(reading, connection);
+    assert!(ended.is_ok(), "GOAWAY without error");
+    tokio::task::spawn_blocking(|| running.join()).await.expect("the workers end");
+}
+
+/// So many replies of 120 kB are more than the kernel buffers.
+const SLOW_STREAMS: usize = 90;
+
 #[tokio::test]
 async fn rapid_resets_end_the_connection() {
     let server = Server::start();
