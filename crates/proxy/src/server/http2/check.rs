@@ -9,6 +9,10 @@ pub(super) fn head(parts: &mut Parts, limits: &Limits) -> Result<(), Refusal> {
     if target_bytes(parts) > limits.target_bytes_max {
         return Err(Refusal::target_too_long());
     }
+    // A URI is ASCII (RFC 3986 section 2); HTTP/1 would have it refused one hop further.
+    if !parts.uri.path_and_query().is_none_or(|path| path.as_str().is_ascii()) {
+        return Err(Refusal::bad_request("invalid request target"));
+    }
     if parts.headers.len() > limits.fields_max {
         return Err(Refusal::fields_too_large("too many fields"));
     }
@@ -107,7 +111,9 @@ mod tests {
             assert!(check(method, uri, fields).is_ok(), "{method} {uri} {fields:?}");
         }
         let long = format!("https://a/{}", "x".repeat(40));
-        let refused: [(&str, &str, Fields, u16); 9] = [
+        let refused: [(&str, &str, Fields, u16); 11] = [
+            ("GET", "https://a/\u{e9}", &[], 400),
+            ("GET", "https://a/?\u{e9}", &[], 400),
             ("GET", "/", &[], 400),
             ("GET", "https://a/", &[("host", "b")], 400),
             ("GET", "https://a/", &[("host", "a:80")], 400),
