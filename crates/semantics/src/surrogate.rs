@@ -14,7 +14,8 @@ pub const SURROGATE_CONTROL: HeaderName = HeaderName::from_static("surrogate-con
 /// The request field by which a surrogate announces itself.
 pub const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-capability");
 
-/// The directives that concern the surrogate `device`; `None` when there are none.
+/// The directives about caching that concern the surrogate `device`; `None` when there are none: a field that only tells
+/// what to process (`content="ESI/1.0"`) leaves Cache-Control in force, which may say that the response is private.
 ///
 /// Section 2.2: "If a target is present, the directive only applies to the surrogate whose device token matches". A
 /// directive meant for us stands above one meant for all.
@@ -35,7 +36,7 @@ pub fn directives(response: &HeaderMap, device: &str) -> Option<CacheControl> {
     for directive in for_all {
         take(read.get_or_insert_default(), directive);
     }
-    read
+    read.filter(|read| *read != CacheControl::default())
 }
 
 /// The value of Surrogate-Capability for the surrogate `device`.

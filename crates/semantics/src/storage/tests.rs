@@ -55,6 +55,25 @@ fn refused(storage: Storage) -> Option<Refusal> {
     }
 }
 
+/// ESI processors are told of by Surrogate-Control without a word about caching: then Cache-Control holds.
+#[test]
+fn a_surrogate_control_that_says_nothing_about_caching_leaves_cache_control_in_force() {
+    let rules = Rules { surrogate: Some("shoal".into()), ..Rules::default() };
+    let dated = "last-modified: @-1000";
+    for surrogate in
+        ["content=\"ESI/1.0\"", "foobar", "content=\"ESI/1.0\";shoal, max-age=60;other", "no-store-remote"]
+    {
+        let line = format!("surrogate-control: {surrogate}");
+        for (control, refusal) in [("private", Refusal::Private), ("no-store", Refusal::NoStore)] {
+            let control = format!("cache-control: {control}");
+            let judged = judge_by(&rules, &[], 200, &[&line, &control, dated]);
+            assert_eq!(judged, Storage::Refuse(refusal), "{surrogate}, {control}");
+        }
+    }
+    let with = ["surrogate-control: content=\"ESI/1.0\", max-age=60", "cache-control: private"];
+    assert!(matches!(judge_by(&rules, &[], 200, &with), Storage::Store(_)));
+}
+
 #[test]
 fn cookies_are_shared_unless_the_operator_says_otherwise_and_then_where_the_response_does() {
     let cautious = Rules { store_cookies: false, ..Rules::default() };
