@@ -232,13 +232,36 @@ fn hosts_groups_urls_and_everything_can_be_purged() {
     purge(&shoal, r#"{"url": "http://site.test/1"}"#);
     expect_gone(&shoal, "/1");
     expect_kept(&shoal, "/2");
-    for body in
-        [r#"{"host": "site.test"}"#, r#"{"group": {"origin": "http://site.test", "group": "g"}}"#, r#""all""#]
-    {
+    // Hosts and schemes have no case, and a port that is the scheme's own says nothing.
+    for body in [
+        r#"{"host": "site.test"}"#,
+        r#"{"host": "Site.Test"}"#,
+        r#"{"group": {"origin": "http://site.test", "group": "g"}}"#,
+        r#"{"group": {"origin": "HTTP://Site.test:80/", "group": "g"}}"#,
+        r#""all""#,
+    ] {
         fill();
         purge(&shoal, body);
         expect_gone(&shoal, "/1");
         expect_gone(&shoal, "/2");
+    }
+}
+
+/// What names no host would purge nothing and say that it had.
+#[test]
+fn what_names_no_host_or_origin_is_refused() {
+    let origin = Origin::start();
+    let shoal = Setup::to(&origin).start();
+    for body in [
+        r#"{"host": "http://site.test"}"#,
+        r#"{"host": "site.test/a"}"#,
+        r#"{"host": ""}"#,
+        r#"{"group": {"origin": "site.test", "group": "g"}}"#,
+        r#"{"group": {"origin": "http://site.test/a", "group": "g"}}"#,
+    ] {
+        let request =
+            Request::new("POST", "/purge").field("Content-Type", "application/json").body(body.as_bytes());
+        shoal.ask_admin(&request).expect_status(400);
     }
 }
 

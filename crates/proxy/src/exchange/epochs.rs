@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// When each slot was last purged.
 pub struct Epochs {
@@ -49,8 +50,9 @@ impl Epochs {
         Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), file: None }
     }
 
-    /// The table in `path`, made when absent. A time after `now` is damage, or a clock set back: it counts as `now`,
-    /// which costs hits once.
+    /// The table in `path`, made when absent. A time shortly after `now` is that of a purge before the clock was set back
+    /// (a machine without a clock of its own starts in the past), and holds. One further off is damage: it counts as
+    /// `now`, which costs hits once.
     pub fn open(path: &Path, now: Timestamp) -> std::io::Result<Self> {
         let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         let mut stored = Vec::new();
@@ -58,7 +60,9 @@ impl Epochs {
         stored.resize(SLOTS * WORD, 0);
         file.set_len((SLOTS * WORD) as u64)?;
         let times = stored.chunks_exact(WORD).map(|word| word.try_into().expect("a chunk of eight bytes"));
-        let slots = times.map(|word| AtomicU64::new(u64::from_le_bytes(word).min(now.millis()))).collect();
+        let latest = now.plus(SET_BACK_MAX).millis();
+        let sound = |time: u64| if time > latest { now.millis() } else { time };
+        let slots = times.map(|word| AtomicU64::new(sound(u64::from_le_bytes(word)))).collect();
         Ok(Self { slots, file: Some(Mutex::new(file)) })
     }
 
@@ -108,6 +112,9 @@ pub const SLOTS: usize = 65_536;
 
 const WORD: usize = 8;
 
+/// As far as a clock is taken to have been set back. Until it has caught up, what bears a name that was purged is not kept.
+const SET_BACK_MAX: Duration = Duration::from_secs(86_400);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +142,16 @@ mod tests {
         let epochs = Epochs::open(&path, at(8)).expect("read again");
         assert!(epochs.purged(&[Name::All.slot()], at(7)));
         assert!(!epochs.purged(&[Name::All.slot()], at(8)));
+    }
+
+    #[test]
+    fn purges_hold_when_the_clock_has_been_set_back_meanwhile() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("purged");
+        let (asked, purged) = (Timestamp::from_seconds(1_000_000), Timestamp::from_seconds(1_000_010));
+        Epochs::open(&path, purged).and_then(|epochs| epochs.purge(Name::All, purged)).expect("written");
+        let epochs = Epochs::open(&path, Timestamp::from_seconds(999_000)).expect("read again");
+        assert!(epochs.purged(&[Name::All.slot()], asked));
     }
 
     #[test]

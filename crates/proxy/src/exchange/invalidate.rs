@@ -66,21 +66,36 @@ impl Exchange {
 
     /// What the operator asked to purge.
     pub async fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
-        let name = match &request {
-            PurgeRequest::Url(url) => {
-                return match Target::parse(url) {
-                    Ok(target) => {
-                        let responses = Some(u64::from(self.invalidate(&target.key()).await));
-                        PurgeOutcome::Purged { responses }
-                    }
-                    Err(_) => PurgeOutcome::Invalid(format!("{url} is not an absolute http or https URL")),
-                };
-            }
-            PurgeRequest::Tag(tag) => Name::Tag(tag),
-            PurgeRequest::Group { origin, group } => Name::Group { origin, group },
-            PurgeRequest::Host(host) => Name::Host(host),
-            PurgeRequest::All => Name::All,
-        };
+        match &request {
+            PurgeRequest::Url(url) => match Target::parse(url) {
+                Ok(target) => {
+                    let responses = Some(u64::from(self.invalidate(&target.key()).await));
+                    PurgeOutcome::Purged { responses }
+                }
+                Err(_) => PurgeOutcome::Invalid(format!("{url} is not an absolute http or https URL")),
+            },
+            PurgeRequest::Tag(tag) => self.purge_all(Name::Tag(tag)).await,
+            // As the slots of what is stored were made: normalised.
+            PurgeRequest::Group { origin, group } => match Target::parse(origin) {
+                Ok(target) if target.path() == "/" => {
+                    self.purge_all(Name::Group { origin: target.origin(), group }).await
+                }
+                _ => {
+                    PurgeOutcome::Invalid(format!("{origin:?} is no origin, such as http://example.org:8080"))
+                }
+            },
+            PurgeRequest::Host(host) => match Target::parse(&format!("http://{host}/")) {
+                Ok(target) if target.host().eq_ignore_ascii_case(host) => {
+                    self.purge_all(Name::Host(target.host())).await
+                }
+                _ => PurgeOutcome::Invalid(format!("{host:?} is no host, such as example.org")),
+            },
+            PurgeRequest::All => self.purge_all(Name::All).await,
+        }
+    }
+
+    /// Purges everything that bears the name.
+    async fn purge_all(&self, name: Name<'_>) -> PurgeOutcome {
         let purged = self.epochs.purge(name, self.now());
         // the clock must have moved on before whoever purged asks again
         tokio::time::sleep(CLOCK_STEP).await;
