@@ -19,7 +19,7 @@ use crate::targeted::{self, Governing};
 use crate::vary::{self, Vary};
 use crate::{EntityTag, Rules, directives::RequestDirectives, fields};
 use freshness::Freshness;
-use http::header::{AGE, AUTHORIZATION, LAST_MODIFIED, SET_COOKIE, TRAILER};
+use http::header::{AGE, AUTHORIZATION, Entry, LAST_MODIFIED, SET_COOKIE, TRAILER};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 pub use policy::Policy;
 use shoal_core::Timestamp;
@@ -224,12 +224,26 @@ pub fn unstored_fields(response: &HeaderMap, rules: &Rules) -> Vec<HeaderName> {
 /// or this proxy, without the fields of [`unstored_fields`], and without Age and Trailer, which are made anew
 /// or do not hold of the stored copy.
 pub fn stored_fields(response: &HeaderMap, rules: &Rules) -> HeaderMap {
-    let mut stored = response.clone();
+    split_fields(response, rules).0
+}
+
+/// The fields of [`stored_fields`], and apart from them those of [`unstored_fields`]: they are for the one client whose
+/// request brought the response.
+pub fn split_fields(response: &HeaderMap, rules: &Rules) -> (HeaderMap, HeaderMap) {
+    let (mut stored, mut apart) = (response.clone(), HeaderMap::new());
     fields::remove_hop_by_hop(&mut stored);
-    for name in unstored_fields(response, rules).iter().chain([&AGE, &TRAILER]) {
+    for name in [AGE, TRAILER] {
         stored.remove(name);
     }
-    stored
+    for name in unstored_fields(response, rules) {
+        if let Entry::Occupied(entry) = stored.entry(name) {
+            let (name, values) = entry.remove_entry_mult();
+            for value in values {
+                apart.append(name.clone(), value);
+            }
+        }
+    }
+    (stored, apart)
 }
 
 #[cfg(test)]

@@ -29,6 +29,29 @@ fn a_cookie_is_one_clients_where_the_operator_says_so() {
     }
 }
 
+/// RFC 9111 section 5.2.2.7: a qualified `private` says that "only the listed header fields are limited to a single user",
+/// and that user is who asked; section 5.2.2.4 has the like of `no-cache`.
+#[test]
+fn fields_that_are_for_one_client_reach_that_client_alone() {
+    for directive in ["private=\"Set-Cookie\"", "no-cache=\"set-cookie\""] {
+        let origin = Origin::start();
+        let first =
+            Answer::ok("body").field("Set-Cookie", "session=1").field("Age", "15").field("ETag", "\"v\"");
+        let again = Answer::new(304).field("Set-Cookie", "session=2").field("ETag", "\"v\"");
+        let control = |answer: Answer, seconds| {
+            answer.field("Cache-Control", &format!("{directive}, max-age={seconds}"))
+        };
+        origin.on_each("/a", [control(first, 10), control(again, 60)]);
+        let shoal = Setup::to(&origin).start();
+        for (cookie, asked) in [(Some("session=1"), 1), (Some("session=2"), 2), (None, 2)] {
+            let response = shoal.get("/a");
+            response.expect_body("body");
+            assert_eq!(response.field("set-cookie"), cookie, "{directive}");
+            assert_eq!(origin.count("/a"), asked, "{directive}");
+        }
+    }
+}
+
 #[test]
 fn explicit_freshness_is_heeded_and_the_shared_ones_go_first() {
     let cases: [(&[(&str, &str)], bool); 12] = [

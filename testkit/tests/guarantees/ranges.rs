@@ -212,6 +212,24 @@ fn a_whole_is_completed_by_asking_for_what_is_missing() {
     assert_eq!(origin.count("/r"), 2);
 }
 
+/// Who fetches an object in pieces guards each with If-Match: a part of another version than it names must not answer.
+#[test]
+fn a_stored_part_does_not_answer_for_the_version_that_if_match_names() {
+    let origin = Origin::start();
+    origin.serve("/r", resource());
+    let shoal = Setup::to(&origin).start();
+    expect_part(&shoal.ask(&ranged("/r", "bytes=0-3999")), 0, 3999);
+    let second = body("changed", SIZE);
+    origin.serve("/r", Resource::new(second.clone()).etag("\"v2\"").cache_control("max-age=600"));
+    let guarded = shoal.ask(&ranged("/r", "bytes=0-9").field("If-Match", "\"v2\""));
+    assert!(guarded.expect_status(206).body == second[..10], "bytes of another version than was named");
+    assert_eq!(origin.last("/r").fields.first("if-match"), Some("\"v2\""));
+    let cached =
+        ranged("/r", "bytes=0-9").field("If-Match", "\"v1\"").field("Cache-Control", "only-if-cached");
+    shoal.ask(&cached).expect_status(504);
+    assert_eq!(origin.count("/r"), 2);
+}
+
 #[test]
 fn parts_of_different_versions_are_never_mixed() {
     for second in [

@@ -61,6 +61,8 @@ pub struct Arrived {
     pub key: ObjectKey,
     /// Its head.
     pub head: Arc<Head>,
+    /// Its head as who asked for it gets it: with the fields that are for one client alone (`private="…"`).
+    pub own_head: Arc<Head>,
     /// Its body.
     pub body: Arc<Growing>,
     /// Its length, when known beforehand.
@@ -203,9 +205,10 @@ impl Exchange {
         };
         if response.status == StatusCode::NOT_MODIFIED {
             if validation::selects(&response.fields, &stored.head.stored.fields()) {
-                let head = Arc::new(self.freshen(&fetch.ask, &stored.head, Received::of(&response)));
-                let old = Arc::clone(&stored.head);
-                return self.refreshed(fetch, owner, (key, old), StoredResponse { head, ..stored }).await;
+                let (head, own) = self.freshen(&fetch.ask, &stored.head, Received::of(&response));
+                let (old, head) = (Arc::clone(&stored.head), Arc::new(head));
+                let told = StoredResponse { head: head.with(&own), ..stored };
+                return self.refreshed(fetch, owner, (key, old, head), told).await;
             }
             // a 304 for another representation than ours: ask again for the whole
             return Box::pin(self.fetch(fetch, owner)).await;
@@ -214,15 +217,14 @@ impl Exchange {
     }
 
     /// A 304 for what we hold: it stands refreshed (RFC 9111, section 4.3.4); tell everybody, as soon as a lookup would
-    /// find it so.
+    /// find it so. The owner is told of `refreshed`, whose head may have fields for it alone.
     async fn refreshed(
         &self,
         fetch: Fetch,
         owner: oneshot::Sender<Fetched>,
-        (key, old): (ObjectKey, Arc<Head>),
+        (key, old, head): (ObjectKey, Arc<Head>, Arc<Head>),
         refreshed: StoredResponse,
     ) {
-        let head = Arc::clone(&refreshed.head);
         let keep = fetch.validity.holds();
         let in_memory =
             keep && self.shelf.refresh_in_memory(&key, (&old, &head), &refreshed.body, &fetch.validity);

@@ -123,15 +123,13 @@ impl Exchange {
     pub(super) fn arrived(&self, keeping: &Keeping, fetch: &Fetch, response: Received<'_>) -> Arrived {
         let ask = &fetch.ask;
         let slots = self.slots(ask, response.fields);
-        let stored = self.stored_fields(ask, response);
+        let (stored, own) = self.split_fields(ask, response);
+        let head = Head::new(response.status, stored, keeping.policy, (response.request_time, slots));
+        let head = Arc::new(head);
         Arrived {
             key: keeping.key.clone(),
-            head: Arc::new(Head::new(
-                response.status,
-                stored,
-                keeping.policy,
-                (response.request_time, slots),
-            )),
+            own_head: head.with(&own),
+            head,
             body: Growing::new(),
             // a part is as long as its Content-Range says, however it is framed
             length: response.length.or(keeping.part.as_ref().map(|part| part.range.end - part.range.start)),
@@ -143,16 +141,19 @@ impl Exchange {
 
     /// The fields of a response as they are stored: with our Via, and with a Date (RFC 9110, section 6.6.1: "A
     /// recipient with a clock that receives a response message without a Date header field MUST record the time it was
-    /// received and append a corresponding Date header field to the message's header section if it is cached").
-    fn stored_fields(&self, ask: &Ask, response: Received<'_>) -> HeaderMap {
+    /// received and append a corresponding Date header field to the message's header section if it is cached"). Apart from
+    /// them, those for the one client who asked.
+    fn split_fields(&self, ask: &Ask, response: Received<'_>) -> (HeaderMap, HeaderMap) {
         let live = &ask.live;
-        let mut stored = storage::stored_fields(response.fields, live.rules(ask));
-        stored.remove(header::CONTENT_LENGTH);
+        let (mut stored, mut own) = storage::split_fields(response.fields, live.rules(ask));
+        for fields in [&mut stored, &mut own] {
+            fields.remove(header::CONTENT_LENGTH);
+        }
         fields::append_via(&mut stored, response.version, &live.hop);
         if !stored.contains_key(header::DATE) {
             stored.insert(header::DATE, date::format(response.response_time));
         }
-        stored
+        (stored, own)
     }
 
     /// Writes the notes that lead to what is being kept.

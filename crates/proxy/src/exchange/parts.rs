@@ -35,6 +35,10 @@ impl Exchange {
         key: ObjectKey,
         note: Arc<PartsNote>,
     ) -> Step {
+        if ask.has_origin_conditions() {
+            let why = Why { forwarded: ForwardReason::Bypass, key, stored: None };
+            return self.forward(ask, why).await;
+        }
         let usable = matches!(reuse::decide(&note.head.policy, &ask.directives, self.now()), Reuse::Fresh);
         if !usable {
             let why = Why { forwarded: ForwardReason::Stale, key, stored: None };

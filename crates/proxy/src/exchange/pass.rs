@@ -57,7 +57,7 @@ impl Exchange {
             let (held, length) = (&stored.head.stored, stored.body.length());
             let head =
                 match validation::head_update(&held.fields(), length, response.status, &response.fields) {
-                    HeadUpdate::Freshen => Some(self.freshen(ask, &stored.head, Received::of(&response))),
+                    HeadUpdate::Freshen => Some(self.freshen(ask, &stored.head, Received::of(&response)).0),
                     HeadUpdate::Invalidate => Some(stored.head.invalidated()),
                     HeadUpdate::Leave => None,
                 };
@@ -211,8 +211,8 @@ impl Exchange {
         onward
     }
 
-    /// The stored head, freshened by a 304 or a HEAD.
-    pub(super) fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> Head {
+    /// The stored head, freshened by a 304 or a HEAD; and what this brings for the one client who asked.
+    pub(super) fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> (Head, HeaderMap) {
         let live = &ask.live;
         let mut fields = stored.stored.fields();
         validation::freshen(&mut fields, response.fields);
@@ -230,8 +230,13 @@ impl Exchange {
             Storage::Refuse(_) => stored.policy.invalidated(),
         };
         let slots = self.slots(ask, &fields);
-        let fields = storage::stored_fields(&fields, live.rules(ask));
-        Head::new(stored.stored.status(), fields, policy, (response.request_time, slots))
+        let (fields, apart) = storage::split_fields(&fields, live.rules(ask));
+        // Not what was stored before, and for others then.
+        let mut brought = HeaderMap::new();
+        for (name, value) in apart.iter().filter(|(name, _)| response.fields.contains_key(*name)) {
+            brought.append(name.clone(), value.clone());
+        }
+        (Head::new(stored.stored.status(), fields, policy, (response.request_time, slots)), brought)
     }
 
     /// An answer of our own to a request that went as far as an [`Ask`].

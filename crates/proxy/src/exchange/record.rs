@@ -87,6 +87,20 @@ impl Head {
         }
     }
 
+    /// The head as one client gets it, with fields that are not for others.
+    pub fn with(self: &Arc<Self>, fields: &HeaderMap) -> Arc<Self> {
+        if fields.is_empty() {
+            return Arc::clone(self);
+        }
+        let mut all = self.stored.fields();
+        fields.keys().for_each(|name| drop(all.remove(name)));
+        for (name, value) in fields {
+            all.append(name.clone(), value.clone());
+        }
+        let origin = (self.requested, self.slots.clone());
+        Arc::new(Self::new(self.stored.status(), all, self.policy, origin))
+    }
+
     /// What tells this response from others of its key, and from itself before and after a validation.
     pub fn identity(&self) -> (Timestamp, Timestamp, StatusCode) {
         (self.requested, self.policy.response_time(), self.stored.status())

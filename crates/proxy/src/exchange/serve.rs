@@ -15,7 +15,6 @@ use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
-use shoal_semantics::validation::{self, Condition};
 use std::sync::Arc;
 
 /// What one look at the cache leads to.
@@ -71,8 +70,9 @@ impl Exchange {
 
     /// A stored response was selected: may it be reused (RFC 9111, section 4)?
     async fn consider(self: &Arc<Self>, ask: &Arc<Ask>, key: ObjectKey, stored: StoredResponse) -> Step {
-        if ask.has_origin_conditions() && self.condition(ask, &stored) == Condition::Forward {
-            return Step::Done(Box::new(Box::pin(self.pass(ask, None)).await));
+        if ask.has_origin_conditions() {
+            let why = Why { forwarded: ForwardReason::Bypass, key, stored: Some(stored) };
+            return Box::pin(self.forward(ask, why)).await;
         }
         match reuse::decide(&stored.head.policy, &ask.directives, self.now()) {
             Reuse::Fresh | Reuse::StaleAllowed => {}
@@ -87,17 +87,6 @@ impl Exchange {
         }
         let outcome = if stored.in_memory { Outcome::MemoryHit } else { Outcome::Hit };
         self.done(self.deliver_stored(ask, stored, outcome))
-    }
-
-    fn condition(&self, ask: &Ask, stored: &StoredResponse) -> Condition {
-        let head = &stored.head;
-        validation::evaluate(
-            &ask.fields,
-            head.stored.status(),
-            &head.stored.fields(),
-            &head.policy,
-            self.now(),
-        )
     }
 
     /// Delivers a complete stored response without asking anybody.
@@ -216,7 +205,7 @@ impl Exchange {
         let outcome = if why.stored.is_some() { Outcome::RefreshModified } else { Outcome::Miss };
         let verdict = self.arrived_verdict(why, arrived, outcome);
         let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, first);
-        let delivery = Delivery { head: Arc::clone(&arrived.head), body };
+        let delivery = Delivery { head: Arc::clone(&arrived.own_head), body };
         self.deliver(ask, delivery, verdict).unwrap_or_else(|| {
             self.own_answer(ask, StatusCode::BAD_GATEWAY, ENDED, Verdict::forwarded(why.forwarded))
         })
