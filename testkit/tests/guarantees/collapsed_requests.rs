@@ -3,7 +3,7 @@
 use shoal_testkit::origin::{After, Framing, Step};
 use shoal_testkit::seeded::body;
 use shoal_testkit::wait;
-use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Response, Setup, Shoal};
+use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Resource, Response, Setup, Shoal};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,25 @@ fn concurrent_misses_make_one_fetch() {
     assert_eq!(collapsed, 19, "RFC 9211 section 2.6: collapsed with another request");
     shoal.expect_responses("miss", 1);
     shoal.expect_responses("collapsed", 19);
+}
+
+/// What is to complete a stored part may have come to differ by client: then it is not for all who wait for it.
+#[test]
+fn what_comes_in_place_of_a_missing_part_is_for_those_who_select_it() {
+    let origin = Origin::start();
+    origin.serve("/r", Resource::new(body("/r", 10_000)).etag("\"v1\"").cache_control("max-age=600"));
+    let shoal = Setup::to(&origin).start();
+    shoal.ask(&Request::get("/r").field("Range", "bytes=0-3999")).expect_status(206);
+    let gate = Gate::new();
+    let held = gate.clone();
+    origin.on_request("/r", move |request| {
+        Answer::fresh(request.fields.joined("x-v"), 60).field("Vary", "X-V").held_by(&held)
+    });
+    let clients = crowd(&shoal, 2, |number| Request::get("/r").field("X-V", ["one", "two"][number]));
+    gate.open();
+    for (answer, expected) in answers(clients).iter().zip(["one", "two"]) {
+        answer.expect_body(expected);
+    }
 }
 
 #[test]

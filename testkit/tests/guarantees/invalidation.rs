@@ -1,6 +1,6 @@
 //! Invalidation: by unsafe methods (RFC 9111 section 4.4), by cache groups (RFC 9875), by the operator.
 
-use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
+use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal};
 
 /// Serves a fresh body at each path and has Shoal store it.
 fn stored(origin: &Origin, shoal: &Shoal, paths: &[&str]) {
@@ -244,6 +244,33 @@ fn hosts_groups_urls_and_everything_can_be_purged() {
         purge(&shoal, body);
         expect_gone(&shoal, "/1");
         expect_gone(&shoal, "/2");
+    }
+}
+
+/// What is arriving was asked for before the purge, and is not for who asks after it.
+#[test]
+fn what_is_purged_while_it_arrives_is_not_shared_any_more() {
+    for what in
+        [r#"{"url": "http://site.test/a"}"#, r#"{"tag": "t"}"#, r#"{"host": "site.test"}"#, r#""all""#]
+    {
+        let origin = Origin::start();
+        let gate = Gate::new();
+        let old = Answer::fresh("old", 600).field("Cache-Tag", "t").wait_for(&gate).piece(" to its end");
+        origin.on_each("/a", [old, Answer::fresh("new", 600)]);
+        let shoal = Setup::to(&origin).start();
+        let mut first = shoal.connect();
+        first.send(Request::get("/a").to_bytes("site.test"));
+        assert_eq!(first.head().map(|head| head.status), Ok(200));
+        purge(&shoal, what);
+        let mut second = shoal.connect();
+        second.send(Request::get("/a").to_bytes("site.test"));
+        let asked_anew =
+            shoal_testkit::wait::within(std::time::Duration::from_secs(5), || origin.count("/a") == 2);
+        gate.open();
+        second.response("GET").expect_body("new");
+        assert!(asked_anew, "{what}");
+        assert_eq!(first.exactly(14).as_deref(), Ok(&b"old to its end"[..]));
+        shoal.get("/a").expect_body("new");
     }
 }
 

@@ -139,7 +139,7 @@ impl Exchange {
                 }
             }
             Part::Follow(follower) => match follower.landed().await {
-                Landing::Shared(arrived) => arrived,
+                Landing::Shared(arrived) if self.shares(ask, &arrived) => arrived,
                 _ => return Step::Alone(why),
             },
         };

@@ -283,13 +283,14 @@ impl Exchange {
         }
     }
 
-    /// Whether another request's response may answer this one: the variant it selects, and still valid.
-    fn shares(&self, ask: &Ask, arrived: &Arrived) -> bool {
+    /// Whether another request's response may answer this one: the variant it selects, still valid, and not purged.
+    pub(super) fn shares(&self, ask: &Ask, arrived: &Arrived) -> bool {
         let selects = arrived.selecting.as_ref().is_none_or(|selecting| {
             shoal_semantics::vary::secondary_key(&selecting.names, &ask.fields) == selecting.values
         });
         selects
             && arrived.validity.holds()
+            && !self.epochs.purged(&arrived.head.slots, arrived.head.requested)
             && matches!(reuse::decide(&arrived.head.policy, &ask.directives, self.now()), Reuse::Fresh)
     }
 
