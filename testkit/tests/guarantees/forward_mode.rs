@@ -149,6 +149,24 @@ fn denied_destinations_are_refused_by_name_suffix_and_network() {
     shoal.expect_responses("denied", denied.len() as u64);
 }
 
+/// What is stored of a destination is refused with it: in RAM the short way, and for a request that takes the ordinary one.
+#[test]
+fn a_destination_denied_later_is_refused_though_it_is_stored() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 60));
+    let mut shoal = Setup::bare().start();
+    let url = format!("http://localhost:{}/a", origin.address().port());
+    let (plain, odd) = (Request::get(&url), Request::get(&url).field("Cache-Control", "max-stale=1"));
+    shoal.ask_forward(&plain).expect_body("body");
+    shoal.ask_forward(&plain).expect_body("body").expect_hit();
+    shoal.change(|text| text.replace("[forward]", "[forward]\ndeny_destinations = [\"localhost\"]"));
+    shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
+    for request in [&plain, &odd] {
+        shoal.ask_forward(request).expect_status(403);
+    }
+    shoal.expect_responses("denied", 2);
+}
+
 #[test]
 fn clients_of_other_networks_are_refused() {
     let origin = Origin::start();

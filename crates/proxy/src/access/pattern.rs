@@ -1,6 +1,7 @@
 //! Hosts as access lists and sites write them: names, `*.suffix`, `*`, addresses and networks.
 
 use ipnet::IpNet;
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -49,21 +50,50 @@ impl HostPattern {
             Err(PatternError(text.into()))
         }
     }
+}
 
-    /// Whether it matches a host by name. `host` is in lower case without final dot; a network matches when
+/// A list of entries. Cost of a name: one hash lookup, with suffixes in the list one for each of its labels, with networks
+/// one comparison each when it is an address; however many names and suffixes there are.
+#[derive(Clone, Debug, Default)]
+pub struct HostPatterns {
+    names: HashSet<Box<str>>,
+    /// Each with its leading dot.
+    suffixes: HashSet<Box<str>>,
+    networks: Vec<IpNet>,
+    any: bool,
+}
+
+impl HostPatterns {
+    /// Whether an entry matches a host by name. `host` is in lower case without brackets and final dot; a network matches when
     /// `host` is written as an address within it.
-    pub fn matches_name(&self, host: &str) -> bool {
-        match self {
-            Self::Name(name) => **name == *host,
-            Self::Below(suffix) => host.len() > suffix.len() && host.ends_with(&**suffix),
-            Self::Any => true,
-            Self::Network(network) => host.parse::<IpAddr>().is_ok_and(|address| network.contains(&address)),
-        }
+    pub fn match_name(&self, host: &str) -> bool {
+        let below =
+            || host.match_indices('.').any(|(dot, _)| dot > 0 && self.suffixes.contains(&host[dot..]));
+        let within = || host.parse().is_ok_and(|address| self.match_address(address));
+        self.any
+            || self.names.contains(host)
+            || !self.suffixes.is_empty() && below()
+            || !self.networks.is_empty() && within()
     }
 
-    /// Whether it is a network that holds `address`.
-    pub fn matches_address(&self, address: IpAddr) -> bool {
-        matches!(self, Self::Network(network) if network.contains(&address))
+    /// Whether an entry is a network that holds `address`.
+    pub fn match_address(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(&address))
+    }
+}
+
+impl FromIterator<HostPattern> for HostPatterns {
+    fn from_iter<I: IntoIterator<Item = HostPattern>>(entries: I) -> Self {
+        let mut list = Self::default();
+        for entry in entries {
+            match entry {
+                HostPattern::Name(name) => drop(list.names.insert(name)),
+                HostPattern::Below(suffix) => drop(list.suffixes.insert(suffix)),
+                HostPattern::Any => list.any = true,
+                HostPattern::Network(network) => list.networks.push(network),
+            }
+        }
+        list
     }
 }
 
@@ -95,12 +125,14 @@ mod tests {
             ("*.example.org", "a.b.example.org", true),
             ("*.example.org", "example.org", false),
             ("*.example.org", "badexample.org", false),
+            ("*.example.org", ".example.org", false),
             ("*", "anything", true),
             ("127.0.0.0/8", "127.0.0.1", true),
             ("127.0.0.0/8", "localhost", false),
             ("[::1]", "::1", true),
         ] {
-            assert_eq!(HostPattern::parse(pattern).unwrap().matches_name(host), matches, "{pattern} {host}");
+            let list: HostPatterns = [HostPattern::parse(pattern).unwrap()].into_iter().collect();
+            assert_eq!(list.match_name(host), matches, "{pattern} {host}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The rules of forward mode, and who may purge.
 
 use super::address::{canonical, private_class};
-use super::pattern::{HostPattern, PatternError};
+use super::pattern::{HostPattern, HostPatterns, PatternError};
 use super::users::{Users, UsersError};
 use http::{HeaderValue, StatusCode};
 use ipnet::IpNet;
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct ForwardRules {
     allow_clients: Vec<IpNet>,
     connect_ports: Vec<u16>,
-    deny: Vec<HostPattern>,
-    allow_private: Vec<HostPattern>,
+    deny: HostPatterns,
+    allow_private: HostPatterns,
     own: Vec<SocketAddr>,
     users: Option<Users>,
     challenge: HeaderValue,
@@ -116,14 +116,14 @@ impl ForwardRules {
         if self.connect_ports.contains(&port) { Ok(()) } else { Err(Refusal::Port(port)) }
     }
 
-    /// Whether this destination may be asked, as far as its name tells: `host` in lower case, without
-    /// brackets and final dot. Its addresses are judged by [`Self::address`].
+    /// Whether this destination may be asked, or what is stored of it be served, as far as its name tells: `host` in lower case.
+    /// Its addresses are judged by [`Self::address`].
     ///
     /// # Errors
     /// [`Refusal::Denied`].
     pub fn destination(&self, host: &str) -> Result<(), Refusal> {
-        let denied = self.deny.iter().any(|pattern| pattern.matches_name(host));
-        if denied { Err(Refusal::Denied(host.into())) } else { Ok(()) }
+        let host = bare(host);
+        if self.deny.match_name(host) { Err(Refusal::Denied(host.into())) } else { Ok(()) }
     }
 
     /// Whether this address, to which `host` resolved, may be connected to.
@@ -132,16 +132,15 @@ impl ForwardRules {
     /// [`Refusal::Denied`], [`Refusal::Own`] or [`Refusal::Private`].
     pub fn address(&self, host: &str, address: SocketAddr) -> Result<(), Refusal> {
         let ip = canonical(address.ip());
-        let listed =
-            |pattern: &HostPattern| pattern.matches_address(ip) || pattern.matches_address(address.ip());
-        if self.deny.iter().any(listed) {
+        let listed = |list: &HostPatterns| list.match_address(ip) || list.match_address(address.ip());
+        if listed(&self.deny) {
             return Err(Refusal::Denied(ip.to_string()));
         }
         if self.is_own(ip, address.port()) {
             return Err(Refusal::Own(address));
         }
         match private_class(address.ip()) {
-            Some(class) if !self.allow_private.iter().any(|p| listed(p) || p.matches_name(host)) => {
+            Some(class) if !listed(&self.allow_private) && !self.allow_private.match_name(host) => {
                 Err(Refusal::Private(address.ip(), class))
             }
             _ => Ok(()),
@@ -236,7 +235,7 @@ impl fmt::Display for AccessError {
 
 impl std::error::Error for AccessError {}
 
-fn patterns(setting: &'static str, entries: &[String]) -> Result<Vec<HostPattern>, AccessError> {
+fn patterns(setting: &'static str, entries: &[String]) -> Result<HostPatterns, AccessError> {
     let parse = |entry: &String| HostPattern::parse(entry).map_err(|e| AccessError::Pattern(setting, e));
     entries.iter().map(parse).collect()
 }
@@ -246,6 +245,12 @@ fn challenge(realm: &str) -> Result<HeaderValue, AccessError> {
     let quoted = realm.replace('\\', "\\\\").replace('"', "\\\"");
     let value = format!("Basic realm=\"{quoted}\", charset=\"UTF-8\"");
     HeaderValue::from_str(&value).map_err(|_| AccessError::Realm(realm.into()))
+}
+
+/// A host without brackets and final dot.
+fn bare(host: &str) -> &str {
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.strip_suffix('.').unwrap_or(host)
 }
 
 fn contains(networks: &[IpNet], address: IpAddr) -> bool {

@@ -53,6 +53,9 @@ impl Exchange {
         if head.method.as_str() == "PURGE" {
             return Box::pin(self.purge_request(&head, &client, target)).await;
         }
+        if let Some(reply) = self.destination_denied(&head, &client, mode, target.host()) {
+            return reply;
+        }
         let site = match mode {
             Mode::Forward => None,
             Mode::Reverse => match live.routes.find(target.host(), target.path()) {
@@ -115,6 +118,16 @@ impl Exchange {
         let admitted =
             live.forward.client(client.address.ip()).and_then(|()| live.forward.authenticate(authorization));
         admitted.map_err(|refusal| Box::new(self.denied(head, client, &refusal)))
+    }
+
+    /// The answer when clients may not name this host. Asked not only before a fetch: what is stored of a destination is refused
+    /// with it.
+    fn destination_denied(&self, head: &Parts, client: &Client, mode: Mode, host: &str) -> Option<Reply> {
+        let refusal = match mode {
+            Mode::Forward => self.live.load().forward.destination(host).err()?,
+            Mode::Reverse => return None,
+        };
+        Some(self.denied(head, client, &refusal))
     }
 
     /// The answer to what an access rule refuses.

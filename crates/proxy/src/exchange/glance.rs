@@ -75,11 +75,14 @@ impl Exchange {
             return None;
         }
         let host = write_url(url, get, mode == Mode::Reverse && client.tls);
+        let host = std::str::from_utf8(&url[host]).ok()?;
         let admitted = match mode {
             Mode::Forward => {
-                live.forward.client(client.address.ip()).is_ok() && live.forward.authenticate(None).is_ok()
+                live.forward.client(client.address.ip()).is_ok()
+                    && live.forward.authenticate(None).is_ok()
+                    && live.forward.destination(host).is_ok()
             }
-            Mode::Reverse => live.routes.find(std::str::from_utf8(&url[host]).ok()?, get.path).is_some(),
+            Mode::Reverse => live.routes.find(host, get.path).is_some(),
         };
         let resident = self.shelf.resident_of(Key::of(url), url).filter(|_| admitted)?;
         let Stored::Response(head) = &resident.record else { return None };
