@@ -182,6 +182,29 @@ fn a_validation_renews_what_is_stored() {
     shoal.expect_responses("refresh_unmodified", 1);
 }
 
+/// RFC 9110 section 6.6.1: a response without Date is given the time that it was received; so is a 304, whose age would
+/// be reckoned from the Date of the response that it validates otherwise.
+#[test]
+fn a_validation_without_a_date_begins_a_new_age() {
+    let origin = Origin::start();
+    let answer = |status, body: &str| {
+        let answer =
+            Answer::new(status).undated().field("ETag", "\"v\"").field("Cache-Control", "max-age=60");
+        if body.is_empty() {
+            answer
+        } else {
+            answer.piece(body).field("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
+        }
+    };
+    origin.on_each("/a", [answer(200, "body"), answer(304, "")]);
+    let shoal = Setup::to(&origin).start();
+    for asked in [1, 2, 2] {
+        shoal.get("/a").expect_body("body");
+        assert_eq!(origin.count("/a"), asked);
+    }
+    assert!(shoal.get("/a").number("age").is_some_and(|age| age < 60));
+}
+
 #[test]
 fn a_head_request_is_answered_from_a_stored_get() {
     let origin = Origin::start();

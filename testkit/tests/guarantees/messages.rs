@@ -53,6 +53,23 @@ fn via_names_the_proxy_in_both_directions() {
     assert_eq!(shoal.get("/a").fields.joined("via"), "1.0 inner, 1.1 north", "from the cache too");
 }
 
+/// A 304 replaces the stored Via by that of its own way, on which this proxy is the last hop again.
+#[test]
+fn via_names_the_proxy_after_a_validation_too() {
+    let origin = Origin::start();
+    let answer = |status| {
+        let answer = Answer::new(status).field("Via", "1.1 before").field("ETag", "\"v\"");
+        answer.field("Age", "15").field("Cache-Control", "max-age=10")
+    };
+    origin.on_each("/a", [answer(200).piece("body"), answer(304)]);
+    let shoal = Setup::to(&origin).start();
+    for _ in 0..3 {
+        let via = shoal.get("/a").fields.joined("via");
+        assert!(via.starts_with("1.1 before, 1.1 shoal") && via.matches("shoal").count() == 1, "{via}");
+    }
+    assert_eq!(origin.count("/a"), 3);
+}
+
 /// RFC 9110 section 6.6.1: "A recipient with a clock that receives a response message without a Date header field
 /// MUST record the time it was received and append a corresponding Date header field to the message's
 /// header section if it is cached or forwarded downstream."

@@ -216,6 +216,13 @@ impl Exchange {
         let live = &ask.live;
         let mut fields = stored.stored.fields();
         validation::freshen(&mut fields, response.fields);
+        // As with a full response; by the stored Date it would be old already.
+        if !response.fields.contains_key(header::DATE) {
+            fields.insert(header::DATE, date::format(response.response_time));
+        }
+        if response.fields.contains_key(header::VIA) {
+            fields::append_via(&mut fields, response.version, &live.hop);
+        }
         let exchanged = Exchanged {
             method: &Method::GET,
             request: &ask.fields,
