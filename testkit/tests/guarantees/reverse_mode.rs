@@ -1,6 +1,7 @@
 //! Reverse mode: the settings name the origins; upstreams learn who asked.
 
 use shoal_testkit::fields::members;
+use shoal_testkit::h2::H2Connection;
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Connection, Origin, Request, Response, Setup, Shoal};
 
@@ -263,4 +264,18 @@ fn when_every_upstream_is_out_one_is_asked_nevertheless() {
         .start();
     wait::until("the upstream is taken out", || shoal.status()["upstreams"][0]["healthy"] == false);
     ask(&shoal, "site.test", "/a").expect_body("still here");
+}
+
+/// HTTP/2 clients name the host in `:authority` and send no Host field; upstreams are told all the same.
+#[test]
+fn upstreams_learn_the_host_that_an_http_2_client_asked_for() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 60));
+    let shoal = Setup::to(&origin).start();
+    let mut client = H2Connection::open(shoal.address("reverse"));
+    client.ask(&Request::get("/a"), "Site.test:8080").expect_body("body");
+    let received = origin.last("/a").fields;
+    assert_eq!(received.first("x-forwarded-host"), Some("site.test:8080"));
+    let forwarded = received.first("forwarded").unwrap_or_default().to_owned();
+    assert!(forwarded.contains(";host=\"site.test:8080\";"), "{forwarded}");
 }

@@ -12,7 +12,7 @@ use crate::tunnel;
 use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
@@ -206,7 +206,7 @@ impl Exchange {
             if let Some(capability) = &live.surrogate_capability {
                 onward.append(surrogate::SURROGATE_CAPABILITY, capability.clone());
             }
-            crate::route::add_forwarded(&mut onward, &ask.client, ask.fields.get(header::HOST));
+            crate::route::add_forwarded(&mut onward, &ask.client, host_asked_for(ask).as_ref());
         }
         onward
     }
@@ -274,6 +274,14 @@ impl Exchange {
         }
         self.own_fields(ask, failure.status, fields, body, verdict)
     }
+}
+
+/// The host that the client asked for: in HTTP/2 `:authority` stands for the Host field (RFC 9113, section 8.3.1).
+fn host_asked_for(ask: &Ask) -> Option<HeaderValue> {
+    let host = ask.fields.get(header::HOST).cloned();
+    let authority =
+        || HeaderValue::from_str(ask.target.authority()).ok().filter(|_| ask.version == Version::HTTP_2);
+    host.or_else(authority)
 }
 
 const NO_TUNNELS: &str = "This server makes no tunnels.";
