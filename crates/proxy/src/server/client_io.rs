@@ -8,31 +8,32 @@ use tokio_rustls::server::TlsStream;
 
 /// A client connection, plain or TLS.
 pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Makes the coming close a reset, for a client that would take an orderly end for the end of the body.
-    fn reset_on_close(&self);
+    /// Makes the coming close a reset, or an orderly one again: for a client that would take an orderly end for the end of the
+    /// body, while the body has not ended.
+    fn reset_on_close(&self, reset: bool);
 }
 
 impl ClientIo for TcpStream {
-    fn reset_on_close(&self) {
+    fn reset_on_close(&self, reset: bool) {
         // A socket that is gone already needs no reset.
-        let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
+        let _ = socket2::SockRef::from(self).set_linger(reset.then_some(Duration::ZERO));
     }
 }
 
 impl<T: ClientIo> ClientIo for Rewind<T> {
-    fn reset_on_close(&self) {
-        self.inner().reset_on_close();
+    fn reset_on_close(&self, reset: bool) {
+        self.inner().reset_on_close(reset);
     }
 }
 
 impl<T: ClientIo> ClientIo for Box<T> {
-    fn reset_on_close(&self) {
-        self.as_ref().reset_on_close();
+    fn reset_on_close(&self, reset: bool) {
+        self.as_ref().reset_on_close(reset);
     }
 }
 
 impl<T: ClientIo> ClientIo for TlsStream<T> {
-    fn reset_on_close(&self) {
-        self.get_ref().0.reset_on_close();
+    fn reset_on_close(&self, reset: bool) {
+        self.get_ref().0.reset_on_close(reset);
     }
 }

@@ -43,7 +43,7 @@ struct Foreign<T>(T);
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> ClientIo for Foreign<T> {
     /// Nothing: a stream that is dropped ends as its maker has it.
-    fn reset_on_close(&self) {}
+    fn reset_on_close(&self, _: bool) {}
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Foreign<T> {

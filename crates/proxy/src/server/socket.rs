@@ -190,7 +190,7 @@ mod tests {
     struct SlowFlush(usize);
 
     impl ClientIo for SlowFlush {
-        fn reset_on_close(&self) {}
+        fn reset_on_close(&self, _: bool) {}
     }
 
     impl AsyncRead for SlowFlush {

@@ -45,13 +45,8 @@ enum StreamState {
     Ended,
 }
 
-/// Why a stream could not be sent to its end.
-enum Cut {
-    /// The client has gone.
-    Client,
-    /// The body failed, or was not as long as announced.
-    Body,
-}
+/// A stream could not be sent to its end: the client has gone, or the body failed or was not as long as announced.
+struct Cut;
 
 impl<T: ClientIo> Connection<T> {
     /// Sends a reply to its end or to where it fails.
@@ -142,17 +137,21 @@ impl<T: ClientIo> Connection<T> {
         length: Option<u64>,
     ) -> Next {
         let trailers = framing == ResponseFraming::Chunked && sending.asked.accepts_trailers;
+        // Without a length or chunks, an orderly close would pass for the end of the body, whyever it comes: a body that fails, a
+        // client given up, a task that ends with its worker.
+        let until_close = framing == ResponseFraming::UntilClose;
+        if until_close {
+            self.socket.io.reset_on_close(true);
+        }
         let mut stream = Streaming { frames, framing, due: length, trailers, state: StreamState::Open };
         match poll_fn(|context| self.poll_stream(context, &mut stream, sending)).await {
-            Ok(()) => sending.next(),
-            Err(Cut::Client) => Next::Drop,
-            Err(Cut::Body) => {
-                // Without a length or chunks, an orderly close would pass for the end of the body.
-                if framing == ResponseFraming::UntilClose {
-                    self.socket.io.reset_on_close();
+            Ok(()) => {
+                if until_close {
+                    self.socket.io.reset_on_close(false);
                 }
-                Next::Drop
+                sending.next()
             }
+            Err(Cut) => Next::Drop,
         }
     }
 
@@ -192,7 +191,7 @@ impl<T: ClientIo> Connection<T> {
             }
             Poll::Ready(Err(Gone)) => {
                 sending.account.body_bytes += self.socket.output.data_written() as u64;
-                Poll::Ready(Err(Cut::Client))
+                Poll::Ready(Err(Cut))
             }
             // While the client is slow to take the reply, it may go on sending its request.
             Poll::Pending => match &mut sending.incoming {
@@ -205,7 +204,7 @@ impl<T: ClientIo> Connection<T> {
     /// Waits for the next frame: takes in the request's body, and notices a client that leaves.
     fn poll_waiting(&mut self, context: &mut Context<'_>, incoming: &mut Option<Incoming>) -> Poll<Cut> {
         match self.poll_client(context, incoming) {
-            Poll::Ready(Failure::Gone) => Poll::Ready(Cut::Client),
+            Poll::Ready(Failure::Gone) => Poll::Ready(Cut),
             // The reply goes on without the rest of the request; the connection ends after it.
             Poll::Ready(Failure::Refused(_)) | Poll::Pending => Poll::Pending,
         }
@@ -213,7 +212,7 @@ impl<T: ClientIo> Connection<T> {
 
     fn poll_request_body(&mut self, context: &mut Context<'_>, body: &mut Incoming) -> Poll<Cut> {
         match body.poll(&mut self.socket, context, &self.live.patience) {
-            Poll::Ready(Failure::Gone) => Poll::Ready(Cut::Client),
+            Poll::Ready(Failure::Gone) => Poll::Ready(Cut),
             Poll::Ready(Failure::Refused(_)) | Poll::Pending => Poll::Pending,
         }
     }
@@ -231,7 +230,7 @@ impl<T: ClientIo> Connection<T> {
                 }
                 Poll::Ready(Some(Err(error))) => {
                     tracing::debug!(client = %self.client.address, %error, "reply cut");
-                    return Err(Cut::Body);
+                    return Err(Cut);
                 }
             };
             match frame.into_data() {
@@ -276,7 +275,7 @@ impl Streaming {
     /// Takes note of data; more of it than announced would be read as the next response.
     fn count(&mut self, bytes: usize) -> Result<(), Cut> {
         if let Some(due) = &mut self.due {
-            *due = due.checked_sub(bytes as u64).ok_or(Cut::Body)?;
+            *due = due.checked_sub(bytes as u64).ok_or(Cut)?;
         }
         Ok(())
     }
@@ -284,7 +283,7 @@ impl Streaming {
     /// Appends what ends the body.
     fn end(&mut self, tail: &mut Vec<u8>, last: Option<Frame<Bytes>>) -> Result<(), Cut> {
         if self.due.is_some_and(|due| due > 0) {
-            return Err(Cut::Body);
+            return Err(Cut);
         }
         if self.framing == ResponseFraming::Chunked {
             let trailers = last.and_then(|frame| frame.into_trailers().ok()).filter(|_| self.trailers);

@@ -85,7 +85,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for PressedIo<T> {
 }
 
 impl<T: ClientIo> ClientIo for PressedIo<T> {
-    fn reset_on_close(&self) {
-        self.io.reset_on_close();
+    fn reset_on_close(&self, reset: bool) {
+        self.io.reset_on_close(reset);
     }
 }

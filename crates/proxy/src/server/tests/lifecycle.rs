@@ -113,3 +113,15 @@ fn the_client_is_told_apart_by_listener() {
         assert_eq!(seen.text(), expected);
     }
 }
+
+/// An HTTP/1.0 client knows the end of a stream by the end of the connection, and would take the cut for it.
+#[test]
+fn a_stream_that_is_cut_at_the_deadline_ends_in_a_reset_for_http_1_0() {
+    let mut server = Server::start();
+    let mut client = server.connect();
+    client.send("GET /gated HTTP/1.0\r\n\r\n");
+    client.head();
+    assert_eq!(client.exactly(7), b"before,");
+    server.running.take().expect("running").stop(Duration::ZERO);
+    assert!(client.ends_in_reset());
+}
