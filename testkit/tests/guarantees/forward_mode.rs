@@ -167,6 +167,21 @@ fn a_destination_denied_later_is_refused_though_it_is_stored() {
     shoal.expect_responses("denied", 2);
 }
 
+/// A refusal is no failure of the origin, for which a stale response would stand in (RFC 5861 section 4).
+#[test]
+fn a_stale_response_does_not_stand_in_for_a_refusal() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 10).field("Age", "15").field("ETag", "\"v\""));
+    let mut shoal = Setup::bare().start();
+    let request = Request::get(&format!("http://localhost:{}/a", origin.address().port()));
+    shoal.ask_forward(&request).expect_body("body");
+    shoal.change(|text| {
+        text.replace("[forward]", "[forward]\ndeny_destinations = [\"127.0.0.0/8\", \"::1/128\"]")
+    });
+    shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
+    shoal.ask_forward(&request).expect_status(403);
+}
+
 #[test]
 fn clients_of_other_networks_are_refused() {
     let origin = Origin::start();

@@ -235,9 +235,11 @@ impl Exchange {
         self.pass_on(ask, private.response, verdict)
     }
 
-    /// No response came: a stored one may stand in, or the client is told.
+    /// No response came: a stored one may stand in, unless we refused to ask; or the client is told.
     pub(super) fn failed(&self, ask: &Ask, why: &Why, failure: &Failure) -> Reply {
-        if let Some(reply) = self.stale_instead(ask, why, None, Some(failure)) {
+        if !failure.denied
+            && let Some(reply) = self.stale_instead(ask, why, None, Some(failure))
+        {
             return reply;
         }
         self.failure_answer(ask, failure, Verdict::forwarded(why.forwarded).failure(failure))
