@@ -16,6 +16,7 @@ pub(super) fn head(parts: &mut Parts, limits: &Limits) -> Result<(), Refusal> {
     if parts.headers.len() > limits.fields_max {
         return Err(Refusal::fields_too_large("too many fields"));
     }
+    content_length(parts)?;
     authority(parts)?;
     expectation(parts)?;
     join_cookies(parts);
@@ -53,6 +54,18 @@ fn authority(parts: &Parts) -> Result<(), Refusal> {
             Err(Refusal::bad_request("Host differs from the request target"))
         }
         (None, None) => Err(Refusal::bad_request("neither authority nor Host")),
+        _ => Ok(()),
+    }
+}
+
+/// As in HTTP/1.1: one number in digits. `h2` compares it with the body, and bears it twice; whoever gets the request next may not.
+fn content_length(parts: &Parts) -> Result<(), Refusal> {
+    let mut lengths = parts.headers.get_all(header::CONTENT_LENGTH).iter();
+    let (length, second) = (lengths.next(), lengths.next());
+    let sound = |length: &HeaderValue| !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit);
+    match (length, second) {
+        (_, Some(_)) => Err(Refusal::bad_request("more than one Content-Length")),
+        (Some(length), None) if !sound(length) => Err(Refusal::bad_request("invalid Content-Length")),
         _ => Ok(()),
     }
 }
@@ -111,7 +124,9 @@ mod tests {
             assert!(check(method, uri, fields).is_ok(), "{method} {uri} {fields:?}");
         }
         let long = format!("https://a/{}", "x".repeat(40));
-        let refused: [(&str, &str, Fields, u16); 11] = [
+        let refused: [(&str, &str, Fields, u16); 13] = [
+            ("PUT", "https://a/", &[("content-length", "5"), ("content-length", "5")], 400),
+            ("PUT", "https://a/", &[("content-length", "5, 5")], 400),
             ("GET", "https://a/\u{e9}", &[], 400),
             ("GET", "https://a/?\u{e9}", &[], 400),
             ("GET", "/", &[], 400),
