@@ -52,7 +52,7 @@ fn many_heads_that_never_end_are_given_up_in_time() {
         assert_eq!(client.response("GET").status, 408);
         assert!(client.closes());
     }
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     shoal.expect_metric("shoal_requests_refused_total", "", 300);
     all_have_gone(&shoal);
 }

@@ -19,7 +19,6 @@ mod invalidation;
 mod limits;
 mod logs_and_metrics;
 mod loops;
-mod many_clients;
 mod messages;
 mod mixed_load;
 mod ranges;
