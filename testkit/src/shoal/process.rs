@@ -164,6 +164,15 @@ impl Shoal {
         self.wait_until_ready();
     }
 
+    /// The same with a store of `volume`, which misses what was stored since the index was last written until it has found the end
+    /// of its log.
+    pub fn restart_and_find_all(&mut self) {
+        let found = |shoal: &Self| shoal.log().matches("the end of the log has been found").count();
+        let before = found(self);
+        self.restart();
+        wait::until("the end of the log has been found", || found(self) > before);
+    }
+
     /// Starts it again and ends it after `delay`, wherever it stands then.
     pub fn kill_during_start(&mut self, delay: Duration) {
         self.kill();
@@ -262,4 +271,4 @@ fn healthy(admin: SocketAddr) -> bool {
 }
 
 /// A store may lose what came so short a time before its process was killed.
-const NOT_YET_WRITTEN: Duration = Duration::from_millis(1300);
+const NOT_YET_WRITTEN: Duration = Duration::from_millis(1600);

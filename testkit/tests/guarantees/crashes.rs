@@ -105,7 +105,7 @@ fn what_was_completely_written_is_served_after_a_kill() {
         shoal.status()["store"]["space"]["objects"].as_u64() == Some(paths.len() as u64)
     });
     for _ in 0..3 {
-        restart_and_wait(&mut shoal);
+        shoal.restart_and_find_all();
         for path in &paths {
             shoal.get(path).expect_body(expected(path)).expect_hit();
         }
@@ -135,14 +135,6 @@ fn an_object_that_was_half_written_is_fetched_again() {
     shoal.get("/a").expect_body(&whole).expect_hit();
 }
 
-/// Starts it again, and waits until what was stored since the index was last written has been found: until then it is missed.
-fn restart_and_wait(shoal: &mut Shoal) {
-    let found = |shoal: &Shoal| shoal.log().matches("the end of the log has been found").count();
-    let before = found(shoal);
-    shoal.restart();
-    wait::until("the end of the log has been found", || found(shoal) > before);
-}
-
 #[test]
 fn killing_during_the_start_harms_nothing() {
     let origin = library();
@@ -158,7 +150,7 @@ fn killing_during_the_start_harms_nothing() {
     for delay in [0, 1, 3, 8, 20] {
         shoal.kill_during_start(Duration::from_millis(delay));
     }
-    restart_and_wait(&mut shoal);
+    shoal.restart_and_find_all();
     let hits: HashSet<_> =
         paths.iter().filter(|path| shoal.get(path).expect_body(expected(path)).hit()).collect();
     assert_eq!(hits.len(), paths.len());

@@ -34,6 +34,23 @@ fn a_host_field_that_differs_from_the_target_is_refused() {
     assert_eq!(origin.last("/a").fields.all("host"), [origin.address().to_string()]);
 }
 
+/// Whoever asks a site that takes any host names the host, and with it the URL under which the answer is stored.
+#[test]
+fn what_a_site_answered_for_a_host_is_not_that_hosts_for_clients_of_the_proxy() {
+    let (site, host) = (Origin::start(), Origin::start());
+    site.on("/a", Answer::fresh("the site's", 60));
+    host.on("/a", Answer::fresh("the host's", 60));
+    let shoal = Setup::to(&site).start();
+    let named = host.address().to_string();
+    let through_proxy = || shoal.ask_forward(&Request::get(&format!("http://{named}/a")));
+    let from_site = || shoal.connect().ask(&Request::get("/a"), &named);
+    from_site().expect_body("the site's");
+    from_site().expect_body("the site's").expect_hit();
+    through_proxy().expect_body("the host's").expect_forwarded("uri-miss");
+    through_proxy().expect_body("the host's").expect_hit();
+    from_site().expect_body("the site's").expect_forwarded("uri-miss");
+}
+
 #[test]
 fn an_origin_form_target_is_refused_since_it_names_nobody() {
     let origin = Origin::start();

@@ -87,7 +87,8 @@ impl Exchange {
         let resident = self.shelf.resident_of(Key::of(url), url).filter(|_| admitted)?;
         let Stored::Response(head) = &resident.record else { return None };
         let usable = !is_bodiless(head.stored.status())
-            && !self.epochs.purged(&head.slots, head.requested)
+            && head.names.via_site == (mode == Mode::Reverse)
+            && !self.epochs.purged(&head.names.slots, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
         usable.then_some(resident)
     }

@@ -2,11 +2,11 @@
 
 use super::Exchange;
 use super::ask::Ask;
-use super::epochs::{Name, Slot};
+use super::epochs::Name;
 use super::fetch::{Arrived, Fetch, Received, Selecting};
 use super::growing::Growing;
 use super::invalidations::Validity;
-use super::record::{Head, PartRange, PartsNote, Record, VaryNote};
+use super::record::{Head, Names, PartRange, PartsNote, Record, VaryNote};
 use super::shelf::Found;
 use super::target::{part_key, variant_key};
 use http::{HeaderMap, HeaderName, StatusCode, header};
@@ -95,7 +95,7 @@ impl Exchange {
             return Err("content-range");
         };
         let (note_key, selecting, vary_note) = self.place(ask, response.fields).await;
-        let generation = match self.find(&note_key, &ask.primary).await {
+        let generation = match self.find_for(ask, &note_key).await {
             Some(Found { record: Record::Parts(note), .. })
                 if same_whole(&note, response, complete_length) =>
             {
@@ -122,9 +122,9 @@ impl Exchange {
     /// The response as its readers get it.
     pub(super) fn arrived(&self, keeping: &Keeping, fetch: &Fetch, response: Received<'_>) -> Arrived {
         let ask = &fetch.ask;
-        let slots = self.slots(ask, response.fields);
+        let names = self.names(ask, response.fields);
         let (stored, own) = self.split_fields(ask, response);
-        let head = Head::new(response.status, stored, keeping.policy, (response.request_time, slots));
+        let head = Head::new(response.status, stored, keeping.policy, (response.request_time, names));
         let head = Arc::new(head);
         Arrived {
             key: keeping.key.clone(),
@@ -196,7 +196,7 @@ impl Exchange {
             StatusCode::OK,
             without_content_range(head.stored.fields()),
             head.policy,
-            (head.requested, head.slots.clone()),
+            (head.requested, head.names.clone()),
         );
         let note = PartsNote {
             head: Arc::new(whole),
@@ -208,13 +208,13 @@ impl Exchange {
     }
 
     /// The names under which a response can be purged.
-    pub(super) fn slots(&self, ask: &Ask, response: &HeaderMap) -> Box<[Slot]> {
+    pub(super) fn names(&self, ask: &Ask, response: &HeaderMap) -> Names {
         let origin = ask.target.origin();
         let live = &ask.live;
         let mut slots = vec![Name::All.slot(), Name::Host(ask.target.host()).slot()];
         slots.extend(groups::cache_groups(response).iter().map(|group| Name::Group { origin, group }.slot()));
         slots.extend(groups::tags(response, &live.tag_fields).iter().map(|tag| Name::Tag(tag).slot()));
-        slots.into()
+        Names { slots: slots.into(), via_site: ask.site.is_some() }
     }
 
     /// A number that no earlier note of this store bears: the time in milliseconds, or the next number when that was given

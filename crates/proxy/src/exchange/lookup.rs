@@ -48,7 +48,7 @@ pub struct StoredResponse {
 impl Exchange {
     /// Looks for the response that `ask` selects. What was purged is not found.
     pub(super) async fn lookup(&self, ask: &Ask) -> Lookup {
-        match self.find(&ask.primary, &ask.primary).await {
+        match self.find_for(ask, &ask.primary).await {
             Some(Found { record: Record::Vary(note), .. }) => self.lookup_variant(ask, &note).await,
             found => settle(ask.primary.clone(), found, false),
         }
@@ -63,7 +63,7 @@ impl Exchange {
         let keys: Vec<ObjectKey> = keys.collect();
         let mut best: Option<Lookup> = None;
         for key in &keys {
-            let found = self.find(key, &ask.primary).await;
+            let found = self.find_for(ask, key).await;
             let lookup = settle(key.clone(), found, true);
             if recency(&lookup) > best.as_ref().and_then(recency) {
                 best = Some(lookup);
@@ -73,12 +73,21 @@ impl Exchange {
         best.unwrap_or(Lookup::Absent { key: first, variants: true })
     }
 
+    /// Finds a record that may serve `ask`.
+    pub(super) async fn find_for(&self, ask: &Ask, key: &ObjectKey) -> Option<Found> {
+        self.find(key, &ask.primary).await.filter(|found| match &found.record {
+            Record::Response(head) => head.names.via_site == ask.site.is_some(),
+            Record::Parts(note) => note.head.names.via_site == ask.site.is_some(),
+            Record::Vary(_) => true,
+        })
+    }
+
     /// Finds a record of the URL `primary` that has not been purged.
     pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<Found> {
         let found = self.shelf.find(key, || self.invalidations.begin(primary)).await?;
         let purged = match &found.record {
-            Record::Response(head) => self.epochs.purged(&head.slots, head.requested),
-            Record::Parts(note) => self.epochs.purged(&note.head.slots, note.head.requested),
+            Record::Response(head) => self.epochs.purged(&head.names.slots, head.requested),
+            Record::Parts(note) => self.epochs.purged(&note.head.names.slots, note.head.requested),
             Record::Vary(_) => false,
         };
         if purged {

@@ -236,14 +236,14 @@ impl Exchange {
             // what may not be stored any longer is used once more, for this request
             Storage::Refuse(_) => stored.policy.invalidated(),
         };
-        let slots = self.slots(ask, &fields);
+        let names = self.names(ask, &fields);
         let (fields, apart) = storage::split_fields(&fields, live.rules(ask));
         // Not what was stored before, and for others then.
         let mut brought = HeaderMap::new();
         for (name, value) in apart.iter().filter(|(name, _)| response.fields.contains_key(*name)) {
             brought.append(name.clone(), value.clone());
         }
-        (Head::new(stored.stored.status(), fields, policy, (response.request_time, slots)), brought)
+        (Head::new(stored.stored.status(), fields, policy, (response.request_time, names)), brought)
     }
 
     /// An answer of our own to a request that went as far as an [`Ask`].

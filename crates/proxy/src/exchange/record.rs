@@ -30,8 +30,19 @@ pub struct Head {
     pub policy: Policy,
     /// When it was asked for; purges after that reach it.
     pub requested: Timestamp,
-    /// The names under which it can be purged.
+    /// How it can be purged, and in which mode it is served.
+    pub names: Names,
+}
+
+/// Under which names a response can be purged, and in which mode it is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The slots of the names.
     pub slots: Box<[Slot]>,
+    /// Whether a site's upstreams gave it (reverse mode), and not the host that the URL names. Neither mode serves what the
+    /// other stored: whoever asks a site that takes any host names the host, and would choose what users of the forward proxy
+    /// get of it.
+    pub via_site: bool,
 }
 
 /// By which request fields the responses of a URL differ.
@@ -66,14 +77,9 @@ pub struct PartRange {
 
 impl Head {
     /// A head to store. `fields` hold nothing hop-by-hop and no framing.
-    pub fn new(
-        status: StatusCode,
-        fields: HeaderMap,
-        policy: Policy,
-        origin: (Timestamp, Box<[Slot]>),
-    ) -> Self {
-        let (requested, slots) = origin;
-        Self { stored: Arc::new(StoredHead::new(status, &fields)), policy, requested, slots }
+    pub fn new(status: StatusCode, fields: HeaderMap, policy: Policy, origin: (Timestamp, Names)) -> Self {
+        let (requested, names) = origin;
+        Self { stored: Arc::new(StoredHead::new(status, &fields)), policy, requested, names }
     }
 
     /// The same head, to be validated before its next use.
@@ -83,7 +89,7 @@ impl Head {
             stored,
             policy: self.policy.invalidated(),
             requested: self.requested,
-            slots: self.slots.clone(),
+            names: self.names.clone(),
         }
     }
 
@@ -97,7 +103,7 @@ impl Head {
         for (name, value) in fields {
             all.append(name.clone(), value.clone());
         }
-        let origin = (self.requested, self.slots.clone());
+        let origin = (self.requested, self.names.clone());
         Arc::new(Self::new(self.stored.status(), all, self.policy, origin))
     }
 
@@ -108,7 +114,7 @@ impl Head {
 
     /// Bytes of RAM that it takes.
     pub fn weight(&self) -> usize {
-        self.stored.weight() + self.slots.len() * 2 + size_of::<Self>() + ALLOCATIONS * ALLOCATION_BYTES
+        self.stored.weight() + self.names.slots.len() * 2 + size_of::<Self>() + ALLOCATIONS * ALLOCATION_BYTES
     }
 }
 
@@ -177,8 +183,10 @@ fn encode_head(head: &Head, out: &mut Vec<u8>) {
     out.extend(head.policy.to_bytes());
     out.extend(head.requested.millis().to_le_bytes());
     out.extend(head.stored.status().as_u16().to_le_bytes());
-    out.extend((head.slots.len() as u16).to_le_bytes());
-    head.slots.iter().for_each(|slot| out.extend(slot.0.to_le_bytes()));
+    let slots = &head.names.slots[..head.names.slots.len().min(SLOTS_MAX)];
+    let via_site = if head.names.via_site { VIA_SITE } else { 0 };
+    out.extend((slots.len() as u16 | via_site).to_le_bytes());
+    slots.iter().for_each(|slot| out.extend(slot.0.to_le_bytes()));
     out.extend((head.stored.field_lines().count() as u32).to_le_bytes());
     for (name, value) in head.stored.field_lines() {
         put(name, out);
@@ -190,11 +198,13 @@ fn decode_head(reader: &mut Reader<'_>) -> Option<Head> {
     let policy = Policy::from_bytes(*reader.array()?)?;
     let requested = Timestamp::from_millis(reader.u64()?);
     let status = StatusCode::from_u16(reader.u16()?).ok()?;
-    let slots = (0..reader.u16()?).map(|_| reader.u16().map(Slot)).collect::<Option<_>>()?;
+    let names = reader.u16()?;
+    let slots = (0..names & !VIA_SITE).map(|_| reader.u16().map(Slot)).collect::<Option<_>>()?;
+    let names = Names { slots, via_site: names & VIA_SITE != 0 };
     let count = reader.u32()?;
     let fields = (0..count).map(|_| Some((reader.take()?, reader.take()?)));
     let stored = Arc::new(StoredHead::read(status, fields)?);
-    Some(Head { stored, policy, requested, slots })
+    Some(Head { stored, policy, requested, names })
 }
 
 fn decode_vary(reader: &mut Reader<'_>) -> Option<VaryNote> {
@@ -260,6 +270,10 @@ const ALLOCATIONS: usize = 4;
 /// What an allocation takes beside what was asked for, and its reference counts.
 const ALLOCATION_BYTES: usize = 24;
 
+/// In the number of slots: a site's upstreams gave it.
+const VIA_SITE: u16 = 1 << 15;
+/// Slots of a record; a response with so many names has them from a head larger than any that is taken.
+const SLOTS_MAX: usize = VIA_SITE as usize - 1;
 const RESPONSE: u8 = 1;
 const VARY: u8 = 2;
 const PARTS: u8 = 3;
@@ -290,7 +304,7 @@ mod tests {
             StatusCode::OK,
             fields.clone(),
             policy,
-            (Timestamp::from_seconds(10), Box::new([Slot(3), Slot(9)])),
+            (Timestamp::from_seconds(10), Names { slots: Box::new([Slot(3), Slot(9)]), via_site: true }),
         )
     }
 
@@ -302,8 +316,8 @@ mod tests {
         assert_eq!(read.stored.fields(), written.stored.fields());
         assert_eq!(read.stored.lines(), written.stored.lines());
         assert_eq!(
-            (read.policy, read.requested, &read.slots),
-            (written.policy, written.requested, &written.slots)
+            (read.policy, read.requested, &read.names),
+            (written.policy, written.requested, &written.names)
         );
         assert!(written.stored.lines().ends_with(b"x-two: a\r\nx-two: \xe9\r\n"));
     }

@@ -292,7 +292,8 @@ impl Exchange {
         });
         selects
             && arrived.validity.holds()
-            && !self.epochs.purged(&arrived.head.slots, arrived.head.requested)
+            && arrived.head.names.via_site == ask.site.is_some()
+            && !self.epochs.purged(&arrived.head.names.slots, arrived.head.requested)
             && matches!(reuse::decide(&arrived.head.policy, &ask.directives, self.now()), Reuse::Fresh)
     }
 
