@@ -75,22 +75,16 @@ impl Exchange {
 
     /// Finds a record that may serve `ask`.
     pub(super) async fn find_for(&self, ask: &Ask, key: &ObjectKey) -> Option<Found> {
-        self.find(key, &ask.primary).await.filter(|found| match &found.record {
-            Record::Response(head) => head.names.via_site == ask.site.is_some(),
-            Record::Parts(note) => note.head.names.via_site == ask.site.is_some(),
-            Record::Vary(_) => true,
-        })
+        let via_site = ask.site.is_some();
+        let found = self.find(key, &ask.primary).await?;
+        found.record.head().is_none_or(|head| head.names.via_site == via_site).then_some(found)
     }
 
     /// Finds a record of the URL `primary` that has not been purged.
     pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<Found> {
         let found = self.shelf.find(key, || self.invalidations.begin(primary)).await?;
-        let purged = match &found.record {
-            Record::Response(head) => self.epochs.purged(&head.names.slots, head.requested),
-            Record::Parts(note) => self.epochs.purged(&note.head.names.slots, note.head.requested),
-            Record::Vary(_) => false,
-        };
-        if purged {
+        let is_purged = |head: &Arc<Head>| self.epochs.purged(&head.names.slots, head.requested);
+        if found.record.head().is_some_and(is_purged) {
             self.shelf.remove(key).await;
             return None;
         }

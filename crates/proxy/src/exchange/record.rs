@@ -169,6 +169,15 @@ impl Record {
         reader.0.is_empty().then_some(record)
     }
 
+    /// The head of the response that it is, or that it has parts of.
+    pub fn head(&self) -> Option<&Arc<Head>> {
+        match self {
+            Self::Response(head) => Some(head),
+            Self::Parts(note) => Some(&note.head),
+            Self::Vary(_) => None,
+        }
+    }
+
     /// Bytes of RAM that it takes.
     pub fn weight(&self) -> usize {
         match self {
