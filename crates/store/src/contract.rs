@@ -20,6 +20,13 @@ pub trait Store: Send + Sync {
     /// an instant, and an entry that it names may still turn out to be a miss. Always true where nothing is remembered.
     fn may_contain(&self, key: Key) -> bool;
 
+    /// Whether the index names all that is stored. False while a store looks for what was written last before a crash: until
+    /// then objects may come that [`may_contain`](Self::may_contain) denies, so that who wants one gone has to say so
+    /// whatever that answers. Touches no device.
+    fn knows_all(&self) -> bool {
+        true
+    }
+
     /// Where on its disk a read of the object would begin, in bytes: reads are best made in the order of their places. `None` where
     /// that is not known. Touches no device.
     fn position(&self, _key: Key) -> Option<u64> {
@@ -72,7 +79,8 @@ pub trait Store: Send + Sync {
         replaces: &dyn Fn(&[u8]) -> bool,
     ) -> Result<bool, Error>;
 
-    /// Removes the object; bodies that are open stay readable. False when it was absent.
+    /// Removes the object; bodies that are open stay readable. False when it was absent. After an error it is not found any more
+    /// either, but may be when the store is opened again.
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error>;
 
     /// The largest body that takes at most `stored_bytes` with its key, metadata and checksums; 0 when these alone take

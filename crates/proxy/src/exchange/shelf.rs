@@ -283,9 +283,14 @@ impl Shelf {
         if is_left_out && let Some(resident) = self.memory.peek(key.hash()) {
             resident.is_settled.store(false, Relaxed);
         }
-        if self.settle(outcome).is_none() && self.on_disk(key) {
+        if self.settle(outcome).is_none() && self.may_come(key) {
             self.remove_from_disk(key).await;
         }
+    }
+
+    /// Whether the disk has an object of this key, or may turn out to have one that its index does not name yet.
+    fn may_come(&self, key: &ObjectKey) -> bool {
+        self.disk.as_ref().is_some_and(|disk| disk.may_contain(key.hash()) || !disk.knows_all())
     }
 
     /// Whether the disk holds an object of this key, as far as its index tells.

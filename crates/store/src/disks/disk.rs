@@ -157,7 +157,8 @@ impl Disk {
         if let Some(gave_up) = gave_up {
             store.tell(Arc::clone(gave_up));
         }
-        let is_empty = store.usage().objects == 0;
+        // What is in the log and not yet in the index comes later.
+        let is_empty = store.usage().objects == 0 && store.knows_all();
         if self.missed.lock().is_too_much() && !is_empty {
             return Err(Error::Unusable(format!(
                 "more objects were removed while {} was out of service than are remembered, so that some would come \
@@ -167,10 +168,8 @@ impl Disk {
         }
         loop {
             let keys = self.missed.lock().take();
-            for key in &keys {
-                if store.may_contain(key.hash()) {
-                    store.remove(key).inspect_err(|_| self.missed.lock().note(key, true))?;
-                }
+            for key in keys.iter().filter(|key| store.may_contain(key.hash()) || !store.knows_all()) {
+                store.remove(key).inspect_err(|_| self.missed.lock().note(key, true))?;
             }
             let mut state = self.state.write();
             let mut missed = self.missed.lock();
@@ -189,6 +188,11 @@ impl Disk {
         if state.is_err() {
             self.missed.lock().note(key, is_removed);
         }
+    }
+
+    /// Remembers that the disk could not remove the object for good, for when it is opened again.
+    pub(super) fn note_unremoved(&self, key: &ObjectKey) {
+        self.missed.lock().note(key, true);
     }
 
     pub(super) fn succeeded(&self) {

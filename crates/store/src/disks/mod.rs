@@ -147,9 +147,17 @@ impl Shared {
     /// Removes the object from every disk but one; those that are out of service get to know when they come back.
     fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let mut found = Ok(false);
+        // Its own disk is told also when it does not find the object: only so does the removal hold after a crash.
+        let home = but.or_else(|| self.home(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let removed = match disk.store() {
-                Some(store) if store.may_contain(key.hash()) => self.settle(at, store.remove(key)),
+                Some(store) if Some(at) == home || may_come(&*store, key.hash()) => {
+                    let removed = store.remove(key);
+                    if removed.is_err() {
+                        disk.note_unremoved(key);
+                    }
+                    self.settle(at, removed)
+                }
                 _ => Ok(false),
             };
             // Also when it was taken out while it was asked.
@@ -165,7 +173,7 @@ impl Shared {
     /// Whether a disk other than this one may have an object of the key.
     fn is_elsewhere(&self, key: &ObjectKey, but: usize) -> bool {
         let others = self.disks.iter().enumerate().filter(|(at, _)| *at != but);
-        others.filter_map(|(_, disk)| disk.store()).any(|store| store.may_contain(key.hash()))
+        others.filter_map(|(_, disk)| disk.store()).any(|store| may_come(&*store, key.hash()))
     }
 
     /// The object stands on one disk now: what others have under its key is older.
@@ -176,6 +184,11 @@ impl Shared {
             tracing::debug!(%error, "an older object may be left on another disk");
         }
     }
+}
+
+/// Whether the store may have an object of the key, now or when it has found all that it has.
+fn may_come(store: &dyn Store, key: Key) -> bool {
+    store.may_contain(key) || !store.knows_all()
 }
 
 impl Store for Disks {
@@ -190,6 +203,10 @@ impl Store for Disks {
 
     fn may_contain(&self, key: Key) -> bool {
         self.shared.home(key).is_some_and(|(_, store)| store.may_contain(key))
+    }
+
+    fn knows_all(&self) -> bool {
+        self.shared.disks.iter().filter_map(Disk::store).all(|store| store.knows_all())
     }
 
     fn position(&self, key: Key) -> Option<u64> {

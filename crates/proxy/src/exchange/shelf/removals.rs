@@ -119,11 +119,12 @@ impl Shelf {
     /// because the disk is busy.
     async fn removal(self: Arc<Self>, key: ObjectKey) -> bool {
         let Some(store) = self.disk.clone() else { return false };
+        let is_there = self.on_disk(&key);
         loop {
             let (store, wanted) = (Arc::clone(&store), key.clone());
             match self.lane_of(&key).pool().submit(Kind::Change, move || store.remove(&wanted)) {
                 Ok(answer) => {
-                    return self.settle(answer.await.map_err(|_| NoAnswer::Refused)).unwrap_or(false);
+                    return self.settle(answer.await.map_err(|_| NoAnswer::Refused)).unwrap_or(is_there);
                 }
                 Err(_) => tokio::time::sleep(REMOVE_PAUSE).await,
             }

@@ -88,7 +88,10 @@ impl Volume {
         // Who holds the log's end has written what he took from the queue when he lets it go.
         let written = self.write_due(&mut self.writer.lock(), due);
         let unmarked = self.queue.lock().take_unmarked();
-        unmarked.into_iter().for_each(|(key, entry)| self.mark_removed(key, entry));
+        for (key, entry) in unmarked {
+            // A failure has been counted and said. The object is out of the table, and the log says so.
+            let _ = self.mark_removed(key, entry);
+        }
         let outcome = written.and_then(|_| self.sync_data());
         if outcome.is_err() {
             self.queue.lock().leave_unsynced();

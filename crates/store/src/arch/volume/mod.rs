@@ -66,7 +66,7 @@ use stripes::Stripes;
 use table::{Entry, Table};
 use tracing::{debug, error};
 use windows::Windows;
-use writer::Writer;
+use writer::{QUEUED_STRIPES, Writer};
 
 pub(super) use inspect::look_at;
 pub(super) use opening::open;
@@ -161,6 +161,16 @@ struct Doubts {
     settled: HashSet<u64>,
 }
 
+/// What became of an object that was taken out.
+struct TakenOut {
+    /// There was something.
+    found: bool,
+    /// Of records that have to be marked.
+    entries: Vec<Entry>,
+    /// The log will say that it was removed.
+    is_logged: bool,
+}
+
 /// Whether the disk can be relied on.
 #[derive(Default)]
 struct Health {
@@ -176,6 +186,11 @@ impl Store for VolumeStore {
 
     fn may_contain(&self, key: Key) -> bool {
         self.volume.may_contain(key)
+    }
+
+    fn knows_all(&self) -> bool {
+        // After a close in order the log has nothing that the index has not.
+        self.volume.is_recovered.load(Relaxed) || !self.volume.may_be_stale
     }
 
     fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
@@ -223,7 +238,7 @@ impl Store for VolumeStore {
     }
 
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
-        Ok(self.volume.remove(key))
+        self.volume.remove(key)
     }
 
     fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
@@ -253,42 +268,51 @@ impl Volume {
     /// Takes an object out: from now on it is not found, and once the next chunk is written it will not be after a crash
     /// either; nor before the log has been followed up to that chunk, since its record is marked. A key that looks like this
     /// one's is taken out as well, which costs a miss.
-    fn remove(&self, key: &ObjectKey) -> bool {
-        let (found, entries) = self.take_out(key);
-        entries.into_iter().for_each(|entry| self.mark_removed(key.hash(), entry));
-        found
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
+        let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
+        let taken = self.take_out(key, limit_bytes);
+        // Each is tried, also behind one that failed.
+        let mark = |entry| self.mark_removed(key.hash(), entry);
+        let marked: Vec<Result<(), Error>> = taken.entries.into_iter().map(mark).collect();
+        if !taken.is_logged {
+            // Who finds a long queue waits for the disk.
+            self.flush(false)?;
+            let removal = Queued::Removed(key.hash());
+            self.queue_up(removal, limit_bytes).ok_or(Error::Declined(Declined::NoSpace))?;
+        }
+        marked.into_iter().collect::<Result<(), Error>>().map(|()| taken.found)
     }
 
-    /// The same without touching the device: the records are marked within a second.
+    /// The same without touching the device: the records are marked within a second. For who has just been let into the queue.
     fn remove_at_once(&self, key: &ObjectKey) {
-        let (_, entries) = self.take_out(key);
-        if self.queue.lock().mark_later(key.hash(), entries) {
+        let taken = self.take_out(key, u64::MAX);
+        if self.queue.lock().mark_later(key.hash(), taken.entries) {
             self.sync_bell.ring();
         }
     }
 
-    /// Whether there was anything, and the entries of records that have to be marked.
-    fn take_out(&self, key: &ObjectKey) -> (bool, Vec<Entry>) {
-        let mut found = false;
-        let mut entries = Vec::new();
-        let is_first = {
+    /// Takes an object out of the queue and the table, and has the log say so unless so many bytes wait already.
+    fn take_out(&self, key: &ObjectKey, limit_bytes: u64) -> TakenOut {
+        let (taken, is_first) = {
             // Held until it is out of the table, lest recovery enter it in between.
             let mut removed_early = self.removed_early.lock();
             if !self.is_recovered.load(Relaxed) {
                 removed_early.insert(key.hash());
             }
             let mut queue = self.queue.lock();
-            found |= queue.remove(key.hash()).is_some();
-            entries.extend(self.table.candidates(key.hash()));
+            let has_waited = queue.remove(key.hash()).is_some();
+            let mut entries: Vec<Entry> = self.table.candidates(key.hash()).collect();
             entries.retain(|entry| self.table.remove(key.hash(), *entry));
-            found |= !entries.is_empty();
+            let found = has_waited || !entries.is_empty();
             // Even when it is not found: the index on disk may still have what was given up since.
-            queue.push(Queued::Removed(key.clone()))
+            let is_logged = queue.bytes() < limit_bytes;
+            let is_first = is_logged && queue.push(Queued::Removed(key.hash()));
+            (TakenOut { found, entries, is_logged }, is_first)
         };
         if is_first {
             self.sync_bell.ring();
         }
-        (found, entries)
+        taken
     }
 
     fn usage(&self) -> Usage {

@@ -4,7 +4,7 @@ use super::format::{Head, Item, Kind, PIECE_BYTES, Place, encode_table, payload_
 use super::stripes::{Pin, Stripes};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use shoal_core::ObjectKey;
+use shoal_core::{Key, ObjectKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -323,7 +323,7 @@ pub(super) struct At {
 pub(super) enum Queued {
     Object(Arc<Pending>),
     Piece { growing: Arc<Growing>, key: ObjectKey, kind: Kind, index: u32, bytes: Bytes },
-    Removed(ObjectKey),
+    Removed(Key),
 }
 
 impl Queued {
@@ -357,11 +357,11 @@ impl Queued {
     /// Its line in the contents, for a record at `at` units from the stripe's beginning.
     pub(super) fn item(&self, at: u32) -> Item {
         let (key, kind) = match self {
-            Self::Object(object) => (&object.key, object.kind()),
-            Self::Piece { key, kind, .. } => (key, *kind),
-            Self::Removed(key) => (key, Kind::Removed),
+            Self::Object(object) => (object.key.hash(), object.kind()),
+            Self::Piece { key, kind, .. } => (key.hash(), *kind),
+            Self::Removed(key) => (*key, Kind::Removed),
         };
-        Item { key: key.hash(), id: self.id(), at, class: super::format::class_of(self.record_bytes()), kind }
+        Item { key, id: self.id(), at, class: super::format::class_of(self.record_bytes()), kind }
     }
 
     /// Writes the record to `out`, which has its length. `None` when it is not worth it any more.

@@ -4,7 +4,7 @@ use super::format::{ITEM_BYTES, UNIT_BYTES};
 use super::pending::{Pending, Queued};
 use super::table::Entry;
 use shoal_core::Key;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// The queue in front of the log.
@@ -18,6 +18,8 @@ pub(super) struct Queue {
     is_unsynced: bool,
     /// Records of objects that have been removed, by those who could not wait until they are marked.
     unmarked: Vec<(Key, Entry)>,
+    /// Keys of objects of which a line that waits will say that they were removed, and that have not come again behind it.
+    removed: HashSet<Key>,
     /// What they will take, lines of the contents included.
     bytes: u64,
     /// Complete objects that are waiting or being written.
@@ -47,7 +49,9 @@ pub(super) struct Batch {
 impl Queue {
     /// Appends a record. True when it is the first that has to be brought to disk.
     pub(super) fn push(&mut self, record: Queued) -> bool {
-        self.note(&record);
+        if !self.note(&record) {
+            return false;
+        }
         self.bytes += cost(&record);
         self.waiting.push_back((self.next, record));
         self.next += 1;
@@ -57,9 +61,10 @@ impl Queue {
     /// Puts records in front of all others, in their order.
     pub(super) fn push_front(&mut self, records: Vec<Queued>) {
         for record in records.into_iter().rev() {
-            self.note(&record);
-            self.bytes += cost(&record);
-            self.waiting.push_front((0, record));
+            if self.note(&record) {
+                self.bytes += cost(&record);
+                self.waiting.push_front((0, record));
+            }
         }
     }
 
@@ -156,6 +161,9 @@ impl Queue {
             if cost <= left && !passed_over.contains(&id) {
                 let Some((_, record)) = self.waiting.remove(at) else { break };
                 self.bytes -= cost;
+                if let Queued::Removed(key) = &record {
+                    self.removed.remove(key);
+                }
                 if !record.is_dead() {
                     left -= cost;
                     batch.records.push(record);
@@ -170,11 +178,19 @@ impl Queue {
         Some(batch)
     }
 
-    fn note(&mut self, record: &Queued) {
-        if let Queued::Object(object) = record
-            && let Some(older) = self.objects.insert(object.key.hash(), Arc::clone(object))
-        {
-            older.kill();
+    /// False when a line that waits says the same already.
+    fn note(&mut self, record: &Queued) -> bool {
+        match record {
+            Queued::Object(object) => {
+                let key = object.key.hash();
+                self.removed.remove(&key);
+                if let Some(older) = self.objects.insert(key, Arc::clone(object)) {
+                    older.kill();
+                }
+                true
+            }
+            Queued::Removed(key) => self.removed.insert(*key),
+            Queued::Piece { .. } => true,
         }
     }
 }

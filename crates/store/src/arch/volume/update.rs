@@ -60,28 +60,27 @@ impl Volume {
 
     /// Marks a removed object's record as such where it stands. An index on disk may still name it, and after a crash what that
     /// names is served before the log has been followed to where it says that the object was removed.
-    pub(super) fn mark_removed(&self, key: Key, entry: Entry) {
+    pub(super) fn mark_removed(&self, key: Key, entry: Entry) -> Result<(), Error> {
         let position = entry.position();
         let stripe = self.geometry.stripe_of(position);
         // Otherwise it is being written over.
-        let Some(_pin) = stripe.and_then(|stripe| self.stripes.pin([stripe])) else { return };
+        let Some(_pin) = stripe.and_then(|stripe| self.stripes.pin([stripe])) else { return Ok(()) };
         let _updating = self.updating.lock();
-        // A failure has been counted and said. The object is out of the table, and the log will say so.
-        let Ok(record) = self.read_span(position, entry.bytes(), false) else { return };
-        let Ok(head) = Head::decode(&record, position) else { return };
-        if head.key != key {
-            return;
-        }
+        let record = self.read_span(position, entry.bytes(), false)?;
+        let Some(head) = Head::decode(&record, position).ok().filter(|head| head.key == key) else {
+            return Ok(());
+        };
         let removed =
             Head { kind: Kind::Removed, body_bytes: 0, key_bytes: 0, metadata_bytes: 0, room: 0, ..head };
         let mut mark = [0; HEAD_BYTES];
         removed.encode(&[], &[], &mut mark);
-        let _ = self.write_over(position, &mark);
+        let outcome = self.write_over(position, &mark);
         self.windows.forget(position..position + HEAD_BYTES as u64);
         // What waits may have been brought to disk meanwhile.
         if self.queue.lock().leave_unsynced() {
             self.sync_bell.ring();
         }
+        outcome
     }
 
     /// Writes bytes with the rest of their pages.

@@ -4,6 +4,7 @@ mod at_once;
 mod budget;
 mod crash;
 mod damage;
+mod disks;
 mod durability;
 mod inspect;
 mod laps;

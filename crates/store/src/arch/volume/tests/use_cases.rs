@@ -224,3 +224,25 @@ fn a_volume_of_another_size_is_refused_with_the_way_out() {
     let outcome = world.try_open(world.files.clone()).err().expect("it is cut off");
     assert!(outcome.to_string().contains("cut off"), "{outcome}");
 }
+
+/// As by a stream of unsafe requests, while the disk does not take anything: here since the log's end has not been found.
+#[test]
+fn removals_wait_in_bounded_memory_and_once_for_each_object() {
+    let world = World::new(8 << 20);
+    drop(world.open());
+    let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+    let bytes = || store.volume.queue.lock().bytes();
+    for _ in 0..100 {
+        store.remove(&key(1)).unwrap();
+    }
+    assert_eq!(bytes(), 32, "one line says it all");
+    put(&store, 1, 1, 500).unwrap();
+    store.remove(&key(1)).unwrap();
+    assert!(bytes() >= 500 + 3 * 32, "what came behind it has a line of its own");
+    let limit_bytes = 2 * super::super::QUEUED_STRIPES * store.volume.geometry.stripe_bytes;
+    let refused = (0..100_000).find(|number| store.remove(&key(*number)).is_err());
+    assert!(refused.is_some() && bytes() <= limit_bytes, "{} bytes wait", bytes());
+    store.volume.recover();
+    store.write_all();
+    store.remove(&key(0)).unwrap();
+}
