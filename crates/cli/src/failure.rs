@@ -1,6 +1,7 @@
 //! Why a command could not do its work, and the exit code that says so.
 
 use shoal_settings::Mistake;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Why a command could not do its work.
@@ -21,8 +22,10 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         let code = ExitCode::from(self.code());
         let own = !matches!(self, Self::Configuration(_));
+        let mut stderr = std::io::stderr().lock();
         for line in self.lines() {
-            eprintln!("{}{line}", if own { "shoal: " } else { "" });
+            // Who cannot be told still gets the exit code.
+            let _ = writeln!(stderr, "{}{line}", if own { "shoal: " } else { "" });
         }
         code
     }

@@ -22,6 +22,7 @@ mod loops;
 mod messages;
 mod mixed_load;
 mod ranges;
+mod reloads;
 mod replays_on_bad_disks;
 mod reverse_mode;
 mod short_way;

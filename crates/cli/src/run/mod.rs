@@ -20,9 +20,10 @@ use crate::show::print;
 use logging::ErrorLog;
 use node::Running;
 use notify::{Notifier, State};
-use shoal_proxy::admin::{AdminListener, Control as _};
+use shoal_proxy::admin::{AdminListener, BoundAdmin, Control as _};
 use shoal_settings::{AdminAddress, Settings};
 use signals::{Event, Signals};
+use std::io::Write as _;
 use std::sync::Arc;
 
 /// Runs a node until a signal ends it.
@@ -35,10 +36,14 @@ fn run(configuration: Configuration) -> Result<(), Failure> {
         Signals::new().map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
     let notifier = Notifier::from_environment();
 
-    let running = Arc::new(Running::start(configuration, settings.clone(), error_log)?);
+    let admin = bind_admin(&settings)?;
+    let admin_address = admin.as_ref().map(|bound| bound.address().clone());
+    let running = Arc::new(Running::start(configuration, settings.clone(), admin_address, error_log)?);
     panics::report_and_count(running.clone());
-    let admin = start_admin(&settings, &running)?;
-    greet(&settings, &running, admin.as_ref())?;
+    let admin = admin.map(|bound| bound.start(running.clone())).transpose();
+    let admin =
+        admin.map_err(|error| Failure::Runtime(format!("cannot start the admin listener: {error}")))?;
+    greet(&settings, &running, admin.as_ref());
     notifier.tell(State::Ready);
 
     serve(&running, &mut signals, &notifier);
@@ -85,33 +90,38 @@ fn drain(running: &Arc<Running>, signals: &mut Signals) {
     }
 }
 
-/// Starts the admin listener. Where the settings leave its address at the default and another node has it
+/// Binds the admin listener. Where the settings leave its address at the default and another node has it
 /// already, it takes a free port, so that two nodes can be tried on one machine.
-fn start_admin(settings: &Settings, running: &Arc<Running>) -> Result<Option<AdminListener>, Failure> {
+fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
     let Some(address) = &settings.admin.listen else { return Ok(None) };
-    let mut result = AdminListener::start(address, running.clone());
+    let mut result = BoundAdmin::bind(address);
     let in_use = matches!(&result, Err(error) if error.kind() == std::io::ErrorKind::AddrInUse);
     if in_use && settings.admin == shoal_settings::Admin::default() {
         tracing::warn!(%address, "the default admin address is taken; using a free port");
-        result = AdminListener::start(&AdminAddress::Tcp(([127, 0, 0, 1], 0).into()), running.clone());
+        result = BoundAdmin::bind(&AdminAddress::Tcp(([127, 0, 0, 1], 0).into()));
     }
-    let listener = result.map_err(|error| {
+    let bound = result.map_err(|error| {
         Failure::Runtime(format!("cannot listen for administration at {address}: {error}"))
     })?;
-    if let AdminAddress::Tcp(bound) = listener.address()
-        && !bound.ip().is_loopback()
+    if let AdminAddress::Tcp(address) = bound.address()
+        && !address.ip().is_loopback()
     {
-        tracing::warn!(address = %bound, "whoever reaches the admin listener may purge and reload");
+        tracing::warn!(%address, "whoever reaches the admin listener may purge and reload");
     }
-    Ok(Some(listener))
+    Ok(Some(bound))
 }
 
-/// Says what runs where. On stderr when stdout is the access log.
-fn greet(settings: &Settings, running: &Running, admin: Option<&AdminListener>) -> Result<(), Failure> {
+/// Says what runs where. On stderr when stdout is the access log. A terminal that has gone, or a full disk, keeps no node from
+/// serving.
+fn greet(settings: &Settings, running: &Running, admin: Option<&AdminListener>) {
     let text = banner::text(settings, &running.addresses(), admin.map(AdminListener::address));
-    if settings.log.access == "stdout" {
-        eprint!("{text}");
-        return Ok(());
+    match settings.log.access.as_str() {
+        // Where errors cannot be written, this cannot be said either.
+        "stdout" => drop(std::io::stderr().write_all(text.as_bytes())),
+        _ => {
+            if let Err(failure) = print(&text) {
+                tracing::warn!("{}", failure.lines().join("; "));
+            }
+        }
     }
-    print(&text)
 }

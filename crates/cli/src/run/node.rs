@@ -7,7 +7,7 @@ use shoal_proxy::admin::{Control, DiskRequest, PurgeOutcome, PurgeRequest, Readi
 use shoal_proxy::metrics::Metrics;
 use shoal_proxy::node::{Node, NodeError};
 use shoal_proxy::server;
-use shoal_settings::Settings;
+use shoal_settings::{AdminAddress, Settings};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,18 +16,22 @@ pub struct Running {
     node: Node,
     configuration: Configuration,
     error_log: Arc<ErrorLog>,
-    /// The settings at work. Held while they are changed: HUP and the admin listener may ask at once.
+    /// As they were read last, but for what waits for the next start. Held while they are changed: HUP and the admin listener may
+    /// ask at once.
     settings: Mutex<Settings>,
 }
 
 impl Running {
-    /// Starts the node.
+    /// Starts the node, whose admin listener is bound at `admin`.
     pub fn start(
         configuration: Configuration,
         settings: Settings,
+        admin: Option<AdminAddress>,
         error_log: Arc<ErrorLog>,
     ) -> Result<Self, Failure> {
-        let node = Node::start(settings.clone()).map_err(failure)?;
+        let mut at_work = settings.clone();
+        at_work.admin.listen = admin;
+        let node = Node::start(at_work).map_err(failure)?;
         Ok(Self { node, configuration, error_log, settings: Mutex::new(settings) })
     }
 
@@ -57,8 +61,8 @@ impl Running {
         self.node.metrics().panics.count();
     }
 
-    /// What changed but needs a new start.
-    fn warn_of_what_stays(old: &Settings, new: &Settings) {
+    /// Names what changed but waits for the next start, and keeps the old value.
+    fn keep_what_waits(old: &Settings, new: &mut Settings) {
         for (setting, changed) in [
             ("admin.listen", old.admin.listen != new.admin.listen),
             ("log.json", old.log.json != new.log.json),
@@ -67,6 +71,8 @@ impl Running {
                 tracing::warn!(setting, "this change takes effect with the next start");
             }
         }
+        new.admin.listen.clone_from(&old.admin.listen);
+        new.log.json = old.log.json;
     }
 }
 
@@ -98,9 +104,9 @@ impl Control for Running {
             Ok(new)
         });
         match result {
-            Ok(new) => {
+            Ok(mut new) => {
                 self.error_log.apply(&new.log);
-                Self::warn_of_what_stays(&settings, &new);
+                Self::keep_what_waits(&settings, &mut new);
                 *settings = new;
                 tracing::info!("settings read again");
                 Ok(())

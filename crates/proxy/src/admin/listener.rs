@@ -3,6 +3,7 @@
 //! One thread with a runtime of its own takes connections; calls to the node run on a few blocking threads, so
 //! that a purge that takes long does not keep `/healthz` from answering.
 
+use super::impatient::Impatient;
 use super::routes::{self, Answer};
 use super::{Control, guard};
 use bytes::Bytes;
@@ -21,13 +22,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot};
 
 /// A running admin listener. Dropping it closes the socket and ends the thread.
 pub struct AdminListener {
-    address: AdminAddress,
+    place: Place,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// An admin listener that does not answer yet: who connects waits.
+pub struct BoundAdmin {
+    // First, so that the socket is closed before its file is removed.
+    socket: Socket,
+    runtime: Runtime,
+    place: Place,
 }
 
 enum Socket {
@@ -35,13 +45,16 @@ enum Socket {
     Unix(tokio::net::UnixListener),
 }
 
-impl AdminListener {
-    /// Binds `address` and serves `control` from a thread of its own.
+/// Where a listener is bound. Takes the file of a Unix socket with it when it is dropped.
+struct Place(AdminAddress);
+
+impl BoundAdmin {
+    /// Binds `address`.
     ///
     /// # Errors
     ///
-    /// When the address cannot be bound, or the thread not be started.
-    pub fn start(address: &AdminAddress, control: Arc<dyn Control>) -> io::Result<Self> {
+    /// When it cannot be bound.
+    pub fn bind(address: &AdminAddress) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(BLOCKING_THREADS)
@@ -51,6 +64,21 @@ impl AdminListener {
             let _context = runtime.enter();
             bind(address)?
         };
+        Ok(Self { socket, runtime, place: Place(address) })
+    }
+
+    /// Where it is bound; the port that was chosen when the settings said 0.
+    pub fn address(&self) -> &AdminAddress {
+        &self.place.0
+    }
+
+    /// Serves `control` from a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started.
+    pub fn start(self, control: Arc<dyn Control>) -> io::Result<AdminListener> {
+        let Self { socket, runtime, place } = self;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
             runtime.block_on(async {
@@ -62,12 +90,14 @@ impl AdminListener {
             // a call that still blocks must not keep the process from ending
             runtime.shutdown_background();
         })?;
-        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+        Ok(AdminListener { place, stop: Some(stop), thread: Some(thread) })
     }
+}
 
+impl AdminListener {
     /// Where it listens; the port that was chosen when the settings said 0.
     pub fn address(&self) -> &AdminAddress {
-        &self.address
+        &self.place.0
     }
 }
 
@@ -78,7 +108,12 @@ impl Drop for AdminListener {
             // a thread that panicked has been reported by the panic hook
             let _ = thread.join();
         }
-        if let AdminAddress::Unix(path) = &self.address {
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let AdminAddress::Unix(path) = &self.0 {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -155,7 +190,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(READ_TIMEOUT)
         .max_buf_size(16 << 10)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Impatient::new(stream, WRITE_TIMEOUT)), service)
         .await;
     if let Err(error) = result {
         tracing::debug!(%error, "an admin connection ended");
@@ -209,5 +244,25 @@ const BODY_MAX: usize = 64 << 10;
 /// Time for a request's head, and again for its body; also how long an idle connection is kept.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a client may take nothing of an answer that waits for it.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Pause when connections cannot be accepted: mostly file descriptors are short.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::tests::Scripted;
+    use tokio::io::AsyncWriteExt;
+
+    /// Else a few clients that do not read would hold all the places there are.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_let_go() {
+        let (mut client, server) = tokio::io::duplex(512);
+        let serving = tokio::spawn(connection(server, Arc::new(Scripted::default()), "".into()));
+        client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("room");
+        let ended = tokio::time::timeout(WRITE_TIMEOUT * 3, serving).await;
+        ended.expect("the connection ends by itself").expect("in order");
+    }
+}

@@ -8,6 +8,7 @@
 mod control;
 mod exposition;
 mod guard;
+mod impatient;
 mod listener;
 mod process;
 mod purge;
@@ -17,7 +18,7 @@ pub use control::{
     Control, DiskRequest, DiskStatus, PurgeOutcome, PurgeRequest, Readiness, Responses, Space, Status,
     StoreStatus, UpstreamStatus,
 };
-pub use listener::AdminListener;
+pub use listener::{AdminListener, BoundAdmin};
 
 #[cfg(test)]
 mod tests;

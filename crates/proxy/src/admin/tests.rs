@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A node that remembers what it was asked.
 #[derive(Default)]
-struct Scripted {
+pub(super) struct Scripted {
     metrics: Metrics,
     draining: bool,
     purged: Mutex<Vec<PurgeRequest>>,
@@ -82,7 +82,11 @@ impl Control for Scripted {
 fn start(control: Scripted) -> (AdminListener, Arc<Scripted>) {
     let control = Arc::new(control);
     let address = AdminAddress::Tcp(([127, 0, 0, 1], 0).into());
-    (AdminListener::start(&address, control.clone()).expect("bound"), control)
+    (listening(&address, control.clone()).expect("bound"), control)
+}
+
+fn listening(address: &AdminAddress, control: Arc<Scripted>) -> std::io::Result<AdminListener> {
+    BoundAdmin::bind(address)?.start(control)
 }
 
 /// The status and body of the answer to these bytes.
@@ -229,9 +233,9 @@ fn a_unix_socket_serves_and_goes() {
     let path = folder.path().join("admin.sock");
     let address = AdminAddress::Unix(path.clone());
     let abandoned = std::os::unix::net::UnixListener::bind(&path).expect("bound");
-    assert!(AdminListener::start(&address, Arc::new(Scripted::default())).is_err(), "somebody listens there");
+    assert!(listening(&address, Arc::default()).is_err(), "somebody listens there");
     drop(abandoned);
-    let listener = AdminListener::start(&address, Arc::new(Scripted::default())).expect("taken over");
+    let listener = listening(&address, Arc::default()).expect("taken over");
     assert_eq!(request(&listener, "GET", "/healthz", "").0, 200);
     drop(listener);
     assert!(!path.exists());

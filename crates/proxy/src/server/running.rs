@@ -9,7 +9,7 @@ use crate::message::Handler;
 use crate::metrics::Metrics;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use shoal_settings::{ClientLimits, Listen, Settings};
+use shoal_settings::{ClientLimits, Settings};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -74,13 +74,7 @@ impl Bound {
         metrics: Arc<Metrics>,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<Running, Error> {
-        let control = Arc::new(Control {
-            drain: Drain::default(),
-            cut_at: Mutex::new(None),
-            listen: self.settings.listen.clone(),
-            max_connections: self.settings.max_connections,
-            tls: self.tls,
-        });
+        let control = Arc::new(Control { drain: Drain::default(), cut_at: Mutex::new(None), tls: self.tls });
         let shared = Arc::new(Shared {
             handler,
             live: ArcSwap::from_pointee(Live::new(&self.settings.client, Arc::clone(&metrics))),
@@ -128,8 +122,6 @@ pub(super) struct Control {
     pub drain: Drain,
     /// When connections that are still open are cut, once we are stopping.
     pub cut_at: Mutex<Option<Instant>>,
-    listen: Vec<Listen>,
-    max_connections: usize,
     /// By `listen` entry.
     tls: Vec<Option<Tls>>,
 }
@@ -148,28 +140,21 @@ impl Running {
         &self.addresses
     }
 
-    /// Takes over the limits on clients, for new connections, and reads the certificates again. What needs a
-    /// restart to change (addresses, workers, the number of connections) is named in the log.
+    /// Takes over the limits on clients, for new connections, and reads the certificates again. The `listen` entries are those of
+    /// the start, in their order; nothing but their certificates is looked at.
     ///
     /// # Errors
-    /// When a certificate cannot be used: the one in use stays, everything else has been taken over.
+    /// When a certificate cannot be used: then nothing has been taken over.
     pub fn reload(&self, settings: &Settings) -> Result<(), Error> {
+        let listeners = settings.listen.iter().zip(&self.control.tls);
+        let secured = listeners.filter_map(|(entry, tls)| Some((&entry.tls, tls.as_ref()?)));
+        let read =
+            secured.filter(|(files, _)| !files.is_empty()).map(|(files, tls)| Ok((tls, tls.read(files)?)));
+        for (tls, certificates) in read.collect::<Result<Vec<_>, Error>>()? {
+            tls.replace(certificates);
+        }
         (self.set_live)(&settings.client);
-        let same = settings.listen.len() == self.control.listen.len()
-            && settings.listen.iter().zip(&self.control.listen).all(|(new, old)| needs_no_restart(new, old));
-        if !same || settings.max_connections != self.control.max_connections {
-            tracing::warn!("changes to listeners, workers or max_connections take effect at the next start");
-        }
-        let mut result = Ok(());
-        for (entry, tls) in settings.listen.iter().zip(&self.control.tls) {
-            if let (false, Some(tls)) = (entry.tls.is_empty(), tls)
-                && let Err(error) = tls.replace(&entry.tls)
-            {
-                tracing::error!(%error, "the certificates in use stay");
-                result = Err(error);
-            }
-        }
-        result
+        Ok(())
     }
 
     /// Stops accepting, lets requests under way finish for at most `grace`, then cuts what is left. Does not wait.
@@ -209,10 +194,4 @@ impl Running {
             Err(error) => tracing::error!(%error, "changed certificates will be read on reload only"),
         }
     }
-}
-
-fn needs_no_restart(new: &Listen, old: &Listen) -> bool {
-    new.address == old.address
-        && new.proxy_protocol_from == old.proxy_protocol_from
-        && new.tls.is_empty() == old.tls.is_empty()
 }

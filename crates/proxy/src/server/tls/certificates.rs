@@ -17,7 +17,7 @@ use webpki::EndEntityCert;
 
 /// The certificates of one listener.
 #[derive(Debug)]
-pub(super) struct Certificates {
+pub(in crate::server) struct Certificates {
     table: ArcSwap<Table>,
     sources: Mutex<Sources>,
 }
@@ -45,32 +45,36 @@ type Stamp = [Option<(SystemTime, u64)>; 2];
 impl Certificates {
     /// Reads all files.
     pub fn read(files: &[Certificate]) -> Result<Self, Error> {
+        // The stamps come first: a change while the files are read will be seen as a change later.
         let sources = Sources { files: files.to_vec(), stamps: stamps(files) };
         Ok(Self { table: ArcSwap::from_pointee(Table::read(files)?), sources: Mutex::new(sources) })
     }
 
-    /// Reads these files and takes their certificates in place of those in use, or keeps those on error.
-    pub fn replace(&self, files: &[Certificate]) -> Result<(), Error> {
-        let mut sources = self.sources.lock();
-        // The stamps come first: a change while the files are read will be seen as a change later.
-        *sources = Sources { files: files.to_vec(), stamps: stamps(files) };
-        self.table.store(Arc::new(Table::read(files)?));
-        Ok(())
+    /// Takes these in place of those in use.
+    pub fn replace(&self, read: Self) {
+        *self.sources.lock() = read.sources.into_inner();
+        self.table.store(read.table.into_inner());
     }
 
     /// Reads the files again when one has changed since they were last read. A certificate that cannot be used is
     /// reported once, not at every look.
     pub fn replace_if_changed(&self) {
         let files = {
-            let sources = self.sources.lock();
-            if stamps(&sources.files) == sources.stamps {
+            let mut sources = self.sources.lock();
+            let found = stamps(&sources.files);
+            if found == sources.stamps {
                 return;
             }
+            sources.stamps = found;
             sources.files.clone()
         };
-        match self.replace(&files) {
-            Ok(()) => {
-                tracing::info!(certificate = %files[0].certificate.display(), "certificates read again")
+        match Self::read(&files) {
+            Ok(read) => {
+                // A reload that named others meanwhile has the last word.
+                if self.sources.lock().files == files {
+                    self.replace(read);
+                }
+                tracing::info!(certificate = %files[0].certificate.display(), "certificates read again");
             }
             Err(error) => tracing::error!(%error, "the certificates in use stay"),
         }

@@ -54,9 +54,14 @@ impl Tls {
         self.acceptor.accept(io).await
     }
 
-    /// Takes these certificates in the place of those in use; keeps those when one cannot be used.
-    pub fn replace(&self, sources: &[Certificate]) -> Result<(), Error> {
-        self.certificates.replace(sources)
+    /// Reads these certificates, for [`Self::replace`].
+    pub fn read(&self, sources: &[Certificate]) -> Result<Certificates, Error> {
+        Certificates::read(sources)
+    }
+
+    /// Takes these certificates in the place of those in use.
+    pub fn replace(&self, read: Certificates) {
+        self.certificates.replace(read);
     }
 }
 

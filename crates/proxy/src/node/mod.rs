@@ -1,5 +1,7 @@
 //! A node: every part of the proxy put together, started, reloaded and stopped.
 
+mod in_force;
+
 use crate::access_log::{AccessLog, OpenError};
 use crate::admin::{
     PurgeOutcome, PurgeRequest, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
@@ -10,6 +12,7 @@ use crate::metrics::Metrics;
 use crate::server::{self, Running};
 use crate::storage::Storage;
 use crate::upstream::{SetupError, Upstreams};
+use in_force::in_force;
 use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_settings::{AdminAddress, Settings};
@@ -28,6 +31,7 @@ pub struct Node {
     disks: Option<Arc<Disks>>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
+    /// Those at work: what waits for the next start is not among them.
     settings: Mutex<Settings>,
     addresses: Vec<SocketAddr>,
     running: Mutex<Option<Running>>,
@@ -56,7 +60,8 @@ pub enum NodeError {
 
 impl Node {
     /// Starts a node: everything is bound and read before the first client is accepted. A disk store that cannot
-    /// be used is said once in the log; the node then serves from RAM.
+    /// be used is said once in the log; the node then serves from RAM. `admin.listen` is where the admin listener was bound, which is
+    /// no destination for clients.
     pub fn start(settings: Settings) -> Result<Self, NodeError> {
         let metrics = Arc::new(Metrics::default());
         let bound = server::bind(&settings).map_err(NodeError::Server)?;
@@ -108,28 +113,32 @@ impl Node {
     }
 
     /// Puts other settings in force. What cannot change without a restart stays, and is named in the log.
+    ///
+    /// # Errors
+    /// When they cannot be put in force: then nothing has changed.
     pub fn reload(&self, new: Settings) -> Result<(), NodeError> {
         let mut settings = self.settings.lock();
+        let (new, waiting) = in_force(&settings, new);
         let own = own_addresses(&new, &self.addresses);
         let live = Live::new(&new, &own, self.identity).map_err(NodeError::Live)?;
-        if new.log != settings.log {
-            let log = AccessLog::open(&new.log, Arc::clone(&self.metrics)).map_err(NodeError::Log)?;
-            self.exchange.replace_log(log);
-        }
+        let log = match new.log != settings.log {
+            true => Some(AccessLog::open(&new.log, Arc::clone(&self.metrics)).map_err(NodeError::Log)?),
+            false => None,
+        };
+        // The last step that can fail.
         if let Some(running) = &*self.running.lock() {
             running.reload(&new).map_err(NodeError::Server)?;
+        }
+        if let Some(log) = log {
+            self.exchange.replace_log(log);
         }
         self.exchange.reload(live);
         if let Some(handle) = self.checks.get() {
             let _entered = handle.enter();
             watch(&self.exchange, &self.upstreams);
         }
-        if (&new.store, new.cache.ram, &new.cache.ram_policy, &new.upstream)
-            != (&settings.store, settings.cache.ram, &settings.cache.ram_policy, &settings.upstream)
-        {
-            tracing::warn!(
-                "changes to store, cache.ram, cache.ram_policy and upstream take effect with the next start"
-            );
+        if !waiting.is_empty() {
+            tracing::warn!("changes to these take effect with the next start: {}", waiting.join(", "));
         }
         *settings = new;
         Ok(())

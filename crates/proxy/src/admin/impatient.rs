@@ -1,0 +1,77 @@
+//! A connection that is given up when the other end takes nothing of what is sent to it.
+
+use crate::transport::Deadline;
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The connection with its patience: writing fails when it had to wait for so long.
+pub(super) struct Impatient<S> {
+    inner: S,
+    patience: Duration,
+    /// Lifted while no write waits.
+    deadline: Deadline,
+}
+
+impl<S> Impatient<S> {
+    pub fn new(inner: S, patience: Duration) -> Self {
+        let mut deadline = Deadline::after(patience);
+        deadline.lift();
+        Self { inner, patience, deadline }
+    }
+
+    /// Lifts the deadline when the other end has taken something, and else fails once it has passed.
+    fn judge<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.deadline.lift();
+            return result;
+        }
+        self.deadline.set_if_lifted(self.patience);
+        self.deadline.poll_passed(context).map(|()| Err(ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.judge(context, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.judge(context, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.inner).poll_flush(context);
+        self.judge(context, result)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,103 @@
+//! What of new settings takes effect at once, and what with the next start.
+
+use shoal_settings::{Listen, Settings};
+
+/// The settings that are at work once `new` were read by a node that works by `old`, and the names of those that wait for the
+/// next start: of these `old` has the value.
+pub(super) fn in_force(old: &Settings, new: Settings) -> (Settings, Vec<&'static str>) {
+    let mut waiting = Vec::new();
+    let listen = listeners(&old.listen, &new.listen);
+    if listen.len() != new.listen.len() || new.listen.iter().any(|entry| !listen.contains(entry)) {
+        waiting.push("listen");
+    }
+    let mut at_work = Settings { listen, ..new };
+    keep("workers", &old.workers, &mut at_work.workers, &mut waiting);
+    keep("max_connections", &old.max_connections, &mut at_work.max_connections, &mut waiting);
+    let (cache, old_cache) = (&mut at_work.cache, &old.cache);
+    keep("cache.ram", &old_cache.ram, &mut cache.ram, &mut waiting);
+    keep("cache.ram_object_max", &old_cache.ram_object_max, &mut cache.ram_object_max, &mut waiting);
+    keep("cache.ram_policy", &old_cache.ram_policy, &mut cache.ram_policy, &mut waiting);
+    keep("store", &old.store, &mut at_work.store, &mut waiting);
+    keep("upstream", &old.upstream, &mut at_work.upstream, &mut waiting);
+    // Whoever started the admin listener tells of this one.
+    at_work.admin.listen.clone_from(&old.admin.listen);
+    (at_work, waiting)
+}
+
+fn keep<T: Clone + PartialEq>(name: &'static str, old: &T, new: &mut T, waiting: &mut Vec<&'static str>) {
+    if new != old {
+        waiting.push(name);
+        new.clone_from(old);
+    }
+}
+
+/// The listeners that are bound, in the order in which they were, each with what its entry in `new` may change: mode and
+/// certificates. An entry is known by its address, wherever it stands, and of several that have port 0 by their order; one that is gone
+/// goes on as it was.
+fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
+    let of_address = |listen: &Listen| {
+        let address = listen.address;
+        move |other: &&Listen| other.address == address
+    };
+    let taken_up = |(index, listen): (usize, &Listen)| {
+        let before = old[..index].iter().filter(of_address(listen)).count();
+        let Some(entry) = new.iter().filter(of_address(listen)).nth(before) else { return listen.clone() };
+        let same_transport = entry.tls.is_empty() == listen.tls.is_empty();
+        let tls = if same_transport { entry.tls.clone() } else { listen.tls.clone() };
+        Listen { mode: entry.mode, tls, ..listen.clone() }
+    };
+    old.iter().enumerate().map(taken_up).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_settings::Mode::{Forward, Reverse};
+    use shoal_settings::{Certificate, Mode};
+
+    fn entry(port: u16, mode: Mode, certificate: &str) -> Listen {
+        let tls = match certificate {
+            "" => Vec::new(),
+            path => vec![Certificate { certificate: path.into(), key: "key".into() }],
+        };
+        Listen { mode, tls, ..Listen::forward(([127, 0, 0, 1], port).into()) }
+    }
+
+    #[test]
+    fn listeners_are_known_by_their_addresses() {
+        let old = [entry(1, Forward, ""), entry(2, Reverse, ""), entry(3, Reverse, "a")];
+        for (what, new, expected) in [
+            ("nothing", old.to_vec(), old.to_vec()),
+            ("the order", old.iter().rev().cloned().collect(), old.to_vec()),
+            ("one more", [&[entry(9, Reverse, "")], &old[..]].concat(), old.to_vec()),
+            ("one less", old[1..].to_vec(), old.to_vec()),
+            ("none left", Vec::new(), old.to_vec()),
+            (
+                "modes",
+                vec![entry(1, Reverse, ""), entry(2, Forward, "")],
+                vec![entry(1, Reverse, ""), entry(2, Forward, ""), old[2].clone()],
+            ),
+            ("certificates", vec![entry(3, Reverse, "b")], [&old[..2], &[entry(3, Reverse, "b")]].concat()),
+            ("TLS taken away", vec![entry(3, Reverse, "")], old.to_vec()),
+            ("TLS added", vec![entry(1, Forward, "a")], old.to_vec()),
+        ] {
+            assert_eq!(listeners(&old, &new), expected, "{what}");
+        }
+        let free = [entry(0, Forward, ""), entry(0, Reverse, "")];
+        assert_eq!(listeners(&free, &free), free);
+    }
+
+    #[test]
+    fn what_waits_is_named_and_stays() {
+        let old = Settings::default();
+        assert_eq!(in_force(&old, old.clone()), (old.clone(), Vec::new()));
+        let mut new = old.clone();
+        (new.workers, new.cache.ram, new.cache.collapse) = (7, shoal_core::ByteCount::mib(5), false);
+        new.listen.push(entry(9, Reverse, ""));
+        let (at_work, waiting) = in_force(&old, new);
+        assert_eq!(waiting, ["listen", "workers", "cache.ram"]);
+        let mut expected = old;
+        expected.cache.collapse = false;
+        assert_eq!(at_work, expected);
+    }
+}
