@@ -71,9 +71,7 @@ impl Volume {
         let object = Pending::new(key.clone(), id, 0, metadata, PendingBody::Whole(body.clone()));
         // It may have become longer meanwhile, which `append` leaves room for.
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
-        let Some(waiting) = self.queue_up(Queued::Object(object), limit_bytes) else {
-            return Err(Error::Declined(Declined::NoSpace));
-        };
+        let waiting = self.queue_up(Queued::Object(object), limit_bytes)?;
         if !still() {
             self.remove_at_once(key);
         }
@@ -126,6 +124,9 @@ impl Insert for VolumeInsert {
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
         let metadata = metadata.map_or_else(|| self.metadata.clone(), Bytes::copy_from_slice);
         self.volume.check_lengths(&self.key, &metadata, self.length)?;
+        if self.body.has_failed() {
+            return Err(Error::Declined(Declined::NoSpace));
+        }
         let body = match self.body.whole() {
             Some(body) => PendingBody::Whole(body.into()),
             None => self.finish_large()?,

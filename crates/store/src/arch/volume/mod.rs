@@ -277,8 +277,7 @@ impl Volume {
         if !taken.is_logged {
             // Who finds a long queue waits for the disk.
             self.flush(false)?;
-            let removal = Queued::Removed(key.hash());
-            self.queue_up(removal, limit_bytes).ok_or(Error::Declined(Declined::NoSpace))?;
+            self.queue_up(Queued::Removed(key.hash()), limit_bytes)?;
         }
         marked.into_iter().collect::<Result<(), Error>>().map(|()| taken.found)
     }

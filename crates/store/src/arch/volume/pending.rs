@@ -336,12 +336,20 @@ impl Queued {
         }
     }
 
-    /// The object it belongs to.
+    /// The object it belongs to, or the complement for pieces of that one's table.
     pub(super) fn id(&self) -> u64 {
         match self {
             Self::Object(object) => object.id,
             Self::Piece { growing, .. } => growing.id,
             Self::Removed(_) => 0,
+        }
+    }
+
+    /// The object it belongs to.
+    pub(super) fn object_id(&self) -> u64 {
+        match self {
+            Self::Piece { growing, kind: Kind::TablePiece, .. } => !growing.id,
+            _ => self.id(),
         }
     }
 

@@ -156,8 +156,8 @@ impl Queue {
         let mut passed_over: Vec<u64> = Vec::new();
         while at < self.waiting.len() && passed_over.len() < LOOK_AHEAD {
             let (_, record) = &self.waiting[at];
-            let (cost, id) = (cost(record), record.id());
-            // Pieces come before the table that names them.
+            let (cost, id) = (cost(record), record.object_id());
+            // Pieces come before the table that names them, and those of a table before the object that has it.
             if cost <= left && !passed_over.contains(&id) {
                 let Some((_, record)) = self.waiting.remove(at) else { break };
                 self.bytes -= cost;
@@ -235,3 +235,32 @@ const SPARE_SHARE: u64 = 8;
 const LOOK_AHEAD: usize = 32;
 /// Less is not worth another chunk.
 const LEFT_MIN: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::Kind;
+    use super::super::pending::{Growing, PendingBody};
+    use super::*;
+    use bytes::Bytes;
+    use shoal_core::ObjectKey;
+
+    /// Of bodies above 256 MiB.
+    #[test]
+    fn an_object_does_not_overtake_the_pieces_of_its_table() {
+        let (key, id) = (ObjectKey::new(*b"http://a.example/large"), 5);
+        let (body, table) = (Growing::new(id), Growing::new(!id));
+        let mut queue = Queue::default();
+        let bytes = Bytes::from(vec![1; 60_000]);
+        let growing = Arc::clone(&table);
+        queue.push(Queued::Piece { growing, key: key.clone(), kind: Kind::TablePiece, index: 0, bytes });
+        let body = PendingBody::Large { body, bytes: 300 << 20, table: Some(table) };
+        queue.push(Queued::Object(Pending::new(key, id, 0, Bytes::new(), body)));
+        let due = queue.due(true);
+        let first = queue.take(20_000, due).expect("something waits");
+        assert!(first.records.is_empty() && first.is_full, "nothing fits that may go first");
+        let both = queue.take(200_000, due).expect("both wait");
+        let order: Vec<bool> =
+            both.records.iter().map(|record| matches!(record, Queued::Object(_))).collect();
+        assert_eq!(order, [false, true]);
+    }
+}

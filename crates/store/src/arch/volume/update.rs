@@ -5,6 +5,7 @@ use super::Volume;
 use super::format::{HEAD_BYTES, Head, Kind, METADATA_MAX};
 use super::pages::Pages;
 use super::pending::{Change, Pending, PendingBody, Queued};
+use super::queue::Queue;
 use super::read::Found;
 use super::table::Entry;
 use crate::Error;
@@ -63,13 +64,14 @@ impl Volume {
     pub(super) fn mark_removed(&self, key: Key, entry: Entry) -> Result<(), Error> {
         let position = entry.position();
         let stripe = self.geometry.stripe_of(position);
+        let pinned = stripe.and_then(|stripe| Some((stripe, self.stripes.pin([stripe])?)));
         // Otherwise it is being written over.
-        let Some(_pin) = stripe.and_then(|stripe| self.stripes.pin([stripe])) else { return Ok(()) };
+        let Some((stripe, _pin)) = pinned else { return Ok(()) };
         let _updating = self.updating.lock();
         let record = self.read_span(position, entry.bytes(), false)?;
-        let Some(head) = Head::decode(&record, position).ok().filter(|head| head.key == key) else {
-            return Ok(());
-        };
+        // What is older than its stripe is being written over too, and the rest of its pages with it.
+        let is_it = |head: &Head| head.key == key && head.sequence >= self.table.stripe_sequence(stripe);
+        let Some(head) = Head::decode(&record, position).ok().filter(is_it) else { return Ok(()) };
         let removed =
             Head { kind: Kind::Removed, body_bytes: 0, key_bytes: 0, metadata_bytes: 0, room: 0, ..head };
         let mut mark = [0; HEAD_BYTES];
@@ -109,6 +111,11 @@ impl Volume {
         let metadata = Bytes::copy_from_slice(metadata);
         let hits = found.entry.hits();
         let object = Pending::new(key.clone(), found.head.id, hits, metadata, body);
-        self.append(Queued::Object(object)).map(|()| true)
+        // What was removed or replaced meanwhile stays so.
+        let is_current = |queue: &Queue| {
+            let entry = self.table.entry_at(key.hash(), found.entry.position());
+            queue.find(key.hash()).is_none() && entry.is_some()
+        };
+        self.append_if(Queued::Object(object), is_current)
     }
 }

@@ -6,7 +6,7 @@ use super::format::{
 };
 use super::pages::Pages;
 use super::pending::{At, Pending, Queued};
-use super::queue::{Batch, Due, cost};
+use super::queue::{Batch, Due, Queue, cost};
 use super::recovery::RECOVERED_AT_ONCE;
 use super::table::Entry;
 use crate::door::{PAGE_BYTES, write_full};
@@ -50,11 +50,24 @@ impl Volume {
     /// Queues a record, and writes when a stripe can be filled. Who finds a long queue waits for the disk; one that does not
     /// get shorter takes nothing more.
     pub(super) fn append(&self, record: Queued) -> Result<(), Error> {
+        self.append_if(record, |_| true).map(drop)
+    }
+
+    /// The same if the queue is as it should be. Whether it was.
+    pub(super) fn append_if(
+        &self,
+        record: Queued,
+        is_wanted: impl FnOnce(&Queue) -> bool,
+    ) -> Result<bool, Error> {
         self.check_service()?;
+        let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
+        let Some(waiting) = self.queue_up_if(record, limit_bytes, is_wanted)? else { return Ok(false) };
+        self.see_to_queue(waiting).map(|()| true)
+    }
+
+    /// Writes when so many bytes wait that a stripe can be filled.
+    fn see_to_queue(&self, waiting: u64) -> Result<(), Error> {
         let stripe_bytes = self.geometry.stripe_bytes;
-        let Some(waiting) = self.queue_up(record, 2 * QUEUED_STRIPES * stripe_bytes) else {
-            return Err(Error::Declined(Declined::NoSpace));
-        };
         if waiting >= QUEUED_STRIPES * stripe_bytes {
             if !self.is_recovered.load(Relaxed) {
                 self.recover_step(RECOVERED_AT_ONCE);
@@ -73,10 +86,23 @@ impl Volume {
     }
 
     /// Puts a record into the queue, unless so many bytes wait already. Bytes that wait then.
-    pub(super) fn queue_up(&self, record: Queued, limit_bytes: u64) -> Option<u64> {
+    pub(super) fn queue_up(&self, record: Queued, limit_bytes: u64) -> Result<u64, Error> {
+        self.queue_up_if(record, limit_bytes, |_| true).map(Option::unwrap_or_default)
+    }
+
+    /// The same if the queue is as it should be; `None` when it is not.
+    fn queue_up_if(
+        &self,
+        record: Queued,
+        limit_bytes: u64,
+        is_wanted: impl FnOnce(&Queue) -> bool,
+    ) -> Result<Option<u64>, Error> {
         let mut queue = self.queue.lock();
+        if !is_wanted(&queue) {
+            return Ok(None);
+        }
         if queue.bytes() >= limit_bytes {
-            return None;
+            return Err(Error::Declined(Declined::NoSpace));
         }
         let is_first = queue.push(record);
         let bytes = queue.bytes();
@@ -84,7 +110,7 @@ impl Volume {
         if is_first {
             self.sync_bell.ring();
         }
-        Some(bytes)
+        Ok(Some(bytes))
     }
 
     /// Writes what fills stripes, or all that waits. Whether anything was written.
@@ -111,6 +137,10 @@ impl Volume {
                 self.move_on(writer)?;
             }
             let room = writer.room(stripe_bytes);
+            if !self.queue.lock().is_done(due, room) {
+                // Before anything is taken from the queue, which nobody else would see to any more.
+                self.leave_clean()?;
+            }
             let Some(batch) = self.queue.lock().take(room, due) else { return Ok(has_written) };
             self.write_chunk(writer, batch)?;
             has_written = true;
@@ -124,10 +154,13 @@ impl Volume {
             stripe = (stripe + 1) % self.geometry.stripes;
             if self.stripes.take(stripe) {
                 let is_ours = self.reclaim(stripe);
+                if is_ours {
+                    // Known before it can be pinned again: what is older is not there any more.
+                    self.table.set_stripe_sequence(stripe, writer.sequence + 1);
+                }
                 self.stripes.release();
                 if is_ours {
                     self.doubts.lock().stripes.remove(&stripe);
-                    self.table.set_stripe_sequence(stripe, writer.sequence + 1);
                     (writer.stripe, writer.offset) = (stripe, 0);
                     writer.items.clear();
                     return Ok(());
@@ -138,7 +171,6 @@ impl Volume {
     }
 
     fn write_chunk(&self, writer: &mut Writer, batch: Batch) -> Result<(), Error> {
-        self.leave_clean()?;
         let stripe_at = self.geometry.stripe_at(writer.stripe);
         let chunk_at = writer.offset;
         let listed = writer.items.len();
@@ -151,10 +183,11 @@ impl Volume {
         let outcome = write_full(&*self.data, bytes, position);
         self.windows.forget(position..position + length as u64);
         writer.offset = chunk_at + length as u64;
+        // Also of a chunk that failed: it may stand on the disk nevertheless, and must not have the number of another.
+        writer.sequence = chunk.sequence;
         match outcome {
             Ok(()) => {
                 self.succeeded();
-                writer.sequence = chunk.sequence;
                 self.written_stripes.fetch_max(writer.stripe + 1, Relaxed);
                 placed.into_iter().for_each(|placed| self.publish(placed, writer.stripe));
                 Ok(())
@@ -195,12 +228,43 @@ impl Volume {
         self.table.put(object.key.hash(), position, class_of(object.record_bytes()), object.hits);
     }
 
+    /// A record was not written. With an object goes the older one that it was to replace; that something was removed is written
+    /// with the next round.
     fn give_up_on(&self, record: Queued) {
-        match record {
-            Queued::Object(object) => drop(self.queue.lock().settle(&object)),
-            Queued::Piece { growing, .. } => growing.lose(),
-            Queued::Removed(_) => {}
+        let is_first = match record {
+            Queued::Object(object) => self.give_up_with_older(&object),
+            Queued::Piece { growing, key, .. } => {
+                growing.lose();
+                let object = self.queue.lock().find(key.hash()).map(Arc::clone);
+                // It may wait already.
+                let its = object.filter(|object| [growing.id, !growing.id].contains(&object.id));
+                its.is_some_and(|object| self.give_up_with_older(&object))
+            }
+            Queued::Removed(key) => {
+                let mut queue = self.queue.lock();
+                queue.push_front(vec![Queued::Removed(key)]);
+                queue.leave_unsynced()
+            }
+        };
+        if is_first {
+            self.sync_bell.ring();
         }
+    }
+
+    /// True when this is the first that has to be brought to disk.
+    fn give_up_with_older(&self, object: &Arc<Pending>) -> bool {
+        let key = object.key.hash();
+        let mut queue = self.queue.lock();
+        if !queue.settle(object) {
+            return false;
+        }
+        let mut older: Vec<Entry> = self.table.candidates(key).collect();
+        older.retain(|entry| self.table.remove(key, *entry));
+        if older.is_empty() {
+            return false;
+        }
+        let is_first = queue.push(Queued::Removed(key));
+        queue.mark_later(key, older) || is_first
     }
 }
 

@@ -6,8 +6,11 @@ mod crash;
 mod damage;
 mod disks;
 mod durability;
+mod failures;
 mod inspect;
 mod laps;
+mod races;
+mod scripted;
 mod use_cases;
 
 use super::opening::{DATA, INDEX};

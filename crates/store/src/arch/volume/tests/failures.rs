@@ -1,0 +1,89 @@
+//! Single calls that fail at the worst moment: what is lost is a miss, and what was said to be gone stays gone.
+
+use super::scripted::{Fate, Scripted};
+use super::*;
+
+fn opened(world: &World) -> (VolumeStore, Arc<Scripted>) {
+    let door = Scripted::new(&world.files);
+    (world.try_open(door.clone()).expect("the volume opens"), door)
+}
+
+#[test]
+fn an_older_version_does_not_come_back_when_the_newer_one_cannot_be_written() {
+    let world = World::new(8 << 20);
+    let (store, door) = opened(&world);
+    for (number, length) in [(1, 3000), (2, 150_000)] {
+        put(&store, number, 1, length).unwrap();
+        store.write_all();
+        put(&store, number, 2, length).unwrap();
+        door.writes(DATA, Fate::Fails);
+        assert!(store.volume.bring_to_disk().is_err());
+        door.writes(DATA, Fate::Passes);
+        assert_eq!(version_of(&store, number), None, "{number}");
+    }
+    store.write_all();
+    drop(store);
+    let store = world.open();
+    assert!((1..3).all(|number| version_of(&store, number).is_none()), "nor after a crash");
+}
+
+#[test]
+fn a_body_that_has_lost_a_piece_does_not_become_visible() {
+    let world = World::new(8 << 20);
+    let (store, door) = opened(&world);
+    let mut insert = store.insert(&key(1), &metadata_of(1, 300_000), None).unwrap();
+    insert.append(&body_of(1, 1, 300_000)).unwrap();
+    door.writes(DATA, Fate::Fails);
+    assert!(store.volume.bring_to_disk().is_err());
+    door.writes(DATA, Fate::Passes);
+    assert!(insert.commit(None).is_err());
+    assert_eq!(version_of(&store, 1), None);
+}
+
+#[test]
+fn a_removal_that_could_not_be_written_is_written_with_the_next_round() {
+    let world = World::new(8 << 20);
+    let (store, door) = opened(&world);
+    put(&store, 1, 1, 3000).unwrap();
+    store.write_all();
+    door.writes(DATA, Fate::Fails);
+    assert!(store.remove(&key(1)).is_err(), "the record could not be marked");
+    assert!(store.volume.bring_to_disk().is_err());
+    assert_eq!(version_of(&store, 1), None);
+    door.writes(DATA, Fate::Passes);
+    store.write_all();
+    drop(store);
+    assert_eq!(version_of(&world.open(), 1), None);
+}
+
+#[test]
+fn a_write_that_failed_though_it_was_done_does_not_hide_what_comes_after_it() {
+    let world = World::new(8 << 20);
+    let (store, door) = opened(&world);
+    put(&store, 1, 1, 3000).unwrap();
+    door.writes(DATA, Fate::FailsAfterwards);
+    assert!(store.volume.bring_to_disk().is_err());
+    door.writes(DATA, Fate::Passes);
+    (2..10).for_each(|number| put(&store, number, 1, 3000).unwrap());
+    store.write_all();
+    drop(store);
+    let store = world.open();
+    assert!((2..10).all(|number| version_of(&store, number) == Some(1)));
+}
+
+#[test]
+fn an_index_that_takes_no_header_costs_nothing_that_waits() {
+    let world = World::new(8 << 20);
+    let (store, door) = opened(&world);
+    door.writes(INDEX, Fate::Fails);
+    (1..10).for_each(|number| put(&store, number, 1, 3000).unwrap());
+    put(&store, 10, 1, 150_000).unwrap();
+    assert!(store.volume.bring_to_disk().is_err());
+    assert!((1..11).all(|number| version_of(&store, number) == Some(1)), "they wait");
+    door.writes(INDEX, Fate::Passes);
+    store.write_all();
+    assert_eq!(store.volume.queue.lock().objects(), 0, "nothing is left in memory");
+    drop(store);
+    let store = world.open();
+    assert!((1..11).all(|number| version_of(&store, number) == Some(1)), "they were written");
+}

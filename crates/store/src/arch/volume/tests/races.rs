@@ -1,0 +1,93 @@
+//! Calls that meet others half way, at places that a test chooses.
+
+use super::scripted::{Fate, Kind, Scripted};
+use super::*;
+use std::sync::atomic::AtomicU32;
+
+/// A full volume of objects from 0 up, the next number, and its door.
+fn full() -> (VolumeStore, u32, Arc<Scripted>) {
+    let world = World::new(4 << 20);
+    let door = Scripted::new(&world.files);
+    let store = world.try_open(door.clone()).unwrap();
+    let mut number = 0;
+    while !store.volume.is_full() {
+        put(&store, number, 1, 9000).unwrap();
+        number += 1;
+    }
+    store.write_all();
+    (store, number, door)
+}
+
+fn position_of(store: &VolumeStore, number: u32) -> Option<u64> {
+    store.position(key(number).hash())
+}
+
+/// The mark of a removed object is written with the rest of its page, which may be another's by then.
+#[test]
+fn a_mark_that_comes_late_does_no_harm_to_what_is_being_written_there() {
+    let (store, mut number, door) = full();
+    let volume = Arc::clone(&store.volume);
+    let next_stripe = (volume.writer.lock().stripe + 1) % volume.geometry.stripes;
+    let in_next = |number: &u32| {
+        position_of(&store, *number).is_some_and(|at| volume.geometry.stripe_of(at) == Some(next_stripe))
+    };
+    let last = (0..number).filter(in_next).max_by_key(|number| position_of(&store, *number));
+    let last = last.expect("the stripe that is written over next is full");
+    let position = position_of(&store, last).expect("it is on the disk");
+    let taken = volume.take_out(&key(last), u64::MAX);
+    while volume.writer.lock().stripe != next_stripe {
+        put(&store, number, 1, 9000).unwrap();
+        store.write_all();
+        number += 1;
+    }
+    let from = number;
+    let fill = move |volume: &Arc<Volume>| {
+        let store = VolumeStore { _maintenance: Vec::new(), volume: Arc::clone(volume) };
+        (from..from + 27).for_each(|number| put(&store, number, 1, 9000).unwrap());
+        volume.flush(true).unwrap();
+    };
+    // While the page is read that the mark is written with, the log goes on over it.
+    let (other, reads) = (Arc::clone(&volume), Arc::new(AtomicU32::new(0)));
+    let seen = Arc::clone(&reads);
+    door.play(move |call| {
+        let is_page = call.kind == Kind::Read && (call.offset..call.offset + call.length).contains(&position);
+        if is_page && seen.fetch_add(1, Relaxed) == 1 {
+            fill(&other);
+        }
+        Fate::Passes
+    });
+    for entry in taken.entries {
+        volume.mark_removed(key(last).hash(), entry).unwrap();
+    }
+    door.play(|_| Fate::Passes);
+    match reads.load(Relaxed) {
+        0 => panic!("the record is looked at"),
+        1 => fill(&volume),
+        _ => {}
+    }
+    assert_eq!(volume.geometry.stripe_of(position), Some(next_stripe));
+    for number in from..from + 27 {
+        assert_eq!(version_of(&store, number), Some(1), "{number}");
+    }
+    assert_eq!(store.usage().corrupt, 0);
+}
+
+/// Its metadata does not fit any more, so that it is written anew.
+#[test]
+fn an_object_that_is_written_anew_for_its_metadata_does_not_come_back_when_it_is_removed_meanwhile() {
+    let world = World::new(8 << 20);
+    let store = world.open();
+    for number in 0..2 {
+        put(&store, number, 1, 3000).unwrap();
+    }
+    store.write_all();
+    let longer = [metadata_of(1, 3000), vec![b' '; 400]].concat();
+    let removed = |_: &[u8]| store.remove(&key(0)).unwrap();
+    assert!(!store.update_metadata(&key(0), &longer, &removed).unwrap());
+    assert_eq!(version_of(&store, 0), None, "it was removed meanwhile");
+    let replaced = |_: &[u8]| put(&store, 1, 2, 3000).is_ok();
+    assert!(!store.update_metadata(&key(1), &longer, &replaced).unwrap());
+    assert_eq!(version_of(&store, 1), Some(2), "it was replaced meanwhile");
+    store.write_all();
+    assert_eq!((version_of(&store, 0), version_of(&store, 1)), (None, Some(2)));
+}
