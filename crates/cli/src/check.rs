@@ -4,13 +4,14 @@ use crate::configuration::Configuration;
 use crate::failure::Failure;
 use crate::show::print;
 use serde_json::json;
-use shoal_settings::Mistake;
+use shoal_proxy::node::NodeError;
+use shoal_settings::{Mistake, Settings};
 use std::path::PathBuf;
 
 /// Check a configuration file and name every mistake
 ///
-/// Reads the file as `shoal run --config FILE` would, SHOAL_ variables included, and starts nothing. Each mistake
-/// is one line: file:line:column: setting: what is wrong. Exits with code 2 when there is one.
+/// Reads the file as `shoal run --config FILE` would, SHOAL_ variables and the files that it names included, and starts
+/// nothing. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2 when there is one.
 #[derive(clap::Args)]
 pub struct Options {
     /// The file to check
@@ -23,10 +24,10 @@ pub struct Options {
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
         let configuration = Configuration { file: Some(self.file.clone()), options: Vec::new() };
-        let result = configuration.load();
+        let result = configuration.load().and_then(|settings| self.check_contents(&settings));
         let mistakes = match &result {
             Err(Failure::Configuration(mistakes)) => mistakes.as_slice(),
-            Err(_) => return result.map(|_| ()),
+            Err(_) => return result,
             Ok(_) => &[],
         };
         let file = self.file.display().to_string();
@@ -38,7 +39,23 @@ impl Options {
                 if found == 0 { Ok(()) } else { Err(Failure::Configuration(Vec::new())) }
             }
             (false, 0) => print(&format!("{file}: no mistakes\n")),
-            (false, _) => result.map(|_| ()),
+            (false, _) => result,
+        }
+    }
+
+    /// What is wrong in the files that sound settings name: certificates, users.
+    fn check_contents(&self, settings: &Settings) -> Result<(), Failure> {
+        let mistake = |error: &NodeError| Mistake {
+            file: self.file.display().to_string(),
+            line: None,
+            column: None,
+            key: String::new(),
+            message: error.to_string(),
+            hint: None,
+        };
+        match shoal_proxy::node::check(settings).iter().map(mistake).collect::<Vec<_>>() {
+            none if none.is_empty() => Ok(()),
+            mistakes => Err(Failure::Configuration(mistakes)),
         }
     }
 }

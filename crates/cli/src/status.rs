@@ -143,7 +143,7 @@ mod tests {
                 spared_reads: 0,
                 corrupt: 0,
             }),
-            upstreams: vec![UpstreamStatus { url: "http://a".into(), healthy: false }],
+            upstreams: vec![UpstreamStatus { site: "*/".into(), url: "http://a".into(), healthy: false }],
         };
         let expected = "\
 shoal (shoal 0.1.0), ready, up 1 min 1 s

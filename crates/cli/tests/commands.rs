@@ -87,6 +87,34 @@ fn check_prints_json() {
     assert_eq!((output.status.code(), value["mistakes"].as_array().map(Vec::len)), (Some(0), Some(0)));
 }
 
+/// What would keep `run` from starting stands in these files, and is found before a running node is stopped for it.
+#[test]
+fn check_looks_into_the_files_that_are_named() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("file");
+    std::fs::write(&path, "nonsense\n").expect("written");
+    let path = path.display();
+    let tls = format!("[{{ certificate = {path:?}, key = {path:?} }}]", path = path.to_string());
+    for (settings, wrong) in [
+        (format!("[forward]\nusers_file = \"{path}\"\n"), "file:1: expected user:password"),
+        (format!("[upstream]\nca_file = \"{path}\"\n"), "upstream.ca_file"),
+        (
+            format!("[[listen]]\naddress = \"127.0.0.1:1\"\nmode = \"forward\"\ntls = {tls}\n"),
+            "file: holds no certificate",
+        ),
+    ] {
+        let file = file(&folder, &settings);
+        for command in ["check", "run --config"] {
+            let mut arguments: Vec<&str> = command.split(' ').collect();
+            let name = file.to_string_lossy();
+            arguments.push(&name);
+            let output = shoal(&arguments);
+            assert_eq!(output.status.code(), Some(2), "{command} {settings}");
+            assert!(stderr(&output).contains(wrong), "{command}: {}", stderr(&output));
+        }
+    }
+}
+
 #[test]
 fn check_takes_the_environment_into_account() {
     let folder = TempDir::new().expect("a folder");

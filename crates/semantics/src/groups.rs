@@ -47,6 +47,18 @@ pub fn tags(response: &HeaderMap, names: &[HeaderName]) -> Vec<String> {
     each_once(tags)
 }
 
+/// Whether a response may carry this tag, as [`tags`] reads them.
+pub fn is_tag(text: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
+}
+
+/// Whether a response may belong to this group: a structured string (RFC 9651, section 3.3.3) that [`cache_groups`] takes.
+pub fn is_group(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
 /// The strings of a structured list. None when it is not one; what exceeds the limits of [`tags`] is left
 /// out.
 fn strings(response: &HeaderMap, name: &HeaderName) -> Vec<String> {
@@ -133,6 +145,21 @@ mod tests {
         assert!(tags(&fields(&names[0], &[&long]), &names).is_empty());
         let many = (0..2000).map(|it| it.to_string()).collect::<Vec<_>>().join(",");
         assert_eq!(tags(&fields(&names[0], &[&many]), &names).len(), NAMES_MAX);
+    }
+
+    #[test]
+    fn what_no_response_can_carry_is_no_tag_and_no_group() {
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        for (text, tag, group) in [
+            ("product-3", true, true),
+            ("a b", false, true),
+            ("a,b", false, true),
+            ("", false, false),
+            ("Größe", false, false),
+            (&long, false, false),
+        ] {
+            assert_eq!((is_tag(text), is_group(text)), (tag, group), "{text}");
+        }
     }
 
     proptest! {

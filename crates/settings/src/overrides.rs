@@ -23,16 +23,13 @@ pub struct Override {
 impl Override {
     /// The overrides among environment variables: those whose names begin with `SHOAL_`.
     ///
-    /// Left out are `SHOAL_CONFIG`, which names the file, and what container schedulers set for a
-    /// service that is called shoal (`SHOAL_SERVICE_HOST`, `SHOAL_PORT_3128_TCP`, …).
+    /// Left out are `SHOAL_CONFIG`, which names the file, and what container schedulers set for services
+    /// whose names begin with shoal (`SHOAL_SERVICE_HOST`, `SHOAL_ADMIN_PORT_3129_TCP`, …).
     pub fn from_environment(variables: impl IntoIterator<Item = (String, String)>) -> Vec<Self> {
-        let foreign = |rest: &str| {
-            rest == "CONFIG" || rest == "PORT" || rest.starts_with("PORT_") || rest.starts_with("SERVICE_")
-        };
         let mut overrides: Vec<Self> = variables
             .into_iter()
             .filter_map(|(name, value)| {
-                let rest = name.strip_prefix("SHOAL_").filter(|rest| !foreign(rest))?;
+                let rest = name.strip_prefix("SHOAL_").filter(|rest| !is_foreign(rest, &value))?;
                 let key = rest.split("__").map(str::to_lowercase).collect::<Vec<_>>().join(".");
                 Some(Self { origin: name, key, value })
             })
@@ -59,6 +56,19 @@ impl Override {
         let table = sections.iter().fold(table, |table, section| table.table_mut(section, &place));
         table.set(last, node);
     }
+}
+
+/// Whether `SHOAL_` and `rest` name no setting of ours: see [`Override::from_environment`].
+fn is_foreign(rest: &str, value: &str) -> bool {
+    // of a service that is called shoal, or shoal-admin
+    let of_service =
+        |what: &str| rest.strip_prefix(what).or(rest.split_once(&format!("_{what}")).map(|(_, end)| end));
+    let is_port =
+        |end: &str| end.starts_with('_') || end.is_empty() && (rest == "PORT" || value.contains("://"));
+    rest == "CONFIG"
+        || of_service("SERVICE_HOST") == Some("")
+        || of_service("SERVICE_PORT").is_some()
+        || of_service("PORT").is_some_and(is_port)
 }
 
 /// The value that `text` spells for a setting of this kind. What is not of the kind comes back as text, for the

@@ -250,6 +250,7 @@ section! {
         #[limits(1..=4096)]
         pub files_per_folder: u32 = 384,
         /// Objects held at most; 0 derives it from `disk` at 13 KB an object, with `volume` at 8 KB. Fixed when the store is created.
+        #[limits(0..=1_000_000_000_000)]
         pub max_objects: u64 = 0,
         /// Largest body stored; a default above `disk`, or the smallest of `disks`, is lowered to it.
         pub object_max: ByteCount = ByteCount(4_000_000_000),

@@ -20,7 +20,7 @@ fn said(output: &Output) -> String {
 /// Each text has its mistake in the line given, and the message holds the words given.
 #[test]
 fn each_mistake_is_reported_with_its_line_and_nothing_starts() {
-    let cases: [(&str, &str, &str); 14] = [
+    let cases: [(&str, &str, &str); 15] = [
         ("workers = 2\nworkres = 3\n", "2", "workres"),
         ("workers = 'many'\n", "1", "workers"),
         ("[cache]\nram = '64 parsecs'\n", "2", "parsecs"),
@@ -33,6 +33,7 @@ fn each_mistake_is_reported_with_its_line_and_nothing_starts() {
         ("[[site]]\nhosts = ['*']\nupstreams = [{ url = 'ftp://a' }]\n", "3", "ftp"),
         ("[[site]]\nhosts = []\nupstreams = [{ url = 'http://a' }]\n", "2", "host"),
         ("[store]\narchitecture = 'cloud'\n", "2", "cloud"),
+        ("[store]\nmax_objects = 9223372036854775807\n", "2", "out of range"),
         ("[log]\nlevel = 'loud'\n", "2", "loud"),
         ("[forward]\nusers_file = '/nonexistent/users'\n", "2", "/nonexistent/users"),
     ];

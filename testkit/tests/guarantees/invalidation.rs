@@ -247,6 +247,25 @@ fn hosts_groups_urls_and_everything_can_be_purged() {
     }
 }
 
+/// A final dot makes another key, but not another host: sites and access lists do not tell them apart either.
+#[test]
+fn a_host_is_purged_with_its_final_dot() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 600));
+    let shoal = Setup::to(&origin).start();
+    let ask = |host: &str| shoal.connect().ask(&Request::get("/a"), host);
+    for purged in ["site.test", "site.test."] {
+        for host in ["site.test", "site.test."] {
+            ask(host).expect_body("body");
+            ask(host).expect_hit();
+        }
+        purge(&shoal, &format!("{{\"host\": \"{purged}\"}}"));
+        for host in ["site.test", "site.test."] {
+            assert!(!ask(host).hit(), "{host} after a purge of {purged}");
+        }
+    }
+}
+
 /// What is arriving was asked for before the purge, and is not for who asks after it.
 #[test]
 fn what_is_purged_while_it_arrives_is_not_shared_any_more() {
@@ -285,6 +304,16 @@ fn what_names_no_host_or_origin_is_refused() {
         r#"{"host": ""}"#,
         r#"{"group": {"origin": "site.test", "group": "g"}}"#,
         r#"{"group": {"origin": "http://site.test/a", "group": "g"}}"#,
+        // There are no wildcards, and no port beyond 65535 that would fall back to the scheme's.
+        r#"{"host": "*.site.test"}"#,
+        r#"{"group": {"origin": "http://*.site.test", "group": "g"}}"#,
+        r#"{"group": {"origin": "http://site.test", "group": ""}}"#,
+        r#"{"url": "http://site.test:99999/1"}"#,
+        // A response's tags never look so: commas and blanks part them.
+        r#"{"tag": ""}"#,
+        r#"{"tag": "sale,product-3"}"#,
+        r#"{"tag": "sale product-3"}"#,
+        r#"{"tag": "Größe"}"#,
     ] {
         let request =
             Request::new("POST", "/purge").field("Content-Type", "application/json").body(body.as_bytes());

@@ -204,6 +204,9 @@ impl From<&DiskState> for DiskStatus {
 /// One upstream of a site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamStatus {
+    /// The first host of its site, with the path prefix.
+    #[serde(default)]
+    pub site: String,
     /// Its URL as the settings spell it.
     pub url: String,
     /// Whether requests are sent to it.

@@ -1,8 +1,9 @@
 //! The page of `GET /metrics`: the table of counters, then what the node and the system say now.
 
 use super::process;
-use super::{DiskStatus, Readiness, Status};
+use super::{DiskStatus, Readiness, Status, UpstreamStatus};
 use crate::metrics::{Metrics, exposition};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The whole page in Prometheus' text format.
@@ -14,9 +15,13 @@ pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
     let _ = writeln!(page, "shoal_build_info{{version=\"{version}\"}} 1");
     if !status.upstreams.is_empty() {
         header(&mut page, "gauge", "shoal_upstream_healthy", "Whether requests are sent to an upstream.");
-        for upstream in &status.upstreams {
-            let url = escaped(&upstream.url);
-            let _ = writeln!(page, "shoal_upstream_healthy{{url=\"{url}\"}} {}", u8::from(upstream.healthy));
+        for ((site, url), healthy) in upstreams(&status.upstreams) {
+            let (site, url) = (escaped(site), escaped(url));
+            let _ = writeln!(
+                page,
+                "shoal_upstream_healthy{{site=\"{site}\",url=\"{url}\"}} {}",
+                u8::from(healthy)
+            );
         }
     }
     if let Some(store) = &status.store {
@@ -59,6 +64,16 @@ fn gauges(status: &Status) -> Vec<(&'static str, &'static str, &'static str, &'s
                 store.spared_reads,
             ),
         ]);
+    }
+    rows
+}
+
+/// Site and URL with the health; what a site names twice once, since a page with two rows of one name and labels is not taken.
+fn upstreams(all: &[UpstreamStatus]) -> BTreeMap<(&str, &str), bool> {
+    let mut rows = BTreeMap::new();
+    for upstream in all {
+        let healthy = rows.entry((upstream.site.as_str(), upstream.url.as_str())).or_insert(true);
+        *healthy &= upstream.healthy;
     }
     rows
 }

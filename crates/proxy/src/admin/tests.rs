@@ -51,7 +51,13 @@ impl Control for Scripted {
             responses: Responses { all: 3, hits: 2, collapsed: 0 },
             ram: Space { objects: 1, bytes: 10, bytes_max: 100 },
             store: Some(StoreStatus::new("squid", "cache".as_ref(), &disks)),
-            upstreams: vec![UpstreamStatus { url: "http://a\"b".into(), healthy: true }],
+            upstreams: [("one/", true), ("two/", true), ("two/", false)]
+                .map(|(site, healthy)| UpstreamStatus {
+                    site: site.into(),
+                    url: "http://a\"b".into(),
+                    healthy,
+                })
+                .into(),
         }
     }
 
@@ -132,11 +138,12 @@ fn metrics_are_whole_and_well_formed() {
         "shoal_store_disk_failures_total{disk=\"/d2\"} 32",
         "shoal_ready 1",
         "shoal_build_info{version=\"1.2.3\"} 1",
-        "shoal_upstream_healthy{url=\"http://a\\\"b\"} 1",
+        "shoal_upstream_healthy{site=\"one/\",url=\"http://a\\\"b\"} 1",
+        "shoal_upstream_healthy{site=\"two/\",url=\"http://a\\\"b\"} 0",
     ] {
         assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
     }
-    let mut types = std::collections::HashSet::new();
+    let (mut types, mut series) = (std::collections::HashSet::new(), std::collections::HashSet::new());
     for line in page.lines() {
         match line.strip_prefix("# TYPE ") {
             Some(rest) => {
@@ -147,6 +154,8 @@ fn metrics_are_whole_and_well_formed() {
             None => {
                 let name = line.split(['{', ' ']).next().expect("a name");
                 assert!(types.contains(name), "{name} has no type");
+                let (labelled, _) = line.rsplit_once(' ').expect("a value");
+                assert!(series.insert(labelled), "{labelled} stands there twice");
                 let value = line.rsplit(' ').next().expect("a value");
                 assert!(value.parse::<f64>().is_ok(), "{line}");
             }

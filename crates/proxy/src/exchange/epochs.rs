@@ -90,7 +90,8 @@ impl Name<'_> {
     pub fn slot(self) -> Slot {
         let hash = match self {
             Self::All => return Slot(0),
-            Self::Host(host) => hash(&[b"host", host.as_bytes()]),
+            // A final dot makes another key, not another host.
+            Self::Host(host) => hash(&[b"host", host.strip_suffix('.').unwrap_or(host).as_bytes()]),
             Self::Tag(tag) => hash(&[b"tag", tag.as_bytes()]),
             Self::Group { origin, group } => hash(&[b"group", origin.as_bytes(), group.as_bytes()]),
         };

@@ -10,6 +10,7 @@ use crate::admin::{PurgeOutcome, PurgeRequest};
 use http::{HeaderMap, StatusCode};
 use shoal_core::ObjectKey;
 use shoal_semantics::{groups, invalidation};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +65,8 @@ impl Exchange {
         self.shelf.remove(primary).await | removed
     }
 
-    /// What the operator asked to purge.
+    /// What the operator asked to purge. What nothing stored could be named by is refused: to purge nothing and say that it was done
+    /// would leave what was meant in the cache.
     pub async fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         match &request {
             PurgeRequest::Url(url) => match Target::parse(url) {
@@ -74,21 +76,27 @@ impl Exchange {
                 }
                 Err(_) => PurgeOutcome::Invalid(format!("{url} is not an absolute http or https URL")),
             },
-            PurgeRequest::Tag(tag) => self.purge_all(Name::Tag(tag)).await,
+            PurgeRequest::Tag(tag) if groups::is_tag(tag) => self.purge_all(Name::Tag(tag)).await,
+            PurgeRequest::Tag(tag) => PurgeOutcome::Invalid(format!(
+                "{tag:?} is no tag: one tag of visible ASCII characters, without commas and blanks"
+            )),
             // As the slots of what is stored were made: normalised.
             PurgeRequest::Group { origin, group } => match Target::parse(origin) {
-                Ok(target) if target.path() == "/" => {
+                Ok(target)
+                    if target.path() == "/" && !target.host().contains('*') && groups::is_group(group) =>
+                {
                     self.purge_all(Name::Group { origin: target.origin(), group }).await
                 }
+                Ok(_) if !groups::is_group(group) => PurgeOutcome::Invalid(format!("{group:?} is no group")),
                 _ => {
                     PurgeOutcome::Invalid(format!("{origin:?} is no origin, such as http://example.org:8080"))
                 }
             },
-            PurgeRequest::Host(host) => match Target::parse(&format!("http://{host}/")) {
-                Ok(target) if target.host().eq_ignore_ascii_case(host) => {
-                    self.purge_all(Name::Host(target.host())).await
-                }
-                _ => PurgeOutcome::Invalid(format!("{host:?} is no host, such as example.org")),
+            PurgeRequest::Host(host) => match host_named(host) {
+                Some(target) => self.purge_all(Name::Host(target.host())).await,
+                None => PurgeOutcome::Invalid(format!(
+                    "{host:?} is no host, such as example.org; it has no port, and there are no wildcards"
+                )),
             },
             PurgeRequest::All => self.purge_all(Name::All).await,
         }
@@ -112,6 +120,14 @@ impl Exchange {
             tracing::warn!(%error, "an invalidation could not be written down; it holds until the next restart");
         }
     }
+}
+
+/// The root of a host that an operator named; an IPv6 address may stand without brackets.
+fn host_named(host: &str) -> Option<Target> {
+    let bracketed = host.parse::<Ipv6Addr>().map(|address| format!("[{address}]"));
+    let host = bracketed.as_deref().unwrap_or(host);
+    let target = Target::parse(&format!("http://{host}/")).ok()?;
+    (target.host().eq_ignore_ascii_case(host) && !host.contains('*')).then_some(target)
 }
 
 /// A little more than the resolution of [`shoal_core::Timestamp`].

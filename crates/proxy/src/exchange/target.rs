@@ -69,7 +69,14 @@ impl Target {
             return Err(BadTarget::Host);
         }
         let default = if https { 443 } else { 80 };
-        let port = authority.port_u16().unwrap_or(default);
+        let port = match authority.port_u16() {
+            Some(port) => port,
+            // One that is no port must not become the default: the URL would be another's.
+            None if authority.as_str().len() > authority.host().len() + ":".len() => {
+                return Err(BadTarget::Host);
+            }
+            None => default,
+        };
         let mut url = String::with_capacity(authority.as_str().len() + path.len() + 16);
         url.push_str(if https { "https://" } else { "http://" });
         let start = url.len();
@@ -165,12 +172,14 @@ mod tests {
             ("http://example.org:8080/", "http://example.org:8080/"),
             ("https://[2001:DB8::1]:443/", "https://[2001:db8::1]/"),
             ("http://example.org?q", "http://example.org/?q"),
+            ("http://example.org:/", "http://example.org/"),
         ] {
             assert_eq!(forward(uri).map(|target| target.url.to_string()), Ok(url.to_owned()), "{uri}");
         }
         assert_eq!(forward("/a"), Err(BadTarget::NotAbsolute));
         assert_eq!(forward("ftp://example.org/"), Err(BadTarget::Scheme));
         assert_eq!(forward("http://user@example.org/"), Err(BadTarget::Host));
+        assert_eq!(forward("http://example.org:99999/"), Err(BadTarget::Host));
     }
 
     #[test]

@@ -9,9 +9,10 @@ use crate::admin::{
 use crate::exchange::shelf::Shelf;
 use crate::exchange::{Exchange, Front, Live, LiveError, Parts};
 use crate::metrics::Metrics;
+use crate::route::Route;
 use crate::server::{self, Running};
 use crate::storage::Storage;
-use crate::upstream::{SetupError, Upstreams};
+use crate::upstream::{Member, SetupError, Upstreams};
 use in_force::in_force;
 use parking_lot::Mutex;
 use shoal_core::Key;
@@ -182,7 +183,6 @@ impl Node {
         let settings = self.settings.lock();
         let live = self.exchange.live();
         let memory = self.shelf.memory().usage();
-        let members = live.routes.all().iter().flat_map(|route| route.group.members());
         Status {
             name: live.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -198,12 +198,7 @@ impl Node {
             store: self.disks.as_ref().map(|disks| {
                 StoreStatus::new(&settings.store.architecture, &settings.store.directory, &disks.states())
             }),
-            upstreams: members
-                .map(|member| UpstreamStatus {
-                    url: member.origin.to_string(),
-                    healthy: member.is_in(Instant::now()),
-                })
-                .collect(),
+            upstreams: upstreams(&live, &settings),
         }
     }
 
@@ -220,6 +215,30 @@ impl Node {
             tracing::error!(%error, "the disk store was not closed in order; its next start checks it");
         }
     }
+}
+
+/// What would keep a node with these settings from starting, as far as rules, sites and the contents of the files tell that
+/// they name. Opens no socket and writes nothing.
+pub fn check(settings: &Settings) -> Vec<NodeError> {
+    let live = Live::new(settings, &[], 0).err().map(NodeError::Live);
+    let upstreams = Upstreams::new(settings, Arc::default()).err().map(NodeError::Upstream);
+    let certificates = server::check(settings).into_iter().map(NodeError::Server);
+    live.into_iter().chain(upstreams).chain(certificates).collect()
+}
+
+/// The upstreams of every site, in the settings' order.
+fn upstreams(live: &Live, settings: &Settings) -> Vec<UpstreamStatus> {
+    let of_site = |route: &Arc<Route>| {
+        let host = settings.site.get(route.site).and_then(|site| site.hosts.first());
+        let site = format!("{}{}", host.map_or("", String::as_str), route.path_prefix);
+        let status = |member: &Arc<Member>| UpstreamStatus {
+            site: site.clone(),
+            url: member.origin.to_string(),
+            healthy: member.is_in(Instant::now()),
+        };
+        route.group.members().iter().map(status).collect::<Vec<_>>()
+    };
+    live.routes.all().iter().flat_map(of_site).collect()
 }
 
 /// Every address that leads back to this node.

@@ -45,6 +45,11 @@ pub fn bind(settings: &Settings) -> Result<Bound, Error> {
     Ok(Bound { settings: settings.clone(), per_worker, addresses, tls })
 }
 
+/// Which of the listeners' certificates cannot be used.
+pub fn check(settings: &Settings) -> Vec<Error> {
+    settings.listen.iter().filter_map(|entry| Tls::load(&entry.tls).err()).collect()
+}
+
 /// Listening sockets on which nothing is accepted yet.
 pub struct Bound {
     settings: Settings,

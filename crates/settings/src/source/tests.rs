@@ -209,6 +209,11 @@ fn the_environment_wins_over_the_file() {
             ("SHOAL_CONFIG", "/elsewhere"),
             ("SHOAL_PORT_3128_TCP", "tcp://10.0.0.1:3128"),
             ("SHOAL_SERVICE_HOST", "10.0.0.1"),
+            ("SHOAL_SERVICE_PORT_PROXY", "3128"),
+            ("SHOAL_ADMIN_SERVICE_HOST", "10.0.0.1"),
+            ("SHOAL_ADMIN_SERVICE_PORT", "3129"),
+            ("SHOAL_ADMIN_PORT", "tcp://10.0.0.1:3129"),
+            ("SHOAL_ADMIN_PORT_3129_TCP_ADDR", "10.0.0.1"),
             ("PATH", "/bin"),
         ],
     )
@@ -231,6 +236,7 @@ fn mistakes_in_the_environment_name_the_variable() {
             ("SHOAL_CACHE__RUM", "1"),
             ("SHOAL_WORKERS", "two"),
             ("SHOAL_STORE", "x"),
+            ("SHOAL_ADMIN_PORT", "3129"),
             ("SHOAL_LISTEN__ADDRESS", "x"),
         ],
     )
@@ -239,6 +245,7 @@ fn mistakes_in_the_environment_name_the_variable() {
     assert_eq!(
         shown,
         [
+            "SHOAL_ADMIN_PORT: admin_port: no such setting",
             "SHOAL_CACHE__RUM: cache.rum: no such setting (did you mean `SHOAL_CACHE__RAM`?)",
             "SHOAL_LISTEN__ADDRESS: listen.address: no such setting",
             "SHOAL_STORE: store: a section, not a setting (name one of its settings: SHOAL_STORE__…)",
