@@ -408,3 +408,40 @@ fn ranges_of_a_large_object_on_disk_are_exact() {
     }
     assert_eq!(origin.count("/large"), 1);
 }
+
+/// What nobody can tell the meaning of is not obeyed, from the origin as little as from the cache.
+#[test]
+fn several_range_lines_ask_for_the_whole_on_a_miss_as_on_a_hit() {
+    let origin = Origin::start();
+    origin.serve("/r", resource());
+    let shoal = Setup::to(&origin).start();
+    let request = ranged("/r", "bytes=0-9").field("Range", "bytes=20-29");
+    shoal.ask(&request).expect_status(200).expect_body(content());
+    assert_eq!(origin.last("/r").fields.all("range"), [""; 0]);
+    shoal.ask(&request).expect_status(200).expect_body(content()).expect_hit();
+}
+
+/// The whole that an origin sends in place of a missing stretch, with what is for the client alone who asked.
+#[test]
+fn a_whole_in_place_of_a_gap_has_the_fields_of_the_client_who_asked() {
+    let origin = Origin::start();
+    let part = Answer::new(206)
+        .field("ETag", "\"v1\"")
+        .field("Cache-Control", "max-age=600")
+        .field("Content-Range", "bytes 0-9/20")
+        .piece("0123456789");
+    let whole = Answer::fresh("abcdefghijklmnopqrst", 600)
+        .field("ETag", "\"v2\"")
+        .field("Cache-Control", "private=\"Set-Cookie\"")
+        .field("Set-Cookie", "id=1");
+    origin.on_each("/r", [part, whole]);
+    let shoal = Setup::to(&origin).start();
+    shoal.ask(&ranged("/r", "bytes=0-9")).expect_status(206);
+    let own = shoal.get("/r");
+    own.expect_status(200).expect_body("abcdefghijklmnopqrst");
+    assert_eq!(own.field("set-cookie"), Some("id=1"));
+    assert_eq!(origin.last("/r").fields.first("range"), Some("bytes=10-19"));
+    let others = shoal.get("/r");
+    others.expect_body("abcdefghijklmnopqrst").expect_hit();
+    assert_eq!(others.field("set-cookie"), None);
+}

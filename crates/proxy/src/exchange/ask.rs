@@ -38,12 +38,15 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// The Range field of a GET, which is the only method for which it is defined (RFC 9110, section 14.2).
+    /// The Range field of a GET, which is the only method for which it is defined (RFC 9110, section 14.2). It is one line; several
+    /// are not obeyed.
     pub fn range(&self) -> Option<&str> {
         if self.method != Method::GET {
             return None;
         }
-        self.fields.get(header::RANGE).and_then(|range| range.to_str().ok())
+        let mut lines = self.fields.get_all(header::RANGE).iter();
+        let line = lines.next().filter(|_| lines.next().is_none())?;
+        line.to_str().ok()
     }
 
     /// How often a TRACE or OPTIONS may still be forwarded; other methods are not limited.

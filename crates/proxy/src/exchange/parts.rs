@@ -120,7 +120,7 @@ impl Exchange {
         let range = HeaderValue::from_str(&format!("bytes={}-{}", gap.start, gap.end - 1));
         let flight =
             Key::of(&[why.key.full(), format!("\0gap{}-{}", gap.start, gap.end).as_bytes()].concat());
-        let arrived = match self.flights.join(flight) {
+        let (arrived, is_own) = match self.flights.join(flight) {
             Part::Lead(leader) => {
                 let fetch = Fetch {
                     leader: Some(leader),
@@ -129,7 +129,7 @@ impl Exchange {
                     ..self.plan_fetch(ask, None)
                 };
                 match self.spawn_fetch(fetch).await {
-                    Ok(Fetched::Shared(arrived, _first)) => arrived,
+                    Ok(Fetched::Shared(arrived, _first)) => (arrived, true),
                     // it answers a range that we asked for and the client did not
                     Ok(Fetched::Private(private)) if is_about_range(private.response.status) => {
                         return Step::Alone(why);
@@ -139,11 +139,11 @@ impl Exchange {
                 }
             }
             Part::Follow(follower) => match follower.landed().await {
-                Landing::Shared(arrived) if self.shares(ask, &arrived) => arrived,
+                Landing::Shared(arrived) if self.shares(ask, &arrived) => (arrived, false),
                 _ => return Step::Alone(why),
             },
         };
-        match self.deliver_completed(ask, &why, note, (pieces, gap), &arrived) {
+        match self.deliver_completed(ask, &why, note, (pieces, gap), (&arrived, is_own)) {
             Some(reply) => Step::Done(Box::new(reply)),
             None => Step::Alone(why),
         }
@@ -157,12 +157,13 @@ impl Exchange {
         why: &Why,
         note: &PartsNote,
         (mut pieces, gap): (Vec<Piece>, PartRange),
-        arrived: &Arc<Arrived>,
+        (arrived, is_own): (&Arc<Arrived>, bool),
     ) -> Option<Reply> {
         let verdict = self.arrived_verdict(why, arrived, Outcome::Miss);
         if arrived.head.stored.status() != StatusCode::PARTIAL_CONTENT {
             let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, None);
-            return self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict);
+            let head = Arc::clone(if is_own { &arrived.own_head } else { &arrived.head });
+            return self.deliver(ask, Delivery { head, body }, verdict);
         }
         let fields = arrived.head.stored.fields();
         let sent = ContentRange::of(&fields).and_then(|sent| sent.range())?;
