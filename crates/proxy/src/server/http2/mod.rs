@@ -122,6 +122,10 @@ struct Watch {
     ping_unanswered: bool,
     leaving: bool,
     pressed: Pressed,
+    /// Bytes that the client had sent and taken when the time between two pings began.
+    moved_before: (u64, u64),
+    /// Bytes a second that a client takes at least; 0 for no such rule.
+    rate_min: u64,
 }
 
 impl Watch {
@@ -137,6 +141,8 @@ impl Watch {
             ping_unanswered: false,
             leaving: false,
             pressed,
+            moved_before: (0, 0),
+            rate_min: live.patience.rate_min,
         }
     }
 
@@ -163,7 +169,7 @@ impl Watch {
             }
             self.idle.set(due);
         }
-        self.poll_ping(context)
+        self.poll_ping(context, streams.open())
     }
 
     fn leave(&mut self) -> Event {
@@ -172,18 +178,24 @@ impl Watch {
         Event::GoAway
     }
 
-    /// A client that answers no ping within the time between two is gone, whatever streams it has open.
-    fn poll_ping(&mut self, context: &mut Context<'_>) -> Poll<Event> {
+    /// A client that neither answers a ping within the time between two nor moves anything else is gone, whatever streams it has
+    /// open. The ping waits behind all that the kernels hold, which may be megabytes.
+    fn poll_ping(&mut self, context: &mut Context<'_>, open_streams: usize) -> Poll<Event> {
         let Some(pings) = &mut self.pings else { return Poll::Pending };
         if self.ping_unanswered && pings.poll_pong(context).is_ready() {
             self.ping_unanswered = false;
         }
         while self.ping.poll_passed(context).is_ready() {
-            if self.ping_unanswered {
+            let lives =
+                self.pressed.lives(&mut self.moved_before, open_streams, self.rate_min, self.ping_every);
+            if self.ping_unanswered && !lives {
                 return Poll::Ready(Event::Dead);
             }
-            self.ping_unanswered = pings.send_ping(Ping::opaque()).is_ok();
             self.ping.set(Instant::now() + self.ping_every);
+            if self.ping_unanswered {
+                continue;
+            }
+            self.ping_unanswered = pings.send_ping(Ping::opaque()).is_ok();
             if self.ping_unanswered && pings.poll_pong(context).is_ready() {
                 self.ping_unanswered = false;
             }

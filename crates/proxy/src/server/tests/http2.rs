@@ -6,8 +6,11 @@ use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Method, Request, StatusCode};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
@@ -362,6 +365,69 @@ async fn draining_cuts_nothing_that_a_slow_client_has_yet_to_take() {
     let (_, ended) = tokio::join!(reading, connection);
     assert!(ended.is_ok(), "GOAWAY without error");
     tokio::task::spawn_blocking(|| running.join()).await.expect("the workers end");
+}
+
+/// A ping waits behind all that the kernels hold, which such a client takes longer for than the time between two pings.
+#[tokio::test]
+async fn a_client_that_takes_its_time_is_not_taken_for_dead() {
+    let server = Server::with(|settings| settings.client.idle_timeout = Duration::from_millis(600));
+    let stream = TcpStream::connect(server.address()).await.expect("the server listens");
+    let mut builder = h2::client::Builder::new();
+    builder.initial_window_size(1 << 25).initial_connection_window_size(1 << 25).max_frame_size(1 << 20);
+    let (mut send, connection) = builder.handshake::<_, Bytes>(Slow::new(stream)).await.expect("HTTP/2");
+    let connection = tokio::spawn(connection);
+    let asked = send.send_request(request("/memory/30000000").body(()).expect("valid"), true);
+    let answer = Answer::read(asked.expect("open").0).await;
+    assert_eq!(answer.map_err(|error| error.to_string()).map(|answer| answer.body.len()), Ok(30_000_000));
+    drop(send);
+    assert!(connection.await.expect("no panic").is_ok());
+}
+
+/// A connection that is read at some ten megabytes a second.
+struct Slow {
+    io: TcpStream,
+    pause: Pin<Box<tokio::time::Sleep>>,
+}
+
+impl Slow {
+    fn new(io: TcpStream) -> Self {
+        Self { io, pause: Box::pin(tokio::time::sleep(Duration::ZERO)) }
+    }
+}
+
+impl AsyncRead for Slow {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        std::task::ready!(self.pause.as_mut().poll(context));
+        let mut bytes = [0; 60_000];
+        let room = buffer.remaining().min(bytes.len());
+        let mut some = ReadBuf::new(&mut bytes[..room]);
+        std::task::ready!(Pin::new(&mut self.io).poll_read(context, &mut some))?;
+        buffer.put_slice(some.filled());
+        self.pause.as_mut().reset(tokio::time::Instant::now() + Duration::from_millis(5));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Slow {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
 }
 
 /// So many replies of 120 kB are more than the kernel buffers.
