@@ -1,17 +1,19 @@
 //! Shoal's vocabulary: the words that every other crate shares.
 //!
-//! Keys, times and quantities, and no behaviour beyond arithmetic on them. Nothing here touches a
+//! Keys, times, quantities and the fields of messages, and no behaviour beyond arithmetic on them. Nothing here touches a
 //! socket, a file, a clock or a source of randomness.
 
 #![forbid(unsafe_code)]
 
 mod byte_class;
+mod fields;
 mod key;
 mod quantity;
 mod rendezvous;
 mod time;
 
 pub use byte_class::alphanumeric_and;
+pub use fields::{FieldLine, FieldLines, FieldPlaces, Fields};
 pub use key::{Key, ObjectKey};
 pub use quantity::{ByteCount, QuantityError, parse_duration};
 pub use rendezvous::{mixed, rendezvous_score};

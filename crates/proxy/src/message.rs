@@ -7,9 +7,11 @@
 pub use crate::stored_head::StoredHead;
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use shoal_core::Timestamp;
+use shoal_semantics::OnwardLines;
 use shoal_wire::PlainGet;
 use std::fmt;
 use std::net::SocketAddr;
@@ -70,6 +72,8 @@ pub struct Reply {
 pub enum ReplyHead {
     /// Made for this request. Holds no hop-by-hop and no framing fields other than Content-Length.
     Built(StatusCode, HeaderMap),
+    /// An origin's response to this request alone, on its way through.
+    Relayed(RelayedHead),
     /// A stored response's, kept ready to send, with what this reply adds.
     Stored {
         /// The stored part.
@@ -81,6 +85,36 @@ pub enum ReplyHead {
         /// The Proxy-Status value of this node.
         proxy_status: HeaderValue,
     },
+}
+
+/// The head of a reply that an origin's response becomes for one client. It has a Date.
+pub struct RelayedHead {
+    /// The status.
+    pub status: StatusCode,
+    /// The fields. Holds no hop-by-hop and no framing fields, but Upgrade with status 101.
+    pub lines: OnwardLines,
+    /// What Content-Length said, if anything.
+    pub length: Option<u64>,
+}
+
+impl ReplyHead {
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Built(status, _) => *status,
+            Self::Relayed(head) => head.status,
+            Self::Stored { stored, .. } => stored.status(),
+        }
+    }
+
+    /// What its own Content-Length says; `None` where the body tells.
+    pub fn declared_length(&self) -> Option<u64> {
+        match self {
+            Self::Built(_, fields) => fields.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok(),
+            Self::Relayed(head) => head.length,
+            Self::Stored { .. } => None,
+        }
+    }
 }
 
 /// Where a reply's body is.

@@ -6,7 +6,8 @@
 //! first occurrence should be used or the response should be considered stale").
 
 use crate::lists;
-use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, PRAGMA};
+use http::header::{CACHE_CONTROL, HeaderName, PRAGMA};
+use shoal_core::Fields;
 
 /// The directives of a response that matter to a shared cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,8 +54,8 @@ pub enum Scope {
 
 impl CacheControl {
     /// The directives in the Cache-Control lines of a response.
-    pub fn of(response: &HeaderMap) -> Self {
-        Self::parse(response.get_all(CACHE_CONTROL).iter().map(|line| line.as_bytes()))
+    pub fn of(response: &impl Fields) -> Self {
+        Self::parse(response.values(&CACHE_CONTROL))
     }
 
     /// The directives in these lines of the field.
@@ -148,12 +149,12 @@ impl RequestDirectives {
     ///
     /// RFC 9111 deprecates Pragma; RFC 7234, section 5.4, said what it means to those who still send it:
     /// "When the Cache-Control header field is also present and understood in a request, Pragma is ignored."
-    pub fn of(request: &HeaderMap) -> Self {
+    pub fn of(request: &impl Fields) -> Self {
         let mut read = Self::default();
         let mut present = false;
-        for line in request.get_all(CACHE_CONTROL) {
+        for line in request.values(&CACHE_CONTROL) {
             present = true;
-            lists::members(line.as_bytes()).for_each(|member| read.take(member));
+            lists::members(line).for_each(|member| read.take(member));
         }
         if !present {
             read.no_cache =

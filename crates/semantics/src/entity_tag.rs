@@ -1,8 +1,8 @@
 //! Entity tags and their two comparisons (RFC 9110, section 8.8.3).
 
 use crate::lists;
-use http::HeaderMap;
 use http::header::ETAG;
+use shoal_core::Fields;
 
 /// An entity tag as it stands in a field.
 ///
@@ -32,8 +32,8 @@ impl<'a> EntityTag<'a> {
     }
 
     /// The tag of a response.
-    pub fn of(response: &'a HeaderMap) -> Option<Self> {
-        Self::parse(response.get(ETAG)?.as_bytes())
+    pub fn of(response: &'a impl Fields) -> Option<Self> {
+        Self::parse(response.value(&ETAG)?)
     }
 
     /// Whether the tag promises equality of every byte. A tag that breaks the grammar promises nothing.

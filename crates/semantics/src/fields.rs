@@ -8,6 +8,7 @@ use http::header::{
     SET_COOKIE, VARY, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use shoal_core::Fields;
 use smallvec::SmallVec;
 
 /// CDN-Loop (RFC 8586).
@@ -26,31 +27,17 @@ pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
     nominated(fields).iter().for_each(|name| drop(fields.remove(name)));
     // Few messages have any: comparing names costs less than looking up ten that are not there.
-    while let Some(name) = fields.keys().find(|name| is_hop_by_hop(name)).cloned() {
+    while let Some(name) = fields.keys().find(|name| is_hop_by_hop(name.as_str().as_bytes())).cloned() {
         fields.remove(name);
     }
 }
 
-/// The fields that go on from this hop, with room for `more`.
-pub fn end_to_end(fields: &HeaderMap, more: usize) -> HeaderMap {
-    let nominated = nominated(fields);
-    let mut onward = HeaderMap::with_capacity(fields.len() + more);
-    for (name, value) in fields {
-        if !is_hop_by_hop(name) && !nominated.contains(name) {
-            onward.append(name, value.clone());
-        }
-    }
-    onward
-}
-
 /// What Connection names and may take out.
-fn nominated(fields: &HeaderMap) -> Vec<HeaderName> {
+pub(crate) fn nominated(fields: &impl Fields) -> Vec<HeaderName> {
     // Mostly there is none, or it names what goes anyway.
-    let names_nothing = |value: &HeaderValue| {
-        value.as_bytes().eq_ignore_ascii_case(b"keep-alive")
-            || value.as_bytes().eq_ignore_ascii_case(b"close")
-    };
-    if fields.get_all(CONNECTION).iter().all(names_nothing) {
+    let names_nothing =
+        |value: &[u8]| value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close");
+    if fields.values(&CONNECTION).all(names_nothing) {
         return Vec::new();
     }
     lists::field_members(fields, &CONNECTION)
@@ -59,20 +46,20 @@ fn nominated(fields: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-/// Whether the field never passes this hop, whatever Connection says.
-pub fn is_hop_by_hop(name: &HeaderName) -> bool {
+/// Whether the field of this name, in lower case, never passes this hop, whatever Connection says.
+pub fn is_hop_by_hop(name: &[u8]) -> bool {
     matches!(
-        name.as_str(),
-        "connection"
-            | "proxy-authenticate"
-            | "proxy-authorization"
-            | "te"
-            | "transfer-encoding"
-            | "upgrade"
-            | "keep-alive"
-            | "proxy-authentication-info"
-            | "proxy-connection"
-            | "http2-settings"
+        name,
+        b"connection"
+            | b"proxy-authenticate"
+            | b"proxy-authorization"
+            | b"te"
+            | b"transfer-encoding"
+            | b"upgrade"
+            | b"keep-alive"
+            | b"proxy-authentication-info"
+            | b"proxy-connection"
+            | b"http2-settings"
     )
 }
 
@@ -93,6 +80,11 @@ fn is_end_to_end(name: &HeaderName) -> bool {
 ///
 /// A pseudonym that is no token, or a Via that would not fit a field, leaves the fields as they are.
 pub fn append_via(fields: &mut HeaderMap, version: Version, pseudonym: &str) {
+    append_member(fields, &VIA, &via_member(version, pseudonym));
+}
+
+/// What this hop adds to Via.
+pub fn via_member(version: Version, pseudonym: &str) -> Text {
     let version: &[u8] = match version {
         Version::HTTP_09 => b"0.9 ",
         Version::HTTP_10 => b"1.0 ",
@@ -102,11 +94,11 @@ pub fn append_via(fields: &mut HeaderMap, version: Version, pseudonym: &str) {
     };
     let mut member = Text::from_slice(version);
     member.extend_from_slice(pseudonym.as_bytes());
-    append_member(fields, &VIA, &member);
+    member
 }
 
 /// Whether a hop of this name stands in Via. Comments are not names.
-pub fn via_contains(fields: &HeaderMap, pseudonym: &str) -> bool {
+pub fn via_contains(fields: &impl Fields, pseudonym: &str) -> bool {
     lists::field_members(fields, &VIA).any(|member| {
         let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
         let received_by = words.nth(1).unwrap_or_default();
@@ -114,13 +106,8 @@ pub fn via_contains(fields: &HeaderMap, pseudonym: &str) -> bool {
     })
 }
 
-/// Adds this cache to CDN-Loop (RFC 8586, section 2).
-pub fn append_cdn_loop(fields: &mut HeaderMap, id: &str) {
-    append_member(fields, &CDN_LOOP, id.as_bytes());
-}
-
 /// Whether this cache stands in CDN-Loop, with or without parameters.
-pub fn cdn_loop_contains(fields: &HeaderMap, id: &str) -> bool {
+pub fn cdn_loop_contains(fields: &impl Fields, id: &str) -> bool {
     lists::field_members(fields, &CDN_LOOP).any(|member| {
         let end = member.iter().position(|byte| *byte == b';').unwrap_or(member.len());
         lists::trim(&member[..end]).eq_ignore_ascii_case(id.as_bytes())
@@ -205,7 +192,7 @@ mod tests {
             "upgrade",
         ] {
             assert!(left(&[(name, "x")]).is_empty(), "{name}");
-            assert!(is_hop_by_hop(&HeaderName::from_static(name)));
+            assert!(is_hop_by_hop(name.as_bytes()));
         }
         assert_eq!(left(&[("trailer", "x"), ("content-type", "y")]), ["content-type", "trailer"]);
     }
@@ -237,11 +224,8 @@ mod tests {
         let mut request = fields(&[("cdn-loop", "foo123.foocdn.example, barcdn.example; trace=\"a,b\"")]);
         assert!(cdn_loop_contains(&request, "BARCDN.example"));
         assert!(!cdn_loop_contains(&request, "foocdn.example"));
-        append_cdn_loop(&mut request, "shoal");
+        append_member(&mut request, &CDN_LOOP, b"shoal");
         assert!(cdn_loop_contains(&request, "shoal"));
-        let mut first = HeaderMap::new();
-        append_cdn_loop(&mut first, "shoal");
-        assert_eq!(first[CDN_LOOP], "shoal");
     }
 
     proptest! {

@@ -20,6 +20,7 @@ pub mod fields;
 pub mod groups;
 pub mod invalidation;
 mod lists;
+mod onward;
 pub mod range;
 pub mod reuse;
 mod rules;
@@ -31,4 +32,5 @@ pub mod validation;
 pub mod vary;
 
 pub use entity_tag::EntityTag;
+pub use onward::{Onward, OnwardLines};
 pub use rules::Rules;

@@ -2,7 +2,8 @@
 //!
 //! RFC 9110, section 5.6.1: "A recipient MUST parse and ignore a reasonable number of empty list elements".
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
+use shoal_core::Fields;
 use std::borrow::Cow;
 
 /// The largest number of seconds that this cache tells apart.
@@ -20,8 +21,8 @@ pub fn members(value: &[u8]) -> Members<'_> {
 }
 
 /// The members of all lines of a field.
-pub fn field_members<'a>(fields: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
-    fields.get_all(name).iter().flat_map(|line| members(line.as_bytes()))
+pub fn field_members<'a>(fields: &'a impl Fields, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    fields.values(name).flat_map(members)
 }
 
 /// See [`members`].

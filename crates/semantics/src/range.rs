@@ -16,6 +16,7 @@ use http::header::ETAG;
 use http::{HeaderMap, HeaderValue};
 pub use multipart::Multipart;
 pub use requested::{RangeSet, RangeSpec, Resolved, if_range_holds};
+use shoal_core::Fields;
 use std::fmt::Write;
 
 /// The bytes from `start` up to but not including `end`; at least one, as [`ByteRange::new`] makes it.
@@ -51,7 +52,7 @@ impl ByteRange {
 /// target resource MAY combine those responses into a larger continuous range if they share the same strong
 /// validator." RFC 9111, section 3.4, says the same of caches. Last-Modified alone is a weak validator here:
 /// nothing tells that it changes with each change of the bytes.
-pub fn same_representation(one: &HeaderMap, other: &HeaderMap) -> bool {
+pub fn same_representation(one: &impl Fields, other: &impl Fields) -> bool {
     match (EntityTag::of(one), EntityTag::of(other)) {
         (Some(one), Some(other)) => one.matches_strongly(other),
         _ => false,

@@ -22,19 +22,19 @@ use freshness::Freshness;
 use http::header::{AGE, AUTHORIZATION, Entry, LAST_MODIFIED, SET_COOKIE, TRAILER};
 use http::{HeaderMap, HeaderName, Method, StatusCode};
 pub use policy::Policy;
-use shoal_core::Timestamp;
+use shoal_core::{Fields, Timestamp};
 
 /// A request that was forwarded and the final response to it, as they were exchanged with the origin.
-#[derive(Clone, Copy, Debug)]
-pub struct Exchanged<'a> {
+#[derive(Debug)]
+pub struct Exchanged<'a, Q = HeaderMap, R = HeaderMap> {
     /// Method of the request.
     pub method: &'a Method,
     /// Fields of the request.
-    pub request: &'a HeaderMap,
+    pub request: &'a Q,
     /// Status of the response.
     pub status: StatusCode,
     /// Fields of the response; on freshening, the stored fields updated by the new ones.
-    pub response: &'a HeaderMap,
+    pub response: &'a R,
     /// When the request was sent.
     pub request_time: Timestamp,
     /// When the response's head had arrived.
@@ -97,7 +97,7 @@ impl Refusal {
 }
 
 /// Judges a response.
-pub fn assess(exchanged: &Exchanged<'_>, rules: &Rules) -> Storage {
+pub fn assess(exchanged: &Exchanged<'_, impl Fields, impl Fields>, rules: &Rules) -> Storage {
     let governing = targeted::governing(exchanged.response, rules);
     if let Some(refusal) = refusal(exchanged, &governing, rules) {
         return Storage::Refuse(refusal);
@@ -117,7 +117,11 @@ pub fn assess(exchanged: &Exchanged<'_>, rules: &Rules) -> Storage {
 }
 
 /// The first rule of RFC 9111, section 3, or of the operator, that forbids storing.
-fn refusal(exchanged: &Exchanged<'_>, governing: &Governing, rules: &Rules) -> Option<Refusal> {
+fn refusal(
+    exchanged: &Exchanged<'_, impl Fields, impl Fields>,
+    governing: &Governing,
+    rules: &Rules,
+) -> Option<Refusal> {
     let directives = &governing.directives;
     let understood = is_understood(exchanged.status);
     // 5.2.2.3: "When a cache that implements the must-understand directive receives a response that includes
@@ -141,9 +145,9 @@ fn refusal(exchanged: &Exchanged<'_>, governing: &Governing, rules: &Rules) -> O
 /// header field to satisfy any subsequent request unless the response contains a Cache-Control field with a
 /// response directive that allows it to be stored by a shared cache […] In this specification, the following
 /// response directives have such an effect: must-revalidate, public, and s-maxage."
-fn may_share_authorized(exchanged: &Exchanged<'_>, governing: &Governing) -> bool {
+fn may_share_authorized(exchanged: &Exchanged<'_, impl Fields, impl Fields>, governing: &Governing) -> bool {
     let directives = &governing.directives;
-    !exchanged.request.contains_key(AUTHORIZATION)
+    !exchanged.request.has(&AUTHORIZATION)
         || directives.must_revalidate
         || directives.public
         || directives.s_maxage.is_some()
@@ -152,11 +156,11 @@ fn may_share_authorized(exchanged: &Exchanged<'_>, governing: &Governing) -> boo
 /// RFC 9111, section 7.3: "the Set-Cookie response header field does not inhibit caching, as a cacheable response with a
 /// Set-Cookie field can be (and often is) used to satisfy subsequent requests to caches". Operators whose origins
 /// set session cookies without saying `private` may want it to, unless the response is meant for shared caches.
-fn may_share_cookies(response: &HeaderMap, governing: &Governing, rules: &Rules) -> bool {
+fn may_share_cookies(response: &impl Fields, governing: &Governing, rules: &Rules) -> bool {
     let directives = &governing.directives;
     let left_out = || directives.private.fields().iter().chain(directives.no_cache.fields());
     rules.store_cookies
-        || !response.contains_key(SET_COOKIE)
+        || !response.has(&SET_COOKIE)
         || directives.public
         || directives.s_maxage.is_some()
         || governing.targeted
@@ -164,16 +168,15 @@ fn may_share_cookies(response: &HeaderMap, governing: &Governing, rules: &Rules)
 }
 
 /// A partial response whose place within the whole is not known cannot be used for anything.
-fn is_broken_partial(exchanged: &Exchanged<'_>) -> bool {
+fn is_broken_partial(exchanged: &Exchanged<'_, impl Fields, impl Fields>) -> bool {
     exchanged.status == StatusCode::PARTIAL_CONTENT
         && ContentRange::of(exchanged.response).is_none_or(|range| range.range().is_none())
 }
 
 /// Whether keeping it can ever spare anything: it can be validated, or it is fresh for a while, or may be
 /// served stale.
-fn is_reusable(policy: &Policy, exchanged: &Exchanged<'_>) -> bool {
-    let validator =
-        EntityTag::of(exchanged.response).is_some() || exchanged.response.contains_key(LAST_MODIFIED);
+fn is_reusable(policy: &Policy, exchanged: &Exchanged<'_, impl Fields, impl Fields>) -> bool {
+    let validator = EntityTag::of(exchanged.response).is_some() || exchanged.response.has(&LAST_MODIFIED);
     let fresh = policy.is_fresh(exchanged.response_time) && !policy.always_validates();
     validator || fresh || policy.may_be_stale()
 }

@@ -6,7 +6,8 @@
 
 use crate::directives::{Argument, CacheControl};
 use crate::lists;
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
+use shoal_core::Fields;
 
 /// The field.
 pub const SURROGATE_CONTROL: HeaderName = HeaderName::from_static("surrogate-control");
@@ -19,7 +20,7 @@ pub const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-
 ///
 /// Section 2.2: "If a target is present, the directive only applies to the surrogate whose device token matches". A
 /// directive meant for us stands above one meant for all.
-pub fn directives(response: &HeaderMap, device: &str) -> Option<CacheControl> {
+pub fn directives(response: &impl Fields, device: &str) -> Option<CacheControl> {
     let mut read = None;
     let mut for_all = Vec::new();
     for member in lists::field_members(response, &SURROGATE_CONTROL) {
@@ -64,7 +65,7 @@ fn take(read: &mut CacheControl, directive: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
+    use http::{HeaderMap, HeaderValue};
     use proptest::prelude::*;
 
     fn read(value: &str) -> Option<CacheControl> {

@@ -6,8 +6,8 @@
 
 use crate::directives::{Argument, CacheControl};
 use crate::{Rules, surrogate};
-use http::HeaderMap;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
+use shoal_core::Fields;
 
 /// The directives that govern this cache, and where they stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +24,14 @@ pub struct Governing {
 /// non-empty value and use its value to determine the caching policy for the response, and it MUST ignore the
 /// Cache-Control and Expires header fields in that response, unless no valid, non-empty value is available
 /// from the listed header fields."
-pub fn governing(response: &HeaderMap, rules: &Rules) -> Governing {
+pub fn governing(response: &impl Fields, rules: &Rules) -> Governing {
     for name in &rules.targeted {
-        let mut lines = response.get_all(name).iter();
+        let mut lines = response.values(name);
         let Some(first) = lines.next() else { continue };
         let parsed = match lines.next() {
-            None => parse(first.as_bytes()),
+            None => parse(first),
             Some(second) => {
-                let all: Vec<&[u8]> =
-                    [first, second].into_iter().chain(lines).map(|it| it.as_bytes()).collect();
+                let all: Vec<&[u8]> = [first, second].into_iter().chain(lines).collect();
                 parse(&all.join(&b", "[..]))
             }
         };
@@ -83,7 +82,7 @@ fn takes_seconds(name: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::directives::Scope;
-    use http::{HeaderName, HeaderValue};
+    use http::{HeaderMap, HeaderName, HeaderValue};
     use proptest::prelude::*;
 
     fn fields(lines: &[(&'static str, &'static str)]) -> HeaderMap {

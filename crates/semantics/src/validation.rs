@@ -11,11 +11,16 @@ use http::header::{
     CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
     IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, VARY,
 };
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Whether a request has conditions, If-Range included.
 pub fn is_conditional(request: &HeaderMap) -> bool {
     CONDITIONS.iter().any(|name| request.contains_key(name))
+}
+
+/// Whether a field of this name, in lower case, is a condition, or If-Range.
+pub fn is_condition(name: &[u8]) -> bool {
+    CONDITIONS.iter().any(|condition| condition.as_str().as_bytes() == name)
 }
 
 /// Takes a request's conditions out, If-Range included.
@@ -38,13 +43,20 @@ pub fn remove_conditions(request: &mut HeaderMap) {
 pub fn add_conditions(stored: &HeaderMap, request: &mut HeaderMap) -> bool {
     remove_conditions(request);
     let mut added = false;
-    for (validator, condition) in [(&ETAG, &IF_NONE_MATCH), (&LAST_MODIFIED, &IF_MODIFIED_SINCE)] {
-        if let Some(value) = stored.get(validator).filter(|value| !value.is_empty()) {
-            request.insert(condition.clone(), value.clone());
-            added = true;
-        }
+    for (condition, value) in conditions_of(stored) {
+        request.insert(condition, value.clone());
+        added = true;
     }
     added
+}
+
+/// The conditions by which a stored response is validated, as [`add_conditions`] sets them.
+pub fn conditions_of(stored: &HeaderMap) -> impl Iterator<Item = (HeaderName, &HeaderValue)> {
+    let pairs = [(ETAG, IF_NONE_MATCH), (LAST_MODIFIED, IF_MODIFIED_SINCE)];
+    pairs.into_iter().filter_map(|(validator, condition)| {
+        let value = stored.get(validator).filter(|value| !value.is_empty())?;
+        Some((condition, value))
+    })
 }
 
 /// The fields of a 304 that stands for a stored response.

@@ -17,6 +17,7 @@ use http::header::{
     USER_AGENT, VARY,
 };
 use http::{HeaderMap, HeaderName};
+use shoal_core::Fields;
 
 /// What a response's Vary says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub enum Vary {
 }
 
 /// What the Vary lines of a response say together.
-pub fn nominated(response: &HeaderMap) -> Vary {
+pub fn nominated(response: &impl Fields) -> Vary {
     let mut names = Vec::new();
     for member in lists::field_members(response, &VARY) {
         // RFC 9111, section 4.1: "A stored response with a Vary header field value containing a member "*"

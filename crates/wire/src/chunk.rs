@@ -9,7 +9,7 @@
 //! for a few bytes of body.
 
 use crate::body::{Decoded, Malformed};
-use crate::field_line::FieldAt;
+use crate::field_line::locate;
 use bytes::{Buf, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use httparse::Status;
@@ -167,7 +167,7 @@ fn read_trailers(section: &[u8], fields: &[httparse::Header<'_>]) -> Result<Head
     }
     let mut trailers = HeaderMap::new();
     for field in fields {
-        FieldAt::locate(section, field).map_err(|refusal| Malformed(refusal.reason))?;
+        locate(section, field).map_err(|refusal| Malformed(refusal.reason))?;
         let name = HeaderName::from_bytes(field.name.as_bytes());
         let value = HeaderValue::from_bytes(field.value);
         let (Ok(name), Ok(value)) = (name, value) else {

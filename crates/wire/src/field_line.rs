@@ -4,44 +4,24 @@
 //! do so; a neighbour that does not would then see another message in the same bytes, so we refuse it.
 
 use crate::Refusal;
+use shoal_core::FieldLine;
 
-/// Where a field's name and value stand in the head.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FieldAt {
-    pub name_start: u32,
-    pub name_end: u32,
-    pub value_start: u32,
-    pub value_end: u32,
-}
-
-impl FieldAt {
-    /// Locates `field` in `head`, out of which it was parsed, and checks that its line ends in CRLF.
-    pub fn locate(head: &[u8], field: &httparse::Header<'_>) -> Result<Self, Refusal> {
-        let name_start = offset_in(head, field.name.as_bytes());
-        let name_end = name_start + field.name.len();
-        // An empty value's slice may point anywhere in the line, so positions are counted from the name.
-        let value_start = skip_whitespace(head, name_end + 1);
-        let value_end = value_start + field.value.len();
-        if head.get(skip_whitespace(head, value_end)) != Some(&b'\r') {
-            return Err(BARE_LF);
-        }
-        Ok(Self {
-            name_start: name_start as u32,
-            name_end: name_end as u32,
-            value_start: value_start as u32,
-            value_end: value_end as u32,
-        })
+/// Locates `field` in `head`, out of which it was parsed, and checks that its line ends in CRLF.
+pub(crate) fn locate(head: &[u8], field: &httparse::Header<'_>) -> Result<FieldLine, Refusal> {
+    let name_start = offset_in(head, field.name.as_bytes());
+    let name_end = name_start + field.name.len();
+    // An empty value's slice may point anywhere in the line, so positions are counted from the name.
+    let value_start = skip_whitespace(head, name_end + 1);
+    let value_end = value_start + field.value.len();
+    if head.get(skip_whitespace(head, value_end)) != Some(&b'\r') {
+        return Err(BARE_LF);
     }
-
-    /// The name's place.
-    pub fn name(self) -> std::ops::Range<usize> {
-        self.name_start as usize..self.name_end as usize
-    }
-
-    /// The value's place.
-    pub fn value(self) -> std::ops::Range<usize> {
-        self.value_start as usize..self.value_end as usize
-    }
+    Ok(FieldLine {
+        name_start: name_start as u32,
+        name_end: name_end as u32,
+        value_start: value_start as u32,
+        value_end: value_end as u32,
+    })
 }
 
 /// The offset of `part` within `whole`, of which it is a slice.

@@ -17,7 +17,7 @@ use crate::message::StreamBody;
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body_util::BodyExt;
-use shoal_core::{ObjectKey, Timestamp};
+use shoal_core::{FieldLines, ObjectKey, Timestamp};
 use shoal_semantics::status_fields::ProxyError;
 use shoal_semantics::validation;
 use std::net::SocketAddr;
@@ -100,7 +100,7 @@ pub struct Received<'a> {
     /// The version that the origin spoke.
     pub version: Version,
     /// Its fields.
-    pub fields: &'a HeaderMap,
+    pub fields: &'a FieldLines,
     /// Its length, when the framing tells.
     pub length: Option<u64>,
     /// When it was asked for.
@@ -204,7 +204,7 @@ impl Exchange {
             return self.receive(fetch, owner, response).await;
         };
         if response.status == StatusCode::NOT_MODIFIED {
-            if validation::selects(&response.fields, &stored.head.stored.fields()) {
+            if validation::selects(&response.fields.to_map(), &stored.head.stored.fields()) {
                 let (head, own) = self.freshen(&fetch.ask, &stored.head, Received::of(&response));
                 let (old, head) = (Arc::clone(&stored.head), Arc::new(head));
                 let told = StoredResponse { head: head.with(&own), ..stored };

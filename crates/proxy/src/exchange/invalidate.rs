@@ -7,8 +7,8 @@ use super::record::Record;
 use super::shelf::Found;
 use super::target::{Target, part_key};
 use crate::admin::{PurgeOutcome, PurgeRequest};
-use http::{HeaderMap, StatusCode};
-use shoal_core::ObjectKey;
+use http::StatusCode;
+use shoal_core::{FieldLines, ObjectKey};
 use shoal_semantics::{groups, invalidation};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -21,11 +21,12 @@ impl Exchange {
         self: &Arc<Self>,
         ask: &Ask,
         status: StatusCode,
-        response: &HeaderMap,
+        response: &FieldLines,
     ) {
         if !invalidation::applies(&ask.method, status) {
             return;
         }
+        let response = &response.to_map();
         let Ok(target) = ask.target.url.parse() else { return };
         let origin = ask.target.origin();
         for group in groups::invalidated_groups(&ask.method, response) {

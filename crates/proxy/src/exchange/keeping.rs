@@ -10,7 +10,7 @@ use super::record::{Head, Names, PartRange, PartsNote, Record, VaryNote};
 use super::shelf::Found;
 use super::target::{part_key, variant_key};
 use http::{HeaderMap, HeaderName, StatusCode, header};
-use shoal_core::ObjectKey;
+use shoal_core::{FieldLines, ObjectKey};
 use shoal_semantics::date;
 use shoal_semantics::range::{self, ContentRange};
 use shoal_semantics::storage::{self, Exchanged, Policy, Storage};
@@ -69,7 +69,7 @@ impl Exchange {
     async fn place(
         &self,
         ask: &Ask,
-        response: &HeaderMap,
+        response: &FieldLines,
     ) -> (ObjectKey, Option<Selecting>, Option<VaryNote>) {
         // `Vary: *` was refused before
         let Vary::Fields(names) = vary::nominated(response) else { return (ask.primary.clone(), None, None) };
@@ -122,8 +122,9 @@ impl Exchange {
     /// The response as its readers get it.
     pub(super) fn arrived(&self, keeping: &Keeping, fetch: &Fetch, response: Received<'_>) -> Arrived {
         let ask = &fetch.ask;
-        let names = self.names(ask, response.fields);
-        let (stored, own) = self.split_fields(ask, response);
+        let fields = response.fields.to_map();
+        let names = self.names(ask, &fields);
+        let (stored, own) = self.split_fields(ask, response, &fields);
         let head = Head::new(response.status, stored, keeping.policy, (response.request_time, names));
         let head = Arc::new(head);
         Arrived {
@@ -143,9 +144,9 @@ impl Exchange {
     /// recipient with a clock that receives a response message without a Date header field MUST record the time it was
     /// received and append a corresponding Date header field to the message's header section if it is cached"). Apart from
     /// them, those for the one client who asked.
-    fn split_fields(&self, ask: &Ask, response: Received<'_>) -> (HeaderMap, HeaderMap) {
+    fn split_fields(&self, ask: &Ask, response: Received<'_>, fields: &HeaderMap) -> (HeaderMap, HeaderMap) {
         let live = &ask.live;
-        let (mut stored, mut own) = storage::split_fields(response.fields, live.rules(ask));
+        let (mut stored, mut own) = storage::split_fields(fields, live.rules(ask));
         for fields in [&mut stored, &mut own] {
             fields.remove(header::CONTENT_LENGTH);
         }

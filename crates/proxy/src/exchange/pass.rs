@@ -4,19 +4,22 @@ use super::Exchange;
 use super::answers;
 use super::ask::Ask;
 use super::fetch::{Failure, Fetch, Received};
+use super::live::Live;
 use super::record::Head;
 use super::serve::Why;
 use super::verdict::Verdict;
-use crate::message::{Client, Outcome, Reply, ReplyBody, ReplyHead, RequestBody};
-use crate::tunnel;
+use crate::message::{Client, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody};
 use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
+use crate::{route, tunnel};
+use bytes::Bytes;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use shoal_core::Fields;
 use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
-use shoal_semantics::{date, fields, surrogate, validation};
+use shoal_semantics::{Onward, OnwardLines, date, fields, surrogate, validation};
 use shoal_settings::Mode;
 use std::sync::Arc;
 
@@ -25,7 +28,8 @@ impl Exchange {
     pub(super) async fn pass(self: &Arc<Self>, ask: &Ask, body: RequestBody) -> Reply {
         let safe = ask.is_lookup();
         let forwarded = if safe { ForwardReason::Bypass } else { ForwardReason::Method };
-        let mut request = self.request_for(ask, self.forwardable(ask));
+        let is_left_out = |name: &[u8]| body.is_none() && is_for_body(ask, name);
+        let mut request = self.request_for(ask, self.forwardable(ask, is_left_out).finish());
         request.body = body;
         request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
         let verdict = Verdict::forwarded(forwarded).outcome(Outcome::Pass);
@@ -48,19 +52,20 @@ impl Exchange {
     /// A HEAD that nothing stored answers. Its response may freshen what is stored (RFC 9111, section 4.3.5).
     pub(super) async fn pass_head(self: &Arc<Self>, ask: &Ask, why: Why) -> Reply {
         let validity = self.invalidations.begin(&ask.primary);
-        let request = self.request_for(ask, self.forwardable(ask));
+        let lines = self.forwardable(ask, |name| is_for_body(ask, name)).finish();
+        let request = self.request_for(ask, lines);
         let response = match self.upstreams.fetch(request).await {
             Ok(response) => response,
             Err(error) => return self.failed(ask, &why, &Failure::of(&error)),
         };
         if let Some(stored) = &why.stored {
             let (held, length) = (&stored.head.stored, stored.body.length());
-            let head =
-                match validation::head_update(&held.fields(), length, response.status, &response.fields) {
-                    HeadUpdate::Freshen => Some(self.freshen(ask, &stored.head, Received::of(&response)).0),
-                    HeadUpdate::Invalidate => Some(stored.head.invalidated()),
-                    HeadUpdate::Leave => None,
-                };
+            let fields = response.fields.to_map();
+            let head = match validation::head_update(&held.fields(), length, response.status, &fields) {
+                HeadUpdate::Freshen => Some(self.freshen(ask, &stored.head, Received::of(&response)).0),
+                HeadUpdate::Invalidate => Some(stored.head.invalidated()),
+                HeadUpdate::Leave => None,
+            };
             if let Some(head) = head.map(Arc::new) {
                 self.shelf.refresh(&why.key, (&stored.head, &head), &stored.body, &validity).await;
             }
@@ -72,34 +77,15 @@ impl Exchange {
 
     /// A reply that carries an upstream's response to one client.
     pub(super) fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
-        let live = &ask.live;
-        let protocol = response.upgraded.as_ref().and_then(|_| response.fields.get(header::UPGRADE).cloned());
-        let mut head = response.fields;
-        fields::remove_hop_by_hop(&mut head);
-        fields::append_via(&mut head, response.version, &live.hop);
-        if !head.contains_key(header::DATE) {
-            head.insert(header::DATE, date::format(response.response_time));
-        }
-        let cache_status = verdict.add_to(&mut head, live);
-        let content_type = head.get(header::CONTENT_TYPE).cloned();
+        let (head, cache_status) = relayed(&response, &ask.live, &verdict);
+        let content_type = response.fields.shared_value(&header::CONTENT_TYPE);
         let record = verdict.record(ask, cache_status, response.status, content_type);
-        if let Some(far_end) = response.upgraded {
-            if let Some(protocol) = protocol {
-                head.insert(header::UPGRADE, protocol);
-            }
-            return Reply {
-                head: ReplyHead::Built(response.status, head),
-                body: ReplyBody::Tunnel(far_end),
-                record,
-            };
-        }
-        let empty = ask.method == Method::HEAD || response.length == Some(0);
-        let body = if empty {
-            ReplyBody::Empty
-        } else {
-            ReplyBody::Stream { frames: response.body, length: response.length }
+        let body = match response.upgraded {
+            Some(far_end) => ReplyBody::Tunnel(far_end),
+            None if ask.method == Method::HEAD || response.length == Some(0) => ReplyBody::Empty,
+            None => ReplyBody::Stream { frames: response.body, length: response.length },
         };
-        Reply { head: ReplyHead::Built(response.status, head), body, record }
+        Reply { head: ReplyHead::Relayed(head), body, record }
     }
 
     /// CONNECT: a tunnel to where the rules allow one.
@@ -142,25 +128,29 @@ impl Exchange {
 
     /// The request that a fetch sends: conditions of ours instead of the client's.
     pub(super) fn upstream_request(&self, fetch: &Fetch) -> UpstreamRequest {
-        let mut fields = self.forwardable(&fetch.ask);
-        fields.remove(header::RANGE);
-        match &fetch.stored {
-            Some((_, stored)) => drop(validation::add_conditions(&stored.head.stored.fields(), &mut fields)),
-            None if fetch.conditional => {}
-            None => validation::remove_conditions(&mut fields),
-        }
-        if let Some(range) = &fetch.range {
-            fields.insert(header::RANGE, range.clone());
-            if let Some(validator) = &fetch.if_range {
-                fields.insert(header::IF_RANGE, validator.clone());
+        let ask = &*fetch.ask;
+        let keeps_conditions = fetch.conditional && fetch.stored.is_none();
+        let mut onward = self.forwardable(ask, |name| {
+            let is_replaced = name == b"range" || !keeps_conditions && validation::is_condition(name);
+            is_replaced || is_for_body(ask, name)
+        });
+        if let Some((_, stored)) = &fetch.stored {
+            for (name, value) in validation::conditions_of(&stored.head.stored.fields()) {
+                onward.field(&name, value.as_bytes());
             }
         }
-        let mut request = self.request_for(&fetch.ask, fields);
+        if let Some(range) = &fetch.range {
+            onward.field(&header::RANGE, range.as_bytes());
+            if let Some(validator) = &fetch.if_range {
+                onward.field(&header::IF_RANGE, validator.as_bytes());
+            }
+        }
+        let mut request = self.request_for(ask, onward.finish());
         request.method = Method::GET;
         request
     }
 
-    fn request_for(&self, ask: &Ask, fields: HeaderMap) -> UpstreamRequest {
+    fn request_for(&self, ask: &Ask, fields: OnwardLines) -> UpstreamRequest {
         let (destination, host) = match &ask.site {
             Some(site) => {
                 let group = Arc::clone(&site.group);
@@ -189,24 +179,26 @@ impl Exchange {
         }
     }
 
-    /// The request's fields as they may travel on, with what this node adds.
-    fn forwardable(&self, ask: &Ask) -> HeaderMap {
+    /// The request's fields as they may travel on, but for those that `is_left_out` names, with what this node adds.
+    fn forwardable<'a>(&self, ask: &'a Ask, is_left_out: impl Fn(&[u8]) -> bool) -> Onward<'a, HeaderMap> {
         let live = &ask.live;
-        let mut onward = fields::end_to_end(&ask.fields, OWN_FIELDS);
-        onward.remove(header::HOST);
-        if ask.is_lookup() && !ask.fields.contains_key(header::UPGRADE) {
-            onward.remove(header::CONTENT_LENGTH);
+        let forwards_left = ask.max_forwards();
+        let is_ours = |name: &[u8]| match name {
+            b"host" | b"via" | b"cdn-loop" => true,
+            b"max-forwards" => forwards_left.is_some(),
+            _ => ask.site.is_some() && route::is_forwarded(name),
+        };
+        let mut onward = Onward::of(&ask.fields, |name| is_ours(name) || is_left_out(name));
+        if let Some(left) = forwards_left {
+            onward.field(&header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)).as_bytes());
         }
-        if let Some(left) = ask.max_forwards() {
-            onward.insert(header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)));
-        }
-        fields::append_via(&mut onward, ask.version, &live.hop);
-        fields::append_cdn_loop(&mut onward, &live.hop);
+        onward.member(&header::VIA, &fields::via_member(ask.version, &live.hop));
+        onward.member(&fields::CDN_LOOP, live.hop.as_bytes());
         if ask.site.is_some() {
             if let Some(capability) = &live.surrogate_capability {
-                onward.append(surrogate::SURROGATE_CAPABILITY, capability.clone());
+                onward.field(&surrogate::SURROGATE_CAPABILITY, capability.as_bytes());
             }
-            crate::route::add_forwarded(&mut onward, &ask.client, host_asked_for(ask).as_ref());
+            route::add_forwarded(&mut onward, &ask.client, host_asked_for(ask).as_ref());
         }
         onward
     }
@@ -214,13 +206,13 @@ impl Exchange {
     /// The stored head, freshened by a 304 or a HEAD; and what this brings for the one client who asked.
     pub(super) fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> (Head, HeaderMap) {
         let live = &ask.live;
-        let mut fields = stored.stored.fields();
-        validation::freshen(&mut fields, response.fields);
+        let (mut fields, newer) = (stored.stored.fields(), response.fields.to_map());
+        validation::freshen(&mut fields, &newer);
         // As with a full response; by the stored Date it would be old already.
-        if !response.fields.contains_key(header::DATE) {
+        if !newer.contains_key(header::DATE) {
             fields.insert(header::DATE, date::format(response.response_time));
         }
-        if response.fields.contains_key(header::VIA) {
+        if newer.contains_key(header::VIA) {
             fields::append_via(&mut fields, response.version, &live.hop);
         }
         let exchanged = Exchanged {
@@ -240,7 +232,7 @@ impl Exchange {
         let (fields, apart) = storage::split_fields(&fields, live.rules(ask));
         // Not what was stored before, and for others then.
         let mut brought = HeaderMap::new();
-        for (name, value) in apart.iter().filter(|(name, _)| response.fields.contains_key(*name)) {
+        for (name, value) in apart.iter().filter(|(name, _)| newer.contains_key(*name)) {
             brought.append(name.clone(), value.clone());
         }
         (Head::new(stored.stored.status(), fields, policy, (response.request_time, names)), brought)
@@ -276,6 +268,39 @@ impl Exchange {
     }
 }
 
+/// The head of a reply that carries this response, and the Cache-Status member of this node in it.
+fn relayed(response: &UpstreamResponse, live: &Live, verdict: &Verdict) -> (RelayedHead, Bytes) {
+    let fields = &response.fields;
+    let is_left_out =
+        |name: &[u8]| matches!(name, b"content-length" | b"via" | b"cache-status" | b"proxy-status");
+    let mut onward = Onward::of(fields, is_left_out);
+    onward.member(&header::VIA, &fields::via_member(response.version, &live.hop));
+    if !fields.has(&header::DATE) {
+        onward.field(&header::DATE, date::format(response.response_time).as_bytes());
+    }
+    let cache_status = verdict.join(&mut onward, live);
+    if response.upgraded.is_some()
+        && let Some(protocol) = fields.value(&header::UPGRADE)
+    {
+        onward.field(&header::UPGRADE, protocol);
+    }
+    let said = fields.value(&header::CONTENT_LENGTH);
+    let length = said.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
+    (RelayedHead { status: response.status, lines: onward.finish(), length }, cache_status)
+}
+
+/// Whether a field says something of a request's body, and does not go along without one. Its length does for methods that are meant
+/// for content, and with an Upgrade.
+fn is_for_body(ask: &Ask, name: &[u8]) -> bool {
+    match name {
+        // RFC 9110, 10.1.1: "A client MUST NOT generate a 100-continue expectation in a request that does not include
+        // content."
+        b"expect" => true,
+        b"content-length" => ask.is_lookup() && !ask.fields.contains_key(header::UPGRADE),
+        _ => false,
+    }
+}
+
 /// The host that the client asked for: in HTTP/2 `:authority` stands for the Host field (RFC 9113, section 8.3.1).
 fn host_asked_for(ask: &Ask) -> Option<HeaderValue> {
     let host = ask.fields.get(header::HOST).cloned();
@@ -286,5 +311,3 @@ fn host_asked_for(ask: &Ask) -> Option<HeaderValue> {
 
 const NO_TUNNELS: &str = "This server makes no tunnels.";
 const NO_AUTHORITY: &str = "CONNECT needs a host and a port.";
-/// Fields that a forwarded request gets from us, at most.
-const OWN_FIELDS: usize = 8;

@@ -6,9 +6,10 @@ use super::live::Live;
 use crate::message::{Client, Outcome, Record};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
-use shoal_core::Timestamp;
+use shoal_core::{Fields, Timestamp};
+use shoal_semantics::Onward;
 use shoal_semantics::status_fields::{
-    CacheStatus, ForwardReason, Forwarded, Handling, ProxyError, ProxyStatus,
+    CACHE_STATUS, CacheStatus, ForwardReason, Forwarded, Handling, PROXY_STATUS, ProxyError, ProxyStatus,
 };
 use std::sync::Arc;
 
@@ -140,6 +141,14 @@ impl Verdict {
     pub fn add_to(&self, fields: &mut HeaderMap, live: &Live) -> Bytes {
         self.proxy_member(live).append_to(fields);
         self.cache_member(live).append_to(fields)
+    }
+
+    /// The same in the lines of a reply, from which both fields were left out.
+    pub fn join<F: Fields>(&self, onward: &mut Onward<'_, F>, live: &Live) -> Bytes {
+        let cache_status = self.cache_member(live).text();
+        onward.member(&PROXY_STATUS, &self.proxy_member(live).text());
+        onward.member(&CACHE_STATUS, &cache_status);
+        Bytes::copy_from_slice(&cache_status)
     }
 
     /// The access log's record of an answer given before the request was understood.

@@ -5,24 +5,31 @@
 //! `X-Forwarded-Host` describe the request as it reached this node and replace what the client sent.
 
 use crate::message::Client;
+use http::HeaderValue;
 use http::header::{FORWARDED, HeaderName};
-use http::{HeaderMap, HeaderValue};
-use shoal_semantics::fields::{Text, append_member};
+use shoal_core::Fields;
+use shoal_semantics::Onward;
+use shoal_semantics::fields::Text;
 use std::net::IpAddr;
 
-/// Adds to `fields` how the request reached this node; `host` is the Host that the client sent.
-pub fn add_forwarded(fields: &mut HeaderMap, client: &Client, host: Option<&HeaderValue>) {
+/// Whether [`add_forwarded`] takes the place of a field of this name, in lower case.
+pub fn is_forwarded(name: &[u8]) -> bool {
+    matches!(name, b"forwarded" | b"x-forwarded-for" | b"x-forwarded-proto" | b"x-forwarded-host")
+}
+
+/// Adds to the lines of a request, from which the fields of [`is_forwarded`] were left out, how it reached this node; `host` is
+/// the Host that the client sent.
+pub fn add_forwarded(onward: &mut Onward<'_, impl Fields>, client: &Client, host: Option<&HeaderValue>) {
     let address = client.address.ip().to_canonical();
     let scheme = if client.tls { "https" } else { "http" };
     let mut text = Text::new();
     push_address(&mut text, address);
-    append_member(fields, &X_FORWARDED_FOR, &text);
-    append_member(fields, &FORWARDED, &element(address, &text, host, scheme));
-    fields.insert(X_FORWARDED_PROTO, HeaderValue::from_static(scheme));
-    match host {
-        Some(host) => fields.insert(X_FORWARDED_HOST, host.clone()),
-        None => fields.remove(X_FORWARDED_HOST),
-    };
+    onward.member(&X_FORWARDED_FOR, &text);
+    onward.member(&FORWARDED, &element(address, &text, host, scheme));
+    onward.field(&X_FORWARDED_PROTO, scheme.as_bytes());
+    if let Some(host) = host {
+        onward.field(&X_FORWARDED_HOST, host.as_bytes());
+    }
 }
 
 /// An IPv4 address, which most are, without the formatter, whose padding costs more than the digits.
@@ -66,6 +73,14 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
+
+    /// What becomes of `fields`.
+    fn forwarded(fields: &HeaderMap, client: &Client, host: Option<&HeaderValue>) -> HeaderMap {
+        let mut onward = Onward::of(fields, is_forwarded);
+        add_forwarded(&mut onward, client, host);
+        onward.finish().to_map()
+    }
 
     fn client(address: &str, tls: bool) -> Client {
         let local = "127.0.0.1:80".parse().expect("an address");
@@ -83,7 +98,7 @@ mod tests {
         let mut fields = HeaderMap::new();
         fields.insert("x-forwarded-proto", HeaderValue::from_static("spoofed"));
         let host = HeaderValue::from_static("example.org:8443");
-        add_forwarded(&mut fields, &client("[2001:db8::7]:999", true), Some(&host));
+        let fields = forwarded(&fields, &client("[2001:db8::7]:999", true), Some(&host));
         assert_eq!(text(&fields, "x-forwarded-for"), "2001:db8::7");
         assert_eq!(text(&fields, "x-forwarded-proto"), "https");
         assert_eq!(text(&fields, "x-forwarded-host"), "example.org:8443");
@@ -97,7 +112,7 @@ mod tests {
         fields.append("x-forwarded-for", HeaderValue::from_static("192.0.2.2"));
         fields.append("x-forwarded-host", HeaderValue::from_static("spoofed"));
         fields.append("forwarded", HeaderValue::from_static("for=192.0.2.1"));
-        add_forwarded(&mut fields, &client("[::ffff:10.0.0.9]:1", false), None);
+        let fields = forwarded(&fields, &client("[::ffff:10.0.0.9]:1", false), None);
         assert_eq!(text(&fields, "x-forwarded-for"), "192.0.2.1, 192.0.2.2, 10.0.0.9");
         assert_eq!(text(&fields, "forwarded"), "for=192.0.2.1, for=10.0.0.9;proto=http");
         assert!(!fields.contains_key("x-forwarded-host"));

@@ -14,9 +14,9 @@ use super::head::{Failure, Head, Sending};
 use super::incoming::{Received, Stall};
 use super::outgoing::Upload;
 use crate::message::{InterimSink, RequestBody};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Empty};
-use shoal_core::Timestamp;
+use shoal_core::{FieldLines, Fields, Timestamp};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::time::Instant;
@@ -148,16 +148,16 @@ impl<'a> Journey<'a> {
         let fail = |(cause, what): (Cause, &str)| UpstreamError::new(cause, aim.origin.authority(), what);
         let (status, version, peer) = (answer.status(), answer.version(), answer.peer());
         let switches = status == StatusCode::SWITCHING_PROTOCOLS;
+        let mut fields = answer.take_fields();
         let checked = if switches {
-            switched(self.head.upgrade.as_ref(), answer.fields()).map(|()| Some(0))
+            switched(self.head.upgrade.as_ref(), &fields).map(|()| Some(0))
         } else {
-            framing::check(&self.head.method, status, answer.fields())
+            framing::check(&self.head.method, status, &mut fields)
         };
         let length = match checked {
             Ok(length) => length,
             Err(fault) => return Err(fail(fault)),
         };
-        let fields = std::mem::take(answer.fields());
         let (body, upgraded) = if switches {
             let io = answer.upgraded(self.in_flight.take()).map_err(fail)?;
             (Empty::new().map_err(|never| match never {}).boxed_unsync(), Some(io))
@@ -182,13 +182,15 @@ impl<'a> Journey<'a> {
 
 /// Whether the origin switched to a protocol that it was offered. RFC 9110, 7.8: "A server MUST NOT switch to a
 /// protocol that was not indicated by the client in the corresponding request's Upgrade header field."
-fn switched(offer: Option<&HeaderValue>, fields: &HeaderMap) -> Result<(), (Cause, &'static str)> {
-    let protocols = |value: &HeaderValue| -> Vec<String> {
-        let text = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+fn switched(offer: Option<&HeaderValue>, fields: &FieldLines) -> Result<(), (Cause, &'static str)> {
+    let protocols = |value: &[u8]| -> Vec<String> {
+        let text = String::from_utf8_lossy(value).to_ascii_lowercase();
         text.split(',').map(|protocol| protocol.trim().to_owned()).collect()
     };
-    let offered = offer.map(protocols).ok_or((Cause::UpgradeFailed, "101 that was not asked for"))?;
-    let chosen: Vec<String> = fields.get_all(header::UPGRADE).iter().flat_map(protocols).collect();
+    let offered = offer
+        .map(|value| protocols(value.as_bytes()))
+        .ok_or((Cause::UpgradeFailed, "101 that was not asked for"))?;
+    let chosen: Vec<String> = fields.values(&header::UPGRADE).flat_map(protocols).collect();
     if chosen.is_empty() || !chosen.iter().all(|protocol| offered.contains(protocol)) {
         return Err((Cause::UpgradeFailed, "101 for a protocol that was not offered"));
     }

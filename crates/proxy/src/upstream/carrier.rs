@@ -16,7 +16,8 @@ use super::tunnelled::Tunnelled;
 use crate::access::ForwardRules;
 use crate::message::TunnelIo;
 use http::header::TRANSFER_ENCODING;
-use http::{HeaderMap, Response, StatusCode, Version};
+use http::{Response, StatusCode, Version};
+use shoal_core::{FieldLines, Fields};
 use shoal_wire::ResponseHead;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -138,7 +139,7 @@ impl Carrier {
             Self::H1(mut lease) => {
                 let mut requesting = Requesting::new(head, authority, &sending.upload)?;
                 let head = lease.connection.send(&mut requesting, sending, timeout).await?;
-                let is_chunked = head.fields.contains_key(TRANSFER_ENCODING);
+                let is_chunked = head.fields.has(&TRANSFER_ENCODING);
                 let may_persist = persists(&head);
                 Ok(Answer::H1(Box::new(Responded { head, is_chunked, may_persist, requesting, lease })))
             }
@@ -184,11 +185,11 @@ impl Answer {
         }
     }
 
-    /// The fields.
-    pub fn fields(&mut self) -> &mut HeaderMap {
+    /// The fields; they are taken out.
+    pub fn take_fields(&mut self) -> FieldLines {
         match self {
-            Self::H1(responded) => &mut responded.head.fields,
-            Self::H2(response, ..) => response.headers_mut(),
+            Self::H1(responded) => std::mem::take(&mut responded.head.fields),
+            Self::H2(response, ..) => std::mem::take(response.headers_mut()).lines().collect(),
         }
     }
 

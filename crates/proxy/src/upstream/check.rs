@@ -5,9 +5,10 @@ use super::attempt::Journey;
 use super::carrier::Aim;
 use super::group::Group;
 use super::head::Head;
+use http::Method;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
+use shoal_semantics::OnwardLines;
 use shoal_settings::HealthCheck;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -32,7 +33,8 @@ pub(super) async fn watch(inner: Arc<Inner>, group: Weak<Group>, index: usize, d
 /// Whether a 2xx or 3xx answer came before the next check would be due.
 async fn is_healthy(inner: &Inner, group: &Group, index: usize, check: &HealthCheck) -> bool {
     let Ok(target) = PathAndQuery::try_from(check.path.as_str()) else { return false };
-    let head = Head { method: Method::GET, target, fields: HeaderMap::new(), host: None, upgrade: None };
+    let head =
+        Head { method: Method::GET, target, fields: OnwardLines::default(), host: None, upgrade: None };
     let origin = &group.members()[index].origin;
     let ask = async {
         let mut journey = Journey::new(inner, head, None, None);

@@ -4,8 +4,9 @@ use crate::access::ForwardRules;
 use crate::message::{InterimSink, RequestBody, StreamBody, TunnelIo};
 use crate::upstream::group::Group;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
-use shoal_core::Timestamp;
+use http::{HeaderValue, Method, StatusCode, Version};
+use shoal_core::{FieldLines, Timestamp};
+use shoal_semantics::OnwardLines;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,8 +21,8 @@ pub struct UpstreamRequest {
     pub target: PathAndQuery,
     /// The fields without hop-by-hop ones and without Host. `Expect: 100-continue` may stay: the body is then
     /// held back until the origin asks for it, or for [`super::CONTINUE_WAIT`]. `Content-Length` stays when
-    /// the body's length is known.
-    pub fields: HeaderMap,
+    /// the body's length is known. Without a body there is no `Expect` among them.
+    pub fields: OnwardLines,
     /// The Host (`:authority`) to send; `None` sends the destination's own.
     pub host: Option<HeaderValue>,
     /// The body. `None` means that there is none.
@@ -82,7 +83,7 @@ pub struct UpstreamResponse {
     pub version: Version,
     /// The fields as received, hop-by-hop ones included. Framing has been checked: at most one
     /// Content-Length, valid, and never together with Transfer-Encoding.
-    pub fields: HeaderMap,
+    pub fields: FieldLines,
     /// The body. A stall, a cut, a length that is not kept and senseless chunks surface as errors;
     /// trailers come as the last frame, without those that RFC 9110, 6.5.1 forbids.
     pub body: StreamBody,

@@ -10,14 +10,15 @@ use http::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HOST,
     HeaderName, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
+use shoal_core::{FieldLines, Fields};
 
 /// Checks the head of a response, and leaves at most one Content-Length in it. Gives the length of the body
 /// when the framing tells it.
 pub(super) fn check(
     method: &Method,
     status: StatusCode,
-    fields: &mut HeaderMap,
+    fields: &mut FieldLines,
 ) -> Result<Option<u64>, (Cause, &'static str)> {
     // RFC 9110, 15: "Values outside the range 100..599 are invalid."
     if status.as_u16() > 599 {
@@ -30,10 +31,10 @@ pub(super) fn check(
         // splitting ... and ought to be handled as an error."
         return Err((Cause::Malformed, "both Content-Length and Transfer-Encoding"));
     }
-    if status == StatusCode::NO_CONTENT {
+    if status == StatusCode::NO_CONTENT && length.is_some() {
         // RFC 9110, 8.6: "A server MUST NOT send a Content-Length header field in any response with a status code
         // of 1xx (Informational) or 204 (No Content)."
-        fields.remove(CONTENT_LENGTH);
+        *fields = fields.with_only(&CONTENT_LENGTH, None);
     }
     // RFC 9112, 6.3: "Any response to a HEAD request and any response with a 1xx (Informational), 204 (No
     // Content), or 304 (Not Modified) status code is always terminated by the first empty line after the
@@ -52,11 +53,11 @@ pub(super) fn clean_trailers(trailers: &mut HeaderMap) {
 }
 
 /// Whether the body is chunked. Any other coding was not asked for (no TE is sent) and cannot be undone here.
-fn is_coded(fields: &HeaderMap) -> Result<bool, (Cause, &'static str)> {
-    let mut codings = fields.get_all(TRANSFER_ENCODING).iter();
+fn is_coded(fields: &FieldLines) -> Result<bool, (Cause, &'static str)> {
+    let mut codings = fields.values(&TRANSFER_ENCODING);
     match (codings.next(), codings.next()) {
         (None, _) => Ok(false),
-        (Some(coding), None) if coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(true),
+        (Some(coding), None) if coding.trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(true),
         _ => Err((Cause::TransferCoding, "a transfer coding other than chunked")),
     }
 }
@@ -65,11 +66,11 @@ fn is_coded(fields: &HeaderMap) -> Result<bool, (Cause, &'static str)> {
 /// comma-separated list ..., all values in the list are valid, and all values in the list are the same", the
 /// message is handled with that single value; otherwise "the proxy MUST close the connection to the server,
 /// discard the received response, and send a 502".
-fn content_length(fields: &mut HeaderMap) -> Result<Option<u64>, (Cause, &'static str)> {
+fn content_length(fields: &mut FieldLines) -> Result<Option<u64>, (Cause, &'static str)> {
     let mut length = None;
     let mut entries = 0;
-    for value in fields.get_all(CONTENT_LENGTH) {
-        for entry in value.as_bytes().split(|byte| *byte == b',') {
+    for value in fields.values(&CONTENT_LENGTH) {
+        for entry in value.split(|byte| *byte == b',') {
             let number = digits(entry.trim_ascii()).ok_or((Cause::Malformed, "invalid Content-Length"))?;
             if length.is_some_and(|length| length != number) {
                 return Err((Cause::Malformed, "differing Content-Lengths"));
@@ -79,7 +80,7 @@ fn content_length(fields: &mut HeaderMap) -> Result<Option<u64>, (Cause, &'stati
         }
     }
     if let (Some(number), 2..) = (length, entries) {
-        fields.insert(CONTENT_LENGTH, HeaderValue::from(number));
+        *fields = fields.with_only(&CONTENT_LENGTH, Some(number.to_string().as_bytes()));
     }
     Ok(length)
 }
@@ -114,13 +115,10 @@ mod tests {
     type Outcome = Result<(Option<u64>, Vec<String>), Cause>;
 
     fn judge(method: &Method, status: u16, lines: &[(&'static str, &'static str)]) -> Outcome {
-        let mut fields = HeaderMap::new();
-        for (name, value) in lines {
-            fields.append(*name, HeaderValue::from_static(value));
-        }
+        let mut fields = lines.iter().copied().collect();
         let status = StatusCode::from_u16(status).expect("a status");
         let length = check(method, status, &mut fields).map_err(|(cause, _)| cause)?;
-        let left = fields.get_all(CONTENT_LENGTH).iter().map(|value| value.to_str().unwrap().into());
+        let left = fields.values(&CONTENT_LENGTH).map(|value| String::from_utf8_lossy(value).into());
         Ok((length, left.collect()))
     }
 

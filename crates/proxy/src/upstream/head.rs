@@ -4,9 +4,10 @@ use super::error::{Cause, UpstreamError};
 use super::exchanged::Origin;
 use super::outgoing::Upload;
 use crate::message::{InterimSink, RequestBody};
-use http::header::{CONTENT_LENGTH, EXPECT, TE};
+use http::header::TE;
 use http::uri::{Authority, PathAndQuery, Uri};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version};
+use shoal_semantics::OnwardLines;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub(super) struct Head {
     pub method: Method,
     pub target: PathAndQuery,
     /// Without Host.
-    pub fields: HeaderMap,
+    pub fields: OnwardLines,
     pub host: Option<HeaderValue>,
     pub upgrade: Option<HeaderValue>,
 }
@@ -53,16 +54,13 @@ impl Head {
     /// the origin asks for it.
     pub fn settle(&mut self, has_body: bool) -> bool {
         if has_body {
-            let expects = self.fields.get(EXPECT).map(HeaderValue::as_bytes);
-            return expects.is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
+            return self.fields.expects_continue();
         }
-        // RFC 9110, 10.1.1: "A client MUST NOT generate a 100-continue expectation in a request that does not
-        // include content."
-        self.fields.remove(EXPECT);
         // RFC 9110, 8.6: "A user agent SHOULD send Content-Length in a request when the method defines a meaning for
         // enclosed content": without it some origins answer 411.
-        if matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
-            self.fields.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        let is_meant_for_content = matches!(self.method, Method::POST | Method::PUT | Method::PATCH);
+        if is_meant_for_content && self.fields.content_length().is_none() {
+            self.fields.push(b"content-length", b"0");
         }
         false
     }
@@ -76,7 +74,7 @@ impl Head {
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = uri.build().map_err(|_| invalid("target"))?;
         *request.version_mut() = Version::HTTP_2;
-        *request.headers_mut() = self.fields.clone();
+        *request.headers_mut() = self.fields.to_map();
         // RFC 9113, 8.2.2: TE "MUST NOT contain any value other than "trailers"".
         if request.headers().get(TE).is_some_and(|value| value != "trailers") {
             request.headers_mut().remove(TE);
@@ -131,7 +129,7 @@ impl Interim {
     /// Passes an interim response on. 100 releases the body instead: the client's own server side sends it a 100
     /// when the body is asked for.
     /// False when there are too many.
-    pub fn received(&self, status: StatusCode, fields: &HeaderMap) -> bool {
+    pub fn received(&self, status: StatusCode, fields: impl FnOnce() -> HeaderMap) -> bool {
         if self.count.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
             self.flooded.notify_one();
             return false;
@@ -141,7 +139,7 @@ impl Interim {
             (StatusCode::CONTINUE, _) => self.upload.release(),
             (StatusCode::SWITCHING_PROTOCOLS, _) => {}
             // A full sink means a client slower than its interim responses; they are advice, and dropped.
-            (_, Some(sink)) => drop(sink.try_send((status, fields.clone()))),
+            (_, Some(sink)) => drop(sink.try_send((status, fields()))),
             (_, None) => {}
         }
         true

@@ -134,7 +134,7 @@ async fn head(mut response: ResponseFuture, interim: &Interim) -> Result<Respons
     poll_fn(|cx| {
         while let Poll::Ready(Some(earlier)) = response.poll_informational(cx) {
             let earlier = earlier?;
-            interim.received(earlier.status(), earlier.headers());
+            interim.received(earlier.status(), || earlier.headers().clone());
         }
         Pin::new(&mut response).poll(cx)
     })

@@ -1,7 +1,7 @@
 //! Cache-Control as sent and as mangled: what each directive means, and that any bytes are read without harm.
 
 use super::*;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 
 fn response(lines: &[&str]) -> CacheControl {

@@ -3,8 +3,9 @@
 use super::ByteRange;
 use super::requested::position;
 use crate::lists;
+use http::HeaderValue;
 use http::header::CONTENT_RANGE;
-use http::{HeaderMap, HeaderValue};
+use shoal_core::Fields;
 use std::fmt;
 
 /// A Content-Range of bytes.
@@ -26,10 +27,10 @@ impl ContentRange {
     }
 
     /// The Content-Range of a response: the only line, of bytes, with a range that its length can hold.
-    pub fn of(response: &HeaderMap) -> Option<Self> {
-        let mut lines = response.get_all(CONTENT_RANGE).iter();
+    pub fn of(response: &impl Fields) -> Option<Self> {
+        let mut lines = response.values(&CONTENT_RANGE);
         let line = lines.next()?;
-        lines.next().is_none().then(|| Self::parse(line.as_bytes())).flatten()
+        lines.next().is_none().then(|| Self::parse(line)).flatten()
     }
 
     /// Reads a value.

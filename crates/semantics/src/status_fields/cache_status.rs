@@ -101,7 +101,8 @@ impl CacheStatus<'_> {
         member
     }
 
-    fn text(&self) -> Text {
+    /// The member, on the stack.
+    pub fn text(&self) -> Text {
         let mut out = Text::new();
         push_name(&mut out, self.cache);
         match self.handling {

@@ -36,7 +36,8 @@ impl ProxyStatus<'_> {
         append_member(response, &PROXY_STATUS, &self.text());
     }
 
-    fn text(&self) -> Text {
+    /// The member, on the stack.
+    pub fn text(&self) -> Text {
         let mut out = Text::new();
         push_name(&mut out, self.proxy);
         if let Some(error) = self.error {

@@ -3,9 +3,9 @@
 use super::{Exchanged, is_heuristically_cacheable};
 use crate::targeted::Governing;
 use crate::{Rules, date, lists};
+use http::HeaderName;
 use http::header::{AGE, DATE, EXPIRES, LAST_MODIFIED};
-use http::{HeaderMap, HeaderName};
-use shoal_core::Timestamp;
+use shoal_core::{Fields, Timestamp};
 
 /// What the fields of a response say about time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +34,11 @@ pub(super) enum Basis {
 }
 
 impl Freshness {
-    pub fn of(exchanged: &Exchanged<'_>, governing: &Governing, rules: &Rules) -> Self {
+    pub fn of(
+        exchanged: &Exchanged<'_, impl Fields, impl Fields>,
+        governing: &Governing,
+        rules: &Rules,
+    ) -> Self {
         let now = exchanged.response_time;
         let date = date_of(exchanged.response, &DATE, now);
         let last_modified = date_of(exchanged.response, &LAST_MODIFIED, now);
@@ -67,7 +71,7 @@ impl Freshness {
 /// Section 5.3: "A cache recipient MUST interpret invalid date formats, especially the value "0", as
 /// representing a time in the past". Of several lines the first counts.
 fn explicit_lifetime(
-    response: &HeaderMap,
+    response: &impl Fields,
     governing: &Governing,
     generated: u64,
     now: Timestamp,
@@ -76,7 +80,7 @@ fn explicit_lifetime(
     if let Some(seconds) = directives.s_maxage.or(directives.max_age) {
         return Some(seconds);
     }
-    if governing.targeted || !response.contains_key(EXPIRES) {
+    if governing.targeted || !response.has(&EXPIRES) {
         return None;
     }
     let expires = date_of(response, &EXPIRES, now).unwrap_or(0);
@@ -101,7 +105,7 @@ fn heuristic_lifetime(generated: u64, modified: u64, rules: &Rules) -> u32 {
 /// corrected_age_value = age_value + response_delay;
 /// corrected_initial_age = max(apparent_age, corrected_age_value);
 /// ```
-fn initial_age_ms(exchanged: &Exchanged<'_>, date: Option<u64>) -> u64 {
+fn initial_age_ms(exchanged: &Exchanged<'_, impl Fields, impl Fields>, date: Option<u64>) -> u64 {
     let apparent_age = date.map_or(0, |date| exchanged.response_time.seconds().saturating_sub(date));
     let response_delay_ms = exchanged.response_time.since(exchanged.request_time).as_millis() as u64;
     let corrected_age_value_ms = u64::from(age_value(exchanged.response)) * 1000 + response_delay_ms;
@@ -114,11 +118,11 @@ fn initial_age_ms(exchanged: &Exchanged<'_>, date: Option<u64>) -> u64 {
 /// with a list-based Age field value SHOULD use the first member of the field value, discarding subsequent
 /// ones. If the field value (after discarding additional members, as per above) is invalid (e.g., it contains
 /// something other than a non-negative integer), a cache SHOULD ignore the field."
-fn age_value(response: &HeaderMap) -> u32 {
+fn age_value(response: &impl Fields) -> u32 {
     lists::field_members(response, &AGE).next().and_then(lists::delta_seconds).unwrap_or(0)
 }
 
 /// The first line of a date field, in seconds since the epoch.
-fn date_of(response: &HeaderMap, name: &HeaderName, now: Timestamp) -> Option<u64> {
-    date::parse(response.get(name)?.as_bytes(), now)
+fn date_of(response: &impl Fields, name: &HeaderName, now: Timestamp) -> Option<u64> {
+    date::parse(response.value(name)?, now)
 }

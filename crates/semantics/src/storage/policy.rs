@@ -5,7 +5,7 @@ use super::freshness::{Basis, Freshness};
 use crate::directives::CacheControl;
 use http::StatusCode;
 use http::header::AUTHORIZATION;
-use shoal_core::Timestamp;
+use shoal_core::{Fields, Timestamp};
 use std::time::Duration;
 
 /// The caching rules of a stored response, and the times that its age is reckoned from.
@@ -41,7 +41,11 @@ impl Policy {
     /// Length of the stored form.
     pub const BYTES: usize = 48;
 
-    pub(super) fn new(exchanged: &Exchanged<'_>, directives: &CacheControl, freshness: Freshness) -> Self {
+    pub(super) fn new(
+        exchanged: &Exchanged<'_, impl Fields, impl Fields>,
+        directives: &CacheControl,
+        freshness: Freshness,
+    ) -> Self {
         let flags = [
             (FORBIDS_STALE, directives.forbids_stale()),
             (ALWAYS_VALIDATES, directives.always_validate()),
@@ -49,7 +53,7 @@ impl Policy {
             (PUBLIC, directives.public),
             (HEURISTIC, freshness.basis == Basis::Heuristic),
             (PARTIAL, exchanged.status == StatusCode::PARTIAL_CONTENT),
-            (AUTHORIZED, exchanged.request.contains_key(AUTHORIZATION)),
+            (AUTHORIZED, exchanged.request.has(&AUTHORIZATION)),
         ];
         Self {
             flags: flags.iter().filter(|(_, set)| *set).map(|(flag, _)| flag).sum(),

@@ -17,11 +17,12 @@ pub use framing::BodyFraming;
 pub use plain::PlainGet;
 
 use crate::Refusal;
-use crate::field_line::{BARE_LF, FieldAt, holds_end, offset_in};
+use crate::field_line::{BARE_LF, holds_end, locate, offset_in};
 use bytes::{Buf, Bytes, BytesMut};
 use framing::Framing;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, request};
 use httparse::{Error, Header, Status};
+use shoal_core::FieldLine;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -74,7 +75,7 @@ pub struct RequestHead {
 #[derive(Debug)]
 pub struct HeadParser {
     /// Fields of the head being read; kept for its allocation.
-    fields: Vec<FieldAt>,
+    fields: Vec<FieldLine>,
     /// Bytes of the buffer that are known to hold no end of a head.
     searched: usize,
     /// Tokenize again once the buffer holds so many bytes, even if no end is in sight.
@@ -149,7 +150,7 @@ struct Lines {
 }
 
 /// Runs httparse over the buffer and notes where each part stands. `None` when the head is not whole.
-fn tokenize(buffer: &[u8], fields: &mut Vec<FieldAt>, limits: &Limits) -> Result<Option<Lines>, Refusal> {
+fn tokenize(buffer: &[u8], fields: &mut Vec<FieldLine>, limits: &Limits) -> Result<Option<Lines>, Refusal> {
     if limits.fields_max <= FIELDS_ON_STACK {
         let mut slots = [const { MaybeUninit::uninit() }; FIELDS_ON_STACK];
         tokenize_into(buffer, &mut slots[..limits.fields_max], fields, limits)
@@ -162,7 +163,7 @@ fn tokenize(buffer: &[u8], fields: &mut Vec<FieldAt>, limits: &Limits) -> Result
 fn tokenize_into<'b>(
     buffer: &'b [u8],
     slots: &mut [MaybeUninit<Header<'b>>],
-    fields: &mut Vec<FieldAt>,
+    fields: &mut Vec<FieldLine>,
     limits: &Limits,
 ) -> Result<Option<Lines>, Refusal> {
     let mut request = httparse::Request::new(&mut []);
@@ -189,14 +190,14 @@ fn tokenize_into<'b>(
     }
     fields.clear();
     for field in request.headers.iter() {
-        fields.push(FieldAt::locate(head, field)?);
+        fields.push(locate(head, field)?);
     }
     let version = if version == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
     Ok(Some(Lines { method, target, version, head_bytes }))
 }
 
 /// Makes the head out of its located parts.
-fn build(lines: &Lines, fields: &[FieldAt], head: Bytes) -> Result<RequestHead, Refusal> {
+fn build(lines: &Lines, fields: &[FieldLine], head: Bytes) -> Result<RequestHead, Refusal> {
     let version = lines.version;
     let method = read_method(&head[lines.method.clone()])?;
     let mut framing = Framing::default();

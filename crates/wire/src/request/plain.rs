@@ -6,7 +6,7 @@
 //! so this is never more tolerant than that one, which a test compares.
 
 use super::{Authority, FIELDS_ON_STACK, HeadParser, Limits};
-use crate::field_line::{FieldAt, offset_in};
+use crate::field_line::{locate, offset_in};
 use http::{HeaderMap, Method, Uri, Version};
 use httparse::Status;
 use shoal_core::alphanumeric_and;
@@ -152,7 +152,7 @@ impl<'b> Fields<'b> {
 fn ends_in_crlf(head: &[u8], field: &httparse::Header<'_>) -> bool {
     match field.value {
         // An empty value's slice may point anywhere in the line.
-        [] => FieldAt::locate(head, field).is_ok(),
+        [] => locate(head, field).is_ok(),
         // Whitespace before the end is left to the ordinary way.
         value => head.get(offset_in(head, value) + value.len()) == Some(&b'\r'),
     }

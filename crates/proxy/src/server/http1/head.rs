@@ -3,17 +3,9 @@
 use super::Asked;
 use crate::message::{Hit, ReplyBody, ReplyHead};
 use crate::server::dates::with_date;
-use http::{HeaderMap, Method, StatusCode, Version, header};
+use http::{Method, StatusCode, Version, header};
 use shoal_wire::response::{self, Persistence, ResponseFraming};
 use std::time::Instant;
-
-/// The status of a reply.
-pub(super) fn status(head: &ReplyHead) -> StatusCode {
-    match head {
-        ReplyHead::Built(status, _) => *status,
-        ReplyHead::Stored { stored, .. } => stored.status(),
-    }
-}
 
 /// How the reply's body will be delimited.
 pub(super) fn framing(asked: &Asked, status: StatusCode, body: &ReplyBody) -> ResponseFraming {
@@ -39,6 +31,11 @@ pub(super) fn write(
             response::status_line(out, *status);
             response::fields(out, *status, fields);
             fields.contains_key(header::DATE)
+        }
+        ReplyHead::Relayed(head) => {
+            response::status_line(out, head.status);
+            out.extend_from_slice(head.lines.as_bytes());
+            true
         }
         ReplyHead::Stored { stored, age_seconds, cache_status, proxy_status } => {
             response::status_line(out, stored.status());
@@ -84,7 +81,7 @@ pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) {
 /// The Content-Length to declare for a reply without a body: what HEAD would have got as GET, or what a 304 says
 /// of the stored response. RFC 9110 section 8.6 forbids it with 1xx, 204, and 2xx to CONNECT.
 pub(super) fn declared(asked: &Asked, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
-    let status = status(head);
+    let status = head.status();
     let may_declare = status == StatusCode::NOT_MODIFIED
         || (asked.method == Method::HEAD && !response::is_bodiless(status));
     if !may_declare {
@@ -93,13 +90,9 @@ pub(super) fn declared(asked: &Asked, head: &ReplyHead, body: &ReplyBody) -> Opt
     match (body, head) {
         (ReplyBody::Memory(bytes), _) => Some(bytes.len() as u64),
         (ReplyBody::Stream { length, .. }, _) => *length,
-        (ReplyBody::Empty, ReplyHead::Built(_, fields)) => content_length(fields),
+        (ReplyBody::Empty, head) => head.declared_length(),
         _ => None,
     }
-}
-
-fn content_length(fields: &HeaderMap) -> Option<u64> {
-    fields.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// What the head says of the connection when it is kept.

@@ -59,7 +59,7 @@ impl<T: ClientIo> Connection<T> {
         while let Some((status, fields)) = self.interim.next_waiting() {
             self.write_interim(status, &fields, &mut sending.incoming);
         }
-        let status = head::status(&reply_head);
+        let status = reply_head.status();
         let framing = head::framing(sending.asked, status, &body);
         sending.keep &= framing != ResponseFraming::UntilClose;
         // Some clients send the tunnel's first bytes along with CONNECT. When there is no tunnel they must not be
@@ -99,7 +99,7 @@ impl<T: ClientIo> Connection<T> {
         body: &ReplyBody,
     ) {
         let asked = sending.asked;
-        let status = head::status(reply_head);
+        let status = reply_head.status();
         let persistence = match body {
             ReplyBody::Tunnel(_) if asked.method == Method::CONNECT => Persistence::Keep,
             _ => head::persistence(asked, sending.keep, status),

@@ -144,6 +144,7 @@ impl From<TooSlow> for Stopped {
 pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> Response<()> {
     let (status, mut fields) = match reply {
         ReplyHead::Built(status, fields) => (status, fields),
+        ReplyHead::Relayed(head) => (head.status, head.lines.to_map()),
         ReplyHead::Stored { stored, age_seconds, cache_status, proxy_status } => {
             let mut fields = stored.fields();
             fields.insert(AGE, HeaderValue::from(age_seconds));

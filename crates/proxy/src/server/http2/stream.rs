@@ -113,10 +113,7 @@ impl<H: Handler> Stream<'_, H> {
     async fn send(mut self, reply: Reply, tunnelled: Option<RecvStream>) {
         let streams = self.streams;
         let mut account = Account::open(&*streams.shared.handler, reply.record, self.received);
-        let status = match &reply.head {
-            ReplyHead::Built(status, _) => *status,
-            ReplyHead::Stored { stored, .. } => stored.status(),
-        };
+        let status = reply.head.status();
         let tunnels = matches!(reply.body, ReplyBody::Tunnel(_));
         if tunnels && !(tunnelled.is_some() && status.is_success()) {
             tracing::error!(%status, "a tunnel was offered for a request that asked for none");
@@ -162,16 +159,10 @@ impl<H: Handler> Stream<'_, H> {
 
     /// The Content-Length to say, if any: as in HTTP/1, none with 1xx, 204 and 2xx to CONNECT.
     fn content_length(&self, status: StatusCode, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
-        let declared = match head {
-            ReplyHead::Built(_, fields) => {
-                fields.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok())
-            }
-            ReplyHead::Stored { .. } => None,
-        };
         let bodiless = self.method == Method::HEAD || status == StatusCode::NOT_MODIFIED;
         match body {
             _ if is_bodiless(status) && status != StatusCode::NOT_MODIFIED => None,
-            ReplyBody::Empty if bodiless => declared,
+            ReplyBody::Empty if bodiless => head.declared_length(),
             ReplyBody::Empty => Some(0),
             ReplyBody::Memory(bytes) => Some(bytes.len() as u64),
             ReplyBody::Stream { length, .. } => *length,

@@ -29,6 +29,7 @@ use http::header::TRANSFER_ENCODING;
 use http::{StatusCode, Version};
 use io::Io;
 use parking_lot::Mutex;
+use shoal_core::Fields;
 use shoal_wire::{BadHead, ResponseHead};
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -267,12 +268,12 @@ impl Io {
 /// What becomes of a head: the answer, a failure, or nothing when it was interim.
 fn judged(head: ResponseHead, sending: &Sending) -> Option<Result<ResponseHead, Failure>> {
     if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
-        let is_bearable = sending.interim.received(head.status, &head.fields);
+        let is_bearable = sending.interim.received(head.status, || head.fields.to_map());
         return (!is_bearable).then(|| Err(failure(Cause::Malformed, "too many interim responses")));
     }
     // RFC 9112, 6.1: "A server or client that receives an HTTP/1.0 message containing a Transfer-Encoding header field MUST
     // treat the message as if the framing is faulty".
-    if head.version == Version::HTTP_10 && head.fields.contains_key(TRANSFER_ENCODING) {
+    if head.version == Version::HTTP_10 && head.fields.has(&TRANSFER_ENCODING) {
         return Some(Err(failure(Cause::Malformed, "Transfer-Encoding over HTTP/1.0")));
     }
     Some(Ok(head))

@@ -149,9 +149,7 @@ fn write_head(out: &mut Vec<u8>, head: &Head, authority: &str) -> Result<(), Fai
         return Err(invalid("Host"));
     }
     response::field(out, "host", host);
-    for (name, value) in &head.fields {
-        response::field(out, name.as_str(), value.as_bytes());
-    }
+    out.extend_from_slice(head.fields.as_bytes());
     if let Some(protocols) = &head.upgrade {
         response::field(out, "connection", b"upgrade");
         response::field(out, "upgrade", protocols.as_bytes());
@@ -161,7 +159,7 @@ fn write_head(out: &mut Vec<u8>, head: &Head, authority: &str) -> Result<(), Fai
 
 fn write_framing(out: &mut Vec<u8>, head: &Head, coding: &Coding) {
     match coding {
-        Coding::Length(_) if head.fields.contains_key(CONTENT_LENGTH) => {}
+        Coding::Length(_) if head.fields.content_length().is_some() => {}
         Coding::Length(length) => {
             response::field(out, CONTENT_LENGTH.as_str(), itoa::Buffer::new().format(*length).as_bytes());
         }
@@ -171,7 +169,7 @@ fn write_framing(out: &mut Vec<u8>, head: &Head, coding: &Coding) {
 
 /// The body's length, as the request says it or as the body knows it.
 fn length_of(head: &Head, body: &Outgoing) -> Option<u64> {
-    let said = head.fields.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let said = head.fields.content_length().and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
     said.or_else(|| body.size_hint().exact())
 }
 

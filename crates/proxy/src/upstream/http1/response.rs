@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::Version;
 use http::header::CONNECTION;
 use http_body::Frame;
+use shoal_core::Fields;
 use shoal_wire::chunk::ChunkDecoder;
 use shoal_wire::{BodyDecoder, Decoded, ResponseHead};
 use std::task::{Context, Poll, ready};
@@ -100,8 +101,8 @@ impl Framing {
 /// RFC 9112, 9.3: whether a connection persists after a response with this head.
 pub(in crate::upstream) fn persists(head: &ResponseHead) -> bool {
     let says = |option: &[u8]| {
-        let lines = head.fields.get_all(CONNECTION).iter();
-        let mut options = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+        let lines = head.fields.values(&CONNECTION);
+        let mut options = lines.flat_map(|line| line.split(|byte| *byte == b','));
         options.any(|said| said.trim_ascii().eq_ignore_ascii_case(option))
     };
     if head.version == Version::HTTP_10 { says(b"keep-alive") } else { !says(b"close") }

@@ -17,6 +17,8 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
+use shoal_core::Fields;
+use shoal_semantics::OnwardLines;
 use shoal_settings::Forward;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -175,7 +177,7 @@ impl Asker {
             method,
             destination: Destination::Origin { origin, rules },
             target: PathAndQuery::try_from(path).expect("a path"),
-            fields: HeaderMap::new(),
+            fields: OnwardLines::default(),
             host: None,
             body: None,
             interim: None,

@@ -16,7 +16,7 @@ async fn a_switched_connection_is_a_tunnel() {
     let asker = Asker::with(origin.address, Scheme::Http, |upstream| upstream.connections_per_origin = 1);
     let response = offer(&asker, Some("echo, other")).await.expect("switched");
     assert_eq!(
-        (response.status.as_u16(), &response.fields["upgrade"]),
+        (response.status.as_u16(), &response.fields.to_map()["upgrade"]),
         (101, &HeaderValue::from_static("Echo"))
     );
     let mut tunnel = response.upgraded.expect("a tunnel");

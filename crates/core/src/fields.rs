@@ -1,0 +1,206 @@
+//! The fields of a message, as whoever reads them sees them, and as the lines that they came in.
+//!
+//! Most of what a proxy does with a message's fields is to look at a few and to hand on the rest. For that
+//! [`FieldLines`] keeps a head's own bytes and where each name and value stands in them: making it copies nothing, and
+//! asking for a field compares names of the same length. A field map ([`HeaderMap`]) hashes and holds each field apart,
+//! which pays where fields are changed or asked for often; [`FieldLines::to_map`] makes one.
+//!
+//! Cost: of making it, one pass over the lines; of a question, one comparison of lengths a line.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Fields to be asked by name.
+pub trait Fields {
+    /// Names, in lower case, and values of all lines.
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])>;
+
+    /// The values of the lines of this name, in their order.
+    fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]>;
+
+    /// The first of them.
+    fn value<'a>(&'a self, name: &HeaderName) -> Option<&'a [u8]> {
+        self.values(name).next()
+    }
+
+    /// Whether there is a line of this name.
+    fn has(&self, name: &HeaderName) -> bool {
+        self.value(name).is_some()
+    }
+}
+
+impl Fields for HeaderMap {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+    }
+
+    fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        self.get_all(name).iter().map(HeaderValue::as_bytes)
+    }
+
+    fn value<'a>(&'a self, name: &HeaderName) -> Option<&'a [u8]> {
+        self.get(name).map(HeaderValue::as_bytes)
+    }
+}
+
+/// Fields as lines of one text. Names are tokens in lower case; no value holds what ends a line.
+#[derive(Clone, Debug, Default)]
+pub struct FieldLines {
+    text: Bytes,
+    lines: FieldPlaces,
+}
+
+/// Where the lines of a head stand in it; those of most heads without an allocation.
+pub type FieldPlaces = SmallVec<[FieldLine; 12]>;
+
+/// Where a field's name and value stand in a text.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldLine {
+    /// The name begins here,
+    pub name_start: u32,
+    /// and ends before this.
+    pub name_end: u32,
+    /// The value begins here,
+    pub value_start: u32,
+    /// and ends before this.
+    pub value_end: u32,
+}
+
+impl FieldLine {
+    /// The name's place.
+    pub fn name(self) -> Range<usize> {
+        self.name_start as usize..self.name_end as usize
+    }
+
+    /// The value's place.
+    pub fn value(self) -> Range<usize> {
+        self.value_start as usize..self.value_end as usize
+    }
+}
+
+impl FieldLines {
+    /// The fields whose lines stand in `text` at these places. The caller has checked that names are tokens and that values hold
+    /// nothing that ends a line; names need not be in lower case yet.
+    pub fn of_text(mut text: BytesMut, lines: FieldPlaces) -> Self {
+        for line in &lines {
+            text[line.name()].make_ascii_lowercase();
+        }
+        Self { text: text.freeze(), lines }
+    }
+
+    /// The first value of this name as one that lives on by itself, with the text that it stands in.
+    pub fn shared_value(&self, name: &HeaderName) -> Option<HeaderValue> {
+        HeaderValue::from_maybe_shared(self.text.slice_ref(self.value(name)?)).ok()
+    }
+
+    /// The same fields with one line of this name, which says `value`, in the place of the first; or none.
+    pub fn with_only(&self, name: &HeaderName, value: Option<&[u8]>) -> Self {
+        let mut value = value;
+        Self::from_iter(Fields::lines(self).filter_map(|(other, held)| {
+            if other != name.as_str().as_bytes() {
+                return Some((other, held));
+            }
+            value.take().map(|value| (other, value))
+        }))
+    }
+
+    /// The fields as a map, whose values are slices of the text.
+    pub fn to_map(&self) -> HeaderMap {
+        let mut map = HeaderMap::with_capacity(self.lines.len() + MAP_ROOM);
+        for line in &self.lines {
+            let name = HeaderName::from_bytes(&self.text[line.name()]);
+            let value = HeaderValue::from_maybe_shared(self.text.slice(line.value()));
+            if let (Ok(name), Ok(value)) = (name, value) {
+                map.append(name, value);
+            }
+        }
+        map
+    }
+
+    /// Bytes of all names and values, and of whatever else stands between them in the text.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
+/// Of names in lower case and values.
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for FieldLines {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(fields: I) -> Self {
+        let mut text = Vec::new();
+        let mut put = |part: &[u8]| {
+            let start = text.len() as u32;
+            text.extend_from_slice(part);
+            (start, text.len() as u32)
+        };
+        let lines = fields.into_iter().map(|(name, value)| {
+            let ((name_start, name_end), (value_start, value_end)) =
+                (put(name.as_ref()), put(value.as_ref()));
+            FieldLine { name_start, name_end, value_start, value_end }
+        });
+        let lines = lines.collect();
+        Self { text: text.into(), lines }
+    }
+}
+
+impl Fields for FieldLines {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.lines.iter().map(|line| (&self.text[line.name()], &self.text[line.value()]))
+    }
+
+    fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        let name = name.as_str().as_bytes();
+        Fields::lines(self).filter(move |(other, _)| *other == name).map(|(_, value)| value)
+    }
+}
+
+/// Room in a map for what a proxy adds.
+const MAP_ROOM: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::header::{AGE, DATE, ETAG, SET_COOKIE};
+
+    fn lines() -> FieldLines {
+        let text = "Set-Cookie: a=1\r\nETag: \"x\"\r\nset-cookie: b=2\r\nX: \r\n";
+        let mut start = 0;
+        let places = text.split_inclusive("\r\n").map(|line| {
+            let colon = line.find(':').expect("a field line") as u32;
+            let (name_start, end) = (start, start + line.len() as u32 - 2);
+            start = end + 2;
+            FieldLine {
+                name_start,
+                name_end: name_start + colon,
+                value_start: name_start + colon + 2,
+                value_end: end,
+            }
+        });
+        FieldLines::of_text(text.into(), places.collect())
+    }
+
+    #[test]
+    fn lines_and_map_are_asked_alike() {
+        let (lines, map) = (lines(), lines().to_map());
+        for name in [AGE, DATE, ETAG, SET_COOKIE, HeaderName::from_static("x")] {
+            let (one, other) = (lines.values(&name), Fields::values(&map, &name));
+            assert_eq!(one.collect::<Vec<_>>(), other.collect::<Vec<_>>(), "{name}");
+            assert_eq!((lines.value(&name), lines.has(&name)), (map.value(&name), map.contains_key(&name)));
+        }
+        assert_eq!(lines.values(&SET_COOKIE).collect::<Vec<_>>(), [b"a=1", b"b=2"]);
+        assert_eq!(FieldLines::from_iter(Fields::lines(&map)).to_map(), map);
+        assert_eq!(lines.shared_value(&ETAG).expect("there is one"), "\"x\"");
+    }
+
+    #[test]
+    fn one_line_takes_the_place_of_several() {
+        let texts = |lines: &FieldLines| -> Vec<String> {
+            let text = |(name, value): (&[u8], &[u8])| [name, b"=", value].concat();
+            Fields::lines(lines).map(|line| String::from_utf8(text(line)).expect("ASCII")).collect()
+        };
+        assert_eq!(texts(&lines().with_only(&SET_COOKIE, Some(b"c"))), ["set-cookie=c", "etag=\"x\"", "x="]);
+        assert_eq!(texts(&lines().with_only(&SET_COOKIE, None)), ["etag=\"x\"", "x="]);
+        assert_eq!(texts(&lines().with_only(&AGE, Some(b"1"))), texts(&lines()));
+    }
+}

@@ -1,0 +1,193 @@
+//! Fields on their way to the next hop: copied from the message that brought them straight into lines as HTTP/1 writes them.
+//!
+//! Most of what a proxy forwards it forwards as it came. So the lines of the next message are written while those of the
+//! last are read, without a field map in between: what is for this hop alone stays out ([`fields::is_hop_by_hop`], and what
+//! Connection names), and what each hop adds to is joined into one line behind the others.
+//!
+//! Cost: one pass over the fields, and one for each list that this node adds to.
+
+use crate::{fields, lists};
+use http::header::{CONTENT_LENGTH, EXPECT};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use shoal_core::Fields;
+use std::ops::Range;
+
+/// The lines of a message in the making, out of those of another.
+pub struct Onward<'f, F> {
+    source: &'f F,
+    nominated: Vec<HeaderName>,
+    lines: OnwardLines,
+}
+
+impl<'f, F: Fields> Onward<'f, F> {
+    /// Begins with the fields of `source` that go on from this hop, but for those that `is_left_out` names.
+    pub fn of(source: &'f F, is_left_out: impl Fn(&[u8]) -> bool) -> Self {
+        let nominated = fields::nominated(source);
+        let mut lines = OnwardLines { text: Vec::with_capacity(LINES_BYTES), ..OnwardLines::default() };
+        for (name, value) in source.lines() {
+            let goes = !fields::is_hop_by_hop(name) && !is_left_out(name);
+            if goes && !nominated.iter().any(|other| other.as_str().as_bytes() == name) {
+                lines.push(name, value);
+            }
+        }
+        Self { source, nominated, lines }
+    }
+
+    /// Adds a line.
+    pub fn field(&mut self, name: &HeaderName, value: &[u8]) {
+        self.lines.push(name.as_str().as_bytes(), value);
+    }
+
+    /// Adds a list field that was left out: as one line, the members that came and `member` behind them.
+    pub fn member(&mut self, name: &HeaderName, member: &[u8]) {
+        let text = &mut self.lines.text;
+        text.extend_from_slice(name.as_str().as_bytes());
+        text.extend_from_slice(b": ");
+        if !self.nominated.contains(name) {
+            for line in self.source.values(name).filter(|line| !lists::trim(line).is_empty()) {
+                text.extend_from_slice(line);
+                text.extend_from_slice(b", ");
+            }
+        }
+        text.extend_from_slice(member);
+        text.extend_from_slice(b"\r\n");
+    }
+
+    /// All of them.
+    pub fn finish(self) -> OnwardLines {
+        self.lines
+    }
+}
+
+/// Fields as HTTP/1 lines (`name: value CRLF`…), ready to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct OnwardLines {
+    text: Vec<u8>,
+    /// Where the line of Expect stands.
+    expect: Option<Range<usize>>,
+    /// Where the value of Content-Length stands.
+    length: Option<Range<usize>>,
+}
+
+impl OnwardLines {
+    /// The lines.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Adds a line. Neither part may hold what ends one.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        let start = self.text.len();
+        for part in [name, b": ", value, b"\r\n"] {
+            self.text.extend_from_slice(part);
+        }
+        match name.len() {
+            6 if name == EXPECT.as_str().as_bytes() => self.expect = Some(start..self.text.len()),
+            14 if name == CONTENT_LENGTH.as_str().as_bytes() => {
+                let value_start = start + name.len() + 2;
+                self.length = Some(value_start..value_start + value.len());
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether Expect asks for a `100 Continue`.
+    pub fn expects_continue(&self) -> bool {
+        let line = self.expect.clone().map(|line| &self.text[line]);
+        line.is_some_and(|line| line.eq_ignore_ascii_case(b"expect: 100-continue\r\n"))
+    }
+
+    /// The value of Content-Length, and whether there is one at all.
+    pub fn content_length(&self) -> Option<&[u8]> {
+        self.length.clone().map(|value| &self.text[value])
+    }
+
+    /// Names and values, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        // No value holds a line feed.
+        self.text.split(|byte| *byte == b'\n').filter_map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            Some((&line[..colon], line.get(colon + 2..line.len() - 1)?))
+        })
+    }
+
+    /// The fields as a map, for HTTP/2.
+    pub fn to_map(&self) -> HeaderMap {
+        let mut map = HeaderMap::with_capacity(FIELDS_EXPECTED);
+        for (name, value) in self.iter() {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+                map.append(name, value);
+            }
+        }
+        map
+    }
+}
+
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for OnwardLines {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(fields: I) -> Self {
+        let mut lines = Self::default();
+        fields.into_iter().for_each(|(name, value)| lines.push(name.as_ref(), value.as_ref()));
+        lines
+    }
+}
+
+/// More than the lines of most messages take.
+const LINES_BYTES: usize = 1024;
+
+/// Room in a map for what most messages hold.
+const FIELDS_EXPECTED: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::header::VIA;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in fields {
+            map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    fn text(onward: Onward<'_, HeaderMap>) -> String {
+        String::from_utf8(onward.finish().as_bytes().to_vec()).expect("ASCII")
+    }
+
+    #[test]
+    fn what_is_for_this_hop_stays_here() {
+        let source = map(&[
+            ("a", "1"),
+            ("connection", "b, via"),
+            ("b", "2"),
+            ("te", "x"),
+            ("via", "1.0 x"),
+            ("c", ""),
+        ]);
+        let onward = Onward::of(&source, |name| name == b"a");
+        assert_eq!(text(onward), "via: 1.0 x\r\nc: \r\n");
+    }
+
+    #[test]
+    fn members_are_joined_behind_those_that_came() {
+        let source = map(&[("via", "1.0 x"), ("a", "1"), ("via", ""), ("via", "1.1 y")]);
+        let mut onward = Onward::of(&source, |name| name == b"via");
+        onward.member(&VIA, b"1.1 z");
+        onward.field(&EXPECT, b"nothing");
+        assert_eq!(text(onward), "a: 1\r\nvia: 1.0 x, 1.1 y, 1.1 z\r\nexpect: nothing\r\n");
+        let source = map(&[("connection", "x-list"), ("x-list", "mine")]);
+        let mut onward = Onward::of(&source, |name| name == b"x-list");
+        onward.member(&HeaderName::from_static("x-list"), b"new");
+        assert_eq!(text(onward), "x-list: new\r\n", "what was for this hop is not handed on");
+    }
+
+    #[test]
+    fn lines_tell_what_a_body_needs() {
+        let lines =
+            OnwardLines::from_iter([("content-length", "12"), ("expect", "100-Continue"), ("x", "y")]);
+        assert_eq!((lines.content_length(), lines.expects_continue()), (Some(&b"12"[..]), true));
+        let read = map(&[("content-length", "12"), ("expect", "100-Continue"), ("x", "y")]);
+        assert_eq!(lines.to_map(), read);
+        assert!(OnwardLines::default().content_length().is_none());
+    }
+}
