@@ -102,6 +102,7 @@ impl Volume {
             let writer = self.writer.lock();
             self.log_since_checkpoint(&writer) >= interval_bytes.min(self.geometry.log_bytes() / 8 * 3)
         };
+        let is_due = is_due || !self.is_index_known.load(Relaxed);
         if is_due { self.write_index(false) } else { Ok(()) }
     }
 
@@ -153,7 +154,7 @@ impl Volume {
 
     /// What an index that is written now vouches for. What is entered while its blocks are copied may be in or not: it comes
     /// after this header's chunk.
-    fn header(&self, writer: &Writer, is_clean: bool) -> Header {
+    pub(super) fn header(&self, writer: &Writer, is_clean: bool) -> Header {
         Header {
             id: self.geometry.id,
             buckets: self.geometry.buckets,
@@ -168,7 +169,7 @@ impl Volume {
         }
     }
 
-    fn write_index_as(&self, header: Header) -> Result<(), Error> {
+    pub(super) fn write_index_as(&self, header: Header) -> Result<(), Error> {
         let mut checkpoint = self.checkpoint.lock();
         let header = Header { turn: checkpoint.header.turn, ..header };
         // Another may have been faster.
@@ -191,6 +192,7 @@ impl Volume {
         self.index_may_be_clean.fetch_or(header.is_clean, Relaxed);
         checkpoint.write_header(header).map_err(failed)?;
         self.index_may_be_clean.store(header.is_clean, Relaxed);
+        self.is_index_known.store(true, Relaxed);
         self.checkpointed_at.store(header.stripe * self.geometry.stripe_bytes + header.offset, Relaxed);
         Ok(())
     }

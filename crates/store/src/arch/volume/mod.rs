@@ -137,9 +137,12 @@ struct Volume {
     corrupt: AtomicU64,
     /// Told of keys whose objects were given up.
     gave_up: OnceLock<GaveUp>,
-    /// The index on disk may say that nothing was written to the log since: always after opening, for a header that says
-    /// otherwise may have been read before it was brought to disk.
+    /// The index on disk may say that nothing was written to the log since: always after opening when it has a header, for one that
+    /// says otherwise may have been read before it was brought to disk.
     index_may_be_clean: AtomicBool,
+    /// The index file has a header. One that is being made anew has none until it is complete, so that it is made anew again when the
+    /// process ends before.
+    is_index_known: AtomicBool,
     /// Where the log ended when the index was last written, in bytes of it.
     checkpointed_at: AtomicU64,
     /// There is no background work: who writes sees to the index too.

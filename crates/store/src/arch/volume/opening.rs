@@ -103,7 +103,8 @@ impl Volume {
             evictions: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             gave_up: OnceLock::new(),
-            index_may_be_clean: AtomicBool::new(true),
+            index_may_be_clean: AtomicBool::new(is_known),
+            is_index_known: AtomicBool::new(is_known),
             checkpointed_at: AtomicU64::new(header.stripe * stripe_bytes + header.offset),
             is_alone: !parts.background,
             _lock: parts.lock,
@@ -254,7 +255,7 @@ pub(super) fn index_header(
     }))
 }
 
-/// Makes an empty index, which says that nothing has been written; of an empty volume it is complete.
+/// Makes an empty index. Of an empty volume it is complete and says so; another gets a header when it is.
 fn make_index(
     files: &dyn FileSystem,
     geometry: &Geometry,
@@ -276,7 +277,7 @@ fn make_index(
     let made = fresh(files, INDEX).and_then(|file| {
         file.allot(bytes)?;
         // It counts only once the volume has a superblock with the same number.
-        let mut pages = header.encode();
+        let mut pages = if is_empty { header.encode() } else { Vec::new() };
         pages.resize(HEADER_WORDS * 8, 0);
         write_full(&*file, &pages, 0)?;
         file.sync()

@@ -2,8 +2,8 @@
 //!
 //! The index says how far it is complete. From there on the stripes are looked at in the order of the cursor: one whose
 //! first chunk is newer than all before has been written since, and its contents are entered; after so many that are
-//! not, as many as the cursor may pass over, the end has been found. Without an index all stripes are entered, in the
-//! order in which they were written. This is done in the background, some stripes at a time: both ends of these are read at once,
+//! not, more than the cursor passes over without a word, the end has been found. Without an index all stripes are entered, in the
+//! order in which they were written, and again as long as no index has been written since. This is done in the background, some stripes at a time: both ends of these are read at once,
 //! by several threads, since a disk answers many reads in the time of one; and the buckets of some items are touched before the
 //! first is entered, since memory does the same.
 
@@ -145,7 +145,7 @@ impl Volume {
             let after = (1..=self.geometry.stripes.min(SKIPPED_MAX))
                 .map(|step| (writer.stripe + step) % self.geometry.stripes);
             let mut doubts = self.doubts.lock();
-            doubts.stripes = after.collect();
+            doubts.stripes.extend(after);
             doubts.until = writer.sequence;
             info!(objects = self.table.objects(), "the end of the log has been found");
         }
@@ -169,9 +169,12 @@ impl Volume {
             *not_newer = 0;
         } else {
             *not_newer += 1;
+            // Passed over, or written in part when power was lost.
+            self.doubts.lock().stripes.insert(stripe);
         }
         *next = (stripe + 1) % self.geometry.stripes;
-        *not_newer >= self.geometry.stripes.min(SKIPPED_MAX)
+        // The one that was written last is among them.
+        *not_newer > self.geometry.stripes.min(SKIPPED_MAX)
     }
 
     /// Learns what stands in the stripe where the log ends: the chunk that ends it will list that too.

@@ -149,25 +149,43 @@ impl Volume {
 
     /// Goes to the next stripe that can be written over.
     fn move_on(&self, writer: &mut Writer) -> Result<(), Error> {
-        let mut stripe = writer.stripe;
-        for _ in 0..self.geometry.stripes.min(SKIPPED_MAX) {
-            stripe = (stripe + 1) % self.geometry.stripes;
-            if self.stripes.take(stripe) {
-                let is_ours = self.reclaim(stripe);
-                if is_ours {
-                    // Known before it can be pinned again: what is older is not there any more.
-                    self.table.set_stripe_sequence(stripe, writer.sequence + 1);
-                }
-                self.stripes.release();
-                if is_ours {
-                    self.doubts.lock().stripes.remove(&stripe);
-                    (writer.stripe, writer.offset) = (stripe, 0);
-                    writer.items.clear();
-                    return Ok(());
-                }
+        let mut kept = 0;
+        for step in 1..=self.geometry.stripes {
+            let stripe = (u64::from(writer.stripe) + u64::from(step)) % u64::from(self.geometry.stripes);
+            let stripe = stripe as u32;
+            if !self.stripes.take(stripe) {
+                continue;
+            }
+            let is_ours = self.reclaim(stripe);
+            if is_ours {
+                // Known before it can be pinned again: what is older is not there any more.
+                self.table.set_stripe_sequence(stripe, writer.sequence + 1);
+            }
+            self.stripes.release();
+            if is_ours {
+                return self.go_on_in(writer, stripe, step);
+            }
+            kept += 1;
+            if kept >= SKIPPED_MAX {
+                break;
             }
         }
         Err(Error::Declined(Declined::NoSpace))
+    }
+
+    /// Has the log go on in a stripe that has no old records any more, so many steps ahead.
+    fn go_on_in(&self, writer: &mut Writer, stripe: u32, steps: u32) -> Result<(), Error> {
+        self.doubts.lock().stripes.remove(&stripe);
+        let before = std::mem::replace(&mut writer.stripe, stripe);
+        writer.offset = 0;
+        writer.items.clear();
+        if steps <= SKIPPED_MAX {
+            return Ok(());
+        }
+        // So far ahead it would not be looked for after a crash, unless the index on disk says where it goes on.
+        self.write_index_as(self.header(writer, false)).inspect_err(|_| {
+            (writer.stripe, writer.offset) = (before, self.geometry.stripe_bytes);
+        })
     }
 
     fn write_chunk(&self, writer: &mut Writer, batch: Batch) -> Result<(), Error> {
@@ -332,5 +350,6 @@ fn finish(
 
 /// Stripes of records that may wait before whoever appends has to.
 pub(super) const QUEUED_STRIPES: u64 = 4;
-/// Stripes in a row that may be passed over, since they are read or worth keeping.
+/// Stripes in a row after which the log is looked for when it does not go on before: others in between were read, or worth keeping. And
+/// as many are looked at for whether they are worth keeping.
 pub(super) const SKIPPED_MAX: u32 = 64;

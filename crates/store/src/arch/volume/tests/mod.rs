@@ -7,6 +7,7 @@ mod damage;
 mod disks;
 mod durability;
 mod failures;
+mod following;
 mod inspect;
 mod laps;
 mod races;

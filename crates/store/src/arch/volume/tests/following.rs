@@ -1,0 +1,116 @@
+//! What is found again after a crash when the log did not simply go on: an index made anew, stripes passed over, stripes half written.
+
+use super::*;
+
+/// Objects from `numbers` that are found.
+fn found(store: &VolumeStore, numbers: std::ops::Range<u32>) -> usize {
+    numbers.filter(|number| version_of(store, *number) == Some(1)).count()
+}
+
+/// A volume whose cursor has come to this stripe in its second lap, and how many objects were put into it.
+fn lapped(disk_bytes: u64, object_bytes: usize, stripe_wanted: u32) -> (World, u32) {
+    let world = World::new(disk_bytes);
+    let store = world.open();
+    let mut number = 0;
+    let cursor = || store.volume.writer.lock().stripe;
+    while !store.volume.is_full() || cursor() < stripe_wanted || cursor() > stripe_wanted + 20 {
+        put(&store, number, 1, object_bytes).unwrap();
+        number += 1;
+    }
+    store.write_all();
+    (world, number)
+}
+
+#[test]
+fn an_index_that_was_made_anew_is_not_lost_with_the_process_that_made_it() {
+    for steps in [1, 3, 40] {
+        let (world, count) = lapped(8 << 20, 9000, 4);
+        let all = found(&world.open(), 0..count);
+        world.files.tamper(INDEX, Vec::clear);
+        let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+        store.volume.recover_step(steps);
+        if steps == 40 {
+            store.volume.recover();
+            put(&store, count, 1, 9000).unwrap();
+            store.write_all();
+        }
+        drop(store);
+        let store = world.open();
+        let left = found(&store, 0..count);
+        assert!(left + 30 >= all, "{left} of {all} are left when it was killed after {steps} steps");
+    }
+}
+
+#[test]
+fn an_index_that_was_made_anew_is_written_before_long() {
+    let (world, count) = lapped(8 << 20, 9000, 4);
+    world.files.tamper(INDEX, Vec::clear);
+    let store = world.open();
+    store.volume.checkpoint_if_due().unwrap();
+    drop(store);
+    let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+    assert!(found(&store, 0..count) > 700, "they are served at once");
+}
+
+/// As many as somebody reads, such as a client that takes its time for a long body.
+#[test]
+fn the_cursor_passes_over_any_number_of_stripes_that_are_read() {
+    for pinned in [63, 64, 65, 200] {
+        let mut world = World::new(64 << 20);
+        world.settings.max_objects = 50_000;
+        let store = world.open();
+        put(&store, 0, 1, 9000).unwrap();
+        store.write_all();
+        let volume = &store.volume;
+        assert!(volume.geometry.stripes > 230);
+        let next = volume.writer.lock().stripe + 1;
+        let pin = volume.stripes.pin(next..next + pinned).unwrap();
+        for number in 1..100 {
+            put(&store, number, 1, 9000).unwrap_or_else(|error| panic!("{pinned} are read: {error}"));
+        }
+        volume.bring_to_disk().unwrap_or_else(|error| panic!("{pinned} are read: {error}"));
+        assert!(volume.writer.lock().stripe >= next + pinned);
+        drop(pin);
+        drop(store);
+        let store = world.open();
+        assert_eq!(found(&store, 0..100), 100, "{pinned} were read");
+    }
+}
+
+/// Of several stripes that were not synced the last may be whole and those before it not.
+#[test]
+fn what_stood_in_a_stripe_that_was_half_written_is_not_served_in_part() {
+    let world = World::new(40 << 20);
+    let store = world.open();
+    let cursor = || store.volume.writer.lock().stripe;
+    let mut number = 1;
+    let mut put_until = |has_come: &dyn Fn() -> bool| {
+        while !has_come() {
+            put(&store, number, 1, 9000).unwrap();
+            store.volume.flush(true).unwrap();
+            number += 1;
+        }
+    };
+    put_until(&|| cursor() == 10);
+    // Its first pieces and its end are some stripes apart, as those of a body that arrives slowly.
+    let body = body_of(0, 1, 300_000);
+    let mut insert = store.insert(&key(0), &metadata_of(1, 300_000), None).unwrap();
+    insert.append(&body[..140_000]).unwrap();
+    store.write_all();
+    let torn = cursor();
+    put_until(&|| cursor() == torn + 4);
+    insert.append(&body[140_000..]).unwrap();
+    insert.commit(None).unwrap();
+    put_until(&|| store.volume.is_full() && cursor() == torn - 1);
+    store.volume.write_checkpoint().unwrap();
+    assert_eq!(version_of(&store, 0), Some(1));
+    let mut before = Vec::new();
+    world.files.tamper(DATA, |bytes| before.clone_from(bytes));
+    put_until(&|| cursor() == torn + 2);
+    // The beginning of one stripe has not come to the disk, and the rest has.
+    let from = store.volume.geometry.stripe_at(torn) as usize;
+    drop(store);
+    world.files.tamper(DATA, |bytes| bytes[from..from + 4096].copy_from_slice(&before[from..from + 4096]));
+    let store = world.open();
+    assert_eq!(version_of(&store, 0), None, "a part of it has been written over");
+}
