@@ -218,3 +218,45 @@ const OLD: u64 = 200;
 const PURGED: u64 = 10;
 /// Not asked for while the disk hangs but by who purges them.
 const KEPT: u64 = PURGED;
+
+/// What an origin invalidates by group, and what the operator purges, is written down on the disk; nobody but who asked for
+/// it waits there.
+#[test]
+fn purges_that_wait_for_a_disk_that_hangs_keep_nobody_else() {
+    let origin = Origin::start();
+    origin.on("/hot", Answer::fresh("hot", 600));
+    let grouped = |version: &str| Answer::fresh(version, 600).field("Cache-Groups", "\"g\"");
+    origin.on_each("/grouped", [grouped("1"), grouped("2")]);
+    origin.on("/change", Answer::ok("done").field("Cache-Group-Invalidation", "\"g\""));
+    let setup = Setup::to(&origin).set("workers", 1).set("store.disk", "56 MiB");
+    let disk = match HangingDisk::mount(&setup.folder().join("store"), 80 << 20) {
+        Ok(disk) => disk,
+        Err(why) => return eprintln!("skipped: no disk that hangs can be made here: {why}"),
+    };
+    let mut shoal = setup.start();
+    let disk = disk;
+    for path in ["/hot", "/grouped"] {
+        shoal.get(path).expect_status(200);
+        shoal.get(path).expect_hit();
+    }
+    let hang = disk.hang();
+    thread::scope(|scope| {
+        let shoal = &shoal;
+        scope.spawn(|| shoal.ask(&Request::new("POST", "/change")));
+        for number in 0..5 {
+            scope.spawn(move || shoal.ask_admin(&Request::new("POST", &format!("/purge?tag=t{number}"))));
+        }
+        origin.wait_for("/change", 1);
+        thread::sleep(Duration::from_millis(500));
+        let begin = Instant::now();
+        shoal.get("/hot").expect_body("hot").expect_hit();
+        shoal.get("/grouped").expect_body("2");
+        shoal.ask_admin(&Request::get("/healthz")).expect_status(200);
+        shoal.ask_admin(&Request::get("/metrics")).expect_status(200);
+        let took = begin.elapsed();
+        drop(hang);
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    });
+    shoal.kill();
+    drop(disk);
+}

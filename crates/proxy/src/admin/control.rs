@@ -13,7 +13,7 @@ pub trait Control: Send + Sync + 'static {
     /// The counters of this process.
     fn metrics(&self) -> &Metrics;
 
-    /// Where the node stands.
+    /// Where the node stands. Blocks never, unlike the others.
     fn readiness(&self) -> Readiness;
 
     /// What it is and what it holds now.

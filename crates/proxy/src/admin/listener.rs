@@ -201,6 +201,10 @@ async fn respond(request: Request<Incoming>, control: Arc<dyn Control>, node_nam
     if let Some(why) = guard::refusal(request.headers(), node_name) {
         return routes::text(StatusCode::FORBIDDEN, format!("{why}\n"));
     }
+    if request.uri().path() == routes::HEALTH {
+        // Asks nothing that could block, and must be answered also when all calls do.
+        return routes::answer(&*control, request.method(), routes::HEALTH, None, &[]);
+    }
     let (head, body) = request.into_parts();
     let body = tokio::time::timeout(READ_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await;
     let body = match body {
@@ -236,7 +240,7 @@ fn response(answer: Answer) -> Response<Full<Bytes>> {
 const CONNECTIONS: usize = 64;
 
 /// Calls to the node at a time; further ones wait.
-const BLOCKING_THREADS: usize = 4;
+const BLOCKING_THREADS: usize = 16;
 
 /// Largest request body in bytes.
 const BODY_MAX: usize = 64 << 10;

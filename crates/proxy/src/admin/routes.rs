@@ -14,11 +14,14 @@ pub(super) struct Answer {
     pub body: String,
 }
 
+/// Where the health is asked for. The answer to this blocks as little as [`Control::readiness`].
+pub(super) const HEALTH: &str = "/healthz";
+
 /// Every route, with its method and what it is for.
 const ROUTES: [(&str, &str, &str); 7] = [
     ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
     ("GET", "/status", "what the node is and holds, as JSON"),
-    ("GET", "/healthz", "200 when the node accepts clients, else 503"),
+    ("GET", HEALTH, "200 when the node accepts clients, else 503"),
     ("GET", "/version", "the version at work"),
     ("POST", "/purge", "removes stored responses: ?url=, ?tag=, ?host=, ?origin=&group= or ?all"),
     ("POST", "/reload", "reads the settings again"),
@@ -52,7 +55,7 @@ pub(super) fn answer(
             ..text(StatusCode::OK, exposition::page(control.metrics(), &control.status()))
         },
         "/status" => status(control),
-        "/healthz" => health(control.readiness()),
+        HEALTH => health(control.readiness()),
         "/version" => text(StatusCode::OK, format!("shoal {}\n", control.status().version)),
         "/purge" => purged(control, query, body),
         "/disk" => disk_set(control, body),

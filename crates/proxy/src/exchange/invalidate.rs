@@ -30,7 +30,7 @@ impl Exchange {
         let Ok(target) = ask.target.url.parse() else { return };
         let origin = ask.target.origin();
         for group in groups::invalidated_groups(&ask.method, response) {
-            self.purge_name(Name::Group { origin, group: &group });
+            self.epochs.purge(Name::Group { origin, group: &group }, self.now());
         }
         let uris = invalidation::targets(&ask.method, &target, status, response);
         let keys = uris.iter().filter_map(|uri| Target::of_uri(uri).ok()).map(|target| target.key());
@@ -105,10 +105,10 @@ impl Exchange {
 
     /// Purges everything that bears the name.
     async fn purge_all(&self, name: Name<'_>) -> PurgeOutcome {
-        let purged = self.epochs.purge(name, self.now());
+        self.epochs.purge(name, self.now());
         // the clock must have moved on before whoever purged asks again
         tokio::time::sleep(CLOCK_STEP).await;
-        match purged {
+        match self.purges_written().await {
             Ok(()) => PurgeOutcome::Purged { responses: None },
             Err(error) => PurgeOutcome::Failed(format!(
                 "purged until the next restart only: the purge could not be written down: {error}"
@@ -116,10 +116,10 @@ impl Exchange {
         }
     }
 
-    fn purge_name(&self, name: Name<'_>) {
-        if let Err(error) = self.epochs.purge(name, self.now()) {
-            tracing::warn!(%error, "an invalidation could not be written down; it holds until the next restart");
-        }
+    /// Waits until all that was purged is written down, though not longer than a disk may take.
+    pub async fn purges_written(&self) -> Result<(), Arc<str>> {
+        let written = tokio::time::timeout(WRITE_PATIENCE, self.epochs.written()).await;
+        written.unwrap_or_else(|_| Err("the disk does not answer".into()))
     }
 }
 
@@ -133,3 +133,6 @@ fn host_named(host: &str) -> Option<Target> {
 
 /// A little more than the resolution of [`shoal_core::Timestamp`].
 const CLOCK_STEP: Duration = Duration::from_millis(2);
+
+/// How long a disk is waited for that has to write a purge down.
+const WRITE_PATIENCE: Duration = Duration::from_secs(3);

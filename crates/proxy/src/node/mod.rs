@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 
 /// A running node.
 pub struct Node {
@@ -157,7 +157,7 @@ impl Node {
 
     /// Removes or invalidates stored responses. Blocks.
     pub fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
-        match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+        match timers() {
             Ok(runtime) => runtime.block_on(self.exchange.purge(request)),
             Err(error) => PurgeOutcome::Failed(format!("no runtime for the purge: {error}")),
         }
@@ -208,6 +208,8 @@ impl Node {
         if let Some(running) = self.running.lock().take() {
             running.stop(grace);
         }
+        // What could not be written down has been said.
+        let _ = timers().map(|runtime| runtime.block_on(self.exchange.purges_written()));
         self.shelf.pools().for_each(|pool| pool.close());
         if let Some(disk) = self.shelf.disk()
             && let Err(error) = disk.close()
@@ -215,6 +217,11 @@ impl Node {
             tracing::error!(%error, "the disk store was not closed in order; its next start checks it");
         }
     }
+}
+
+/// A runtime for the waits of a thread that has none.
+fn timers() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_time().build()
 }
 
 /// What would keep a node with these settings from starting, as far as rules, sites and the contents of the files tell that

@@ -5,18 +5,21 @@
 //! that share a slot are purged together, which costs a miss and never serves what should be gone. The table
 //! never grows, and survives a restart: it is a file of [`SLOTS`] little-endian times in milliseconds.
 
-use parking_lot::Mutex;
+mod file;
+
+use file::TableFile;
 use shoal_core::Timestamp;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// When each slot was last purged.
 pub struct Epochs {
-    slots: Box<[AtomicU64]>,
-    file: Option<Mutex<File>>,
+    slots: Arc<[AtomicU64]>,
+    file: Option<TableFile>,
 }
 
 /// A name's place in the table.
@@ -62,21 +65,31 @@ impl Epochs {
         let times = stored.chunks_exact(WORD).map(|word| word.try_into().expect("a chunk of eight bytes"));
         let latest = now.plus(SET_BACK_MAX).millis();
         let sound = |time: u64| if time > latest { now.millis() } else { time };
-        let slots = times.map(|word| AtomicU64::new(sound(u64::from_le_bytes(word)))).collect();
-        Ok(Self { slots, file: Some(Mutex::new(file)) })
+        let slots: Arc<[AtomicU64]> =
+            times.map(|word| AtomicU64::new(sound(u64::from_le_bytes(word)))).collect();
+        let file = TableFile::start(file, Arc::clone(&slots))?;
+        Ok(Self { slots, file: Some(file) })
     }
 
-    /// Purges what bears `name` and was asked for at `now` or before. The purge holds in this process even when
-    /// writing it down fails.
-    pub fn purge(&self, name: Name<'_>, now: Timestamp) -> std::io::Result<()> {
+    /// Purges what bears `name` and was asked for at `now` or before. That holds in this process at once; it is written down in the
+    /// background.
+    pub fn purge(&self, name: Name<'_>, now: Timestamp) {
         let slot = name.slot();
         self.slots[usize::from(slot.0)].fetch_max(now.millis(), Ordering::AcqRel);
-        let Some(file) = &self.file else { return Ok(()) };
-        let mut file = file.lock();
-        let latest = self.slots[usize::from(slot.0)].load(Ordering::Acquire);
-        file.seek(SeekFrom::Start(u64::from(slot.0) * WORD as u64))?;
-        file.write_all(&latest.to_le_bytes())?;
-        file.sync_data()
+        if let Some(file) = &self.file {
+            file.write(slot);
+        }
+    }
+
+    /// Waits until all that was purged is written down.
+    ///
+    /// # Errors
+    /// Why something is not: then it holds until the next restart, or until a later purge could be written.
+    pub async fn written(&self) -> Result<(), Arc<str>> {
+        match &self.file {
+            Some(file) => file.written().await,
+            None => Ok(()),
+        }
     }
 
     /// Whether an object with these names, asked for at `requested`, has been purged since.
@@ -129,28 +142,32 @@ mod tests {
         let epochs = Epochs::volatile();
         let slots = [Name::Tag("news").slot(), Name::Host("example.org").slot()];
         assert!(!epochs.purged(&slots, at(5)));
-        epochs.purge(Name::Tag("news"), at(10)).expect("no file is involved");
+        epochs.purge(Name::Tag("news"), at(10));
         assert!(epochs.purged(&slots, at(5)) && epochs.purged(&slots, at(10)));
         assert!(!epochs.purged(&slots, at(11)));
         assert!(!epochs.purged(&[Name::Tag("sport").slot()], at(5)));
     }
 
-    #[test]
-    fn purges_survive_a_restart() {
+    #[tokio::test]
+    async fn purges_survive_a_restart() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("purged");
-        Epochs::open(&path, at(7)).and_then(|epochs| epochs.purge(Name::All, at(7))).expect("written");
+        let epochs = Epochs::open(&path, at(7)).expect("made");
+        epochs.purge(Name::All, at(7));
+        epochs.written().await.expect("written");
         let epochs = Epochs::open(&path, at(8)).expect("read again");
         assert!(epochs.purged(&[Name::All.slot()], at(7)));
         assert!(!epochs.purged(&[Name::All.slot()], at(8)));
     }
 
-    #[test]
-    fn purges_hold_when_the_clock_has_been_set_back_meanwhile() {
+    #[tokio::test]
+    async fn purges_hold_when_the_clock_has_been_set_back_meanwhile() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("purged");
         let (asked, purged) = (Timestamp::from_seconds(1_000_000), Timestamp::from_seconds(1_000_010));
-        Epochs::open(&path, purged).and_then(|epochs| epochs.purge(Name::All, purged)).expect("written");
+        let epochs = Epochs::open(&path, purged).expect("made");
+        epochs.purge(Name::All, purged);
+        epochs.written().await.expect("written");
         let epochs = Epochs::open(&path, Timestamp::from_seconds(999_000)).expect("read again");
         assert!(epochs.purged(&[Name::All.slot()], asked));
     }
