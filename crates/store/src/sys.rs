@@ -1,5 +1,5 @@
 //! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, a
-//! word with the allocator, and one about large pages.
+//! word with the allocator, one about large pages, and pages lent to the kernel.
 //!
 //! Words are atomics, so that threads may share them without locks and the compiler neither splits nor
 //! reorders stores: after a `kill -9` the page cache holds every store executed so far, in program order.
@@ -10,7 +10,7 @@ use crate::door::Loaded;
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 
 /// A whole file as words, shared with it.
@@ -120,6 +120,24 @@ pub(crate) fn wish_for_large_pages(bytes: &mut [u8]) {
     };
     #[cfg(not(target_os = "linux"))]
     let _ = bytes;
+}
+
+/// Gives the pages of these bytes to a pipe, as many as it takes, without copying them. The caller sees to it that they are not
+/// written to any more, be it under another name: who reads the pipe would see it.
+pub(crate) fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the slice is readable memory for the time of the call, in which the kernel takes hold of the pages by itself; it only
+    // ever reads them. Nothing is given away for good (`GIFT`), so nothing is asked of how they are aligned.
+    let lent = unsafe {
+        use rustix::pipe::{IoSliceRaw, SpliceFlags, vmsplice};
+        vmsplice(pipe, &[IoSliceRaw::from_slice(bytes)], SpliceFlags::NONBLOCK)
+    };
+    #[cfg(not(target_os = "linux"))]
+    let lent = {
+        let _ = (pipe, bytes);
+        Err(rustix::io::Errno::NOSYS)
+    };
+    Ok(lent?)
 }
 
 const WORD_BYTES: usize = size_of::<AtomicU64>();

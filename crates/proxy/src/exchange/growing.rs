@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
 use shoal_store::StoredBody;
-use shoal_store::memory::Reservation;
+use shoal_store::memory::{Reservation, Whole};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -317,9 +317,9 @@ fn join<'a>(chunks: impl Iterator<Item = &'a Bytes>, length: usize) -> Bytes {
     if let Some(only) = chunks.next_if(|chunk| chunk.len() == length) {
         return only.clone();
     }
-    let mut whole = Vec::with_capacity(length);
-    chunks.for_each(|chunk| whole.extend_from_slice(chunk));
-    whole.into()
+    let mut whole = Whole::with_capacity(length);
+    chunks.for_each(|chunk| whole.push(chunk));
+    whole.into_bytes()
 }
 
 /// Chunks of the window are joined to no more than this, in bytes.

@@ -98,7 +98,8 @@ impl<T: ClientIo> Socket<T> {
     /// Writes all output, to a client that must not be too slow to take it.
     pub fn poll_send(&mut self, context: &mut Context<'_>, patience: &Patience) -> Poll<Result<(), Gone>> {
         while !self.output.is_written() {
-            match self.output.poll_write(&mut self.io, context) {
+            let lent = self.output.poll_lend(|head, data| self.io.poll_lend(context, head, data));
+            match lent.unwrap_or_else(|| self.output.poll_write(&mut self.io, context)) {
                 Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(Gone)),
                 Poll::Ready(Ok(bytes)) => {
                     self.deadline.lift();

@@ -1,6 +1,7 @@
 //! Output of a connection that leaves in as few calls as the kernel allows.
 
 use bytes::Bytes;
+use shoal_store::memory::LENT_MIN;
 use shoal_wire::chunk;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -65,6 +66,22 @@ impl Output {
         self.tail.clear();
         self.data = Bytes::new();
         self.written = 0;
+    }
+
+    /// Has `lend` send some of it, which is given what is left of the head and of large data.
+    pub fn poll_lend(
+        &mut self,
+        lend: impl FnOnce(&[u8], &[u8]) -> Option<Poll<io::Result<usize>>>,
+    ) -> Option<Poll<io::Result<usize>>> {
+        if self.data.len() - self.data_written() < LENT_MIN {
+            return None;
+        }
+        let head = &self.head[self.written.min(self.head.len())..];
+        let polled = lend(head, &self.data[self.data_written()..])?;
+        if let Poll::Ready(Ok(sent)) = &polled {
+            self.written += sent;
+        }
+        Some(polled)
     }
 
     /// Writes some of it.

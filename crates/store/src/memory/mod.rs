@@ -8,11 +8,13 @@
 //! holds an object's body and not the object; so [`Content`] tells whether anything of it is held.
 
 mod ledger;
+mod lending;
 mod shard;
 #[cfg(test)]
 mod tests;
 
 pub use ledger::{GiveBack, Ledger, Reservation};
+pub use lending::{LENT_MIN, Whole, lend};
 
 use parking_lot::Mutex;
 use shard::Shard;

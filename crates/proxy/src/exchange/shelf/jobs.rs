@@ -5,7 +5,7 @@ use super::super::record::Record;
 use super::Resident;
 use bytes::Bytes;
 use shoal_core::ObjectKey;
-use shoal_store::memory::{Ledger, MemoryTier, Reservation};
+use shoal_store::memory::{Ledger, MemoryTier, Reservation, Whole};
 use shoal_store::{Error, Insert, Store, Stored, StoredBody};
 use std::sync::Arc;
 
@@ -71,16 +71,16 @@ fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
     if first.len() == length {
         return Ok(first);
     }
-    let mut whole = Vec::with_capacity(length);
-    whole.extend_from_slice(&first);
-    while whole.len() < length {
-        let next = body.read(whole.len() as u64, length - whole.len())?;
+    let mut whole = Whole::with_capacity(length);
+    whole.push(&first);
+    while whole.length() < length {
+        let next = body.read(whole.length() as u64, length - whole.length())?;
         if next.is_empty() {
             return Err(Error::Corrupt { part: "body" });
         }
-        whole.extend_from_slice(&next);
+        whole.push(&next);
     }
-    Ok(whole.into())
+    Ok(whole.into_bytes())
 }
 
 /// Completes an insert unless it is not valid, and takes it back when it ceased to be meanwhile.

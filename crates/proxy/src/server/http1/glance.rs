@@ -11,6 +11,7 @@ use crate::server::client_io::ClientIo;
 use crate::server::socket::{Gone, Socket};
 use crate::transport::Output;
 use bytes::Buf;
+use shoal_store::memory::LENT_MIN;
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::pin::Pin;
@@ -100,6 +101,10 @@ fn send<T: ClientIo>(
     head::hit(reply, hit, received);
     let head_bytes = reply.len();
     let whole = head_bytes + hit.body.len();
+    if hit.body.len() >= LENT_MIN {
+        output.resume(reply, hit.body.clone(), 0);
+        return Sent::Partly;
+    }
     let written = match hit.body.len() <= COPIED_MAX {
         true => {
             reply.extend_from_slice(hit.body);

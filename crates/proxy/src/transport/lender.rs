@@ -1,0 +1,255 @@
+//! A way to a socket that does not copy: the kernel is lent the pages of a body ([`shoal_store::memory::lend`]).
+//!
+//! The body's pages are lent to a pipe, from which they are moved on to the socket, after the head. The pipe is its thread's, not the
+//! connection's: what the socket does not take is thrown away, and lent again when the socket has room.
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice};
+use shoal_store::memory::lend;
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// Sends some of `head` and of `body`, which follows it. `None` when this body or this system does not allow it; nothing was sent then.
+pub(crate) fn poll_lend(
+    socket: &TcpStream,
+    context: &mut Context<'_>,
+    head: &[u8],
+    body: &[u8],
+) -> Option<Poll<io::Result<usize>>> {
+    LENDER.with_borrow_mut(|lender| {
+        if matches!(lender, Lender::Untried) {
+            *lender = Pipe::new().map_or(Lender::Refused, Lender::Pipe);
+        }
+        let Lender::Pipe(pipe) = lender else { return None };
+        let polled = pipe.poll_send(socket, context, head, body);
+        if pipe.holds > 0 {
+            // Whatever kept it from being emptied: what is in it is for nobody else.
+            *lender = Lender::Untried;
+        }
+        match polled {
+            Poll::Ready(Err(error)) if is_refusal(&error) => {
+                *lender = Lender::Refused;
+                None
+            }
+            Poll::Ready(sent) => sent.transpose().map(Poll::Ready),
+            Poll::Pending => Some(Poll::Pending),
+        }
+    })
+}
+
+/// What a thread knows of its pipe.
+enum Lender {
+    Untried,
+    Pipe(Pipe),
+    /// The system does not allow it: some containers' filters of system calls do not.
+    Refused,
+}
+
+thread_local! {
+    static LENDER: RefCell<Lender> = const { RefCell::new(Lender::Untried) };
+}
+
+/// A pipe that is empty but for the time of a call.
+struct Pipe {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    /// Takes what the socket does not.
+    sink: OwnedFd,
+    /// Bytes in it.
+    holds: usize,
+}
+
+impl Pipe {
+    /// `None` when the system does not give one that is large enough.
+    fn new() -> Option<Self> {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+        // A part of a page takes as much room as all of it.
+        let _ = fcntl_setpipe_size(&writer, 2 * LENT_AT_ONCE);
+        let sink = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        (fcntl_getpipe_size(&writer).ok()? >= 2 * LENT_AT_ONCE).then_some(Self {
+            reader,
+            writer,
+            sink,
+            holds: 0,
+        })
+    }
+
+    fn poll_send(
+        &mut self,
+        socket: &TcpStream,
+        context: &mut Context<'_>,
+        head: &[u8],
+        body: &[u8],
+    ) -> Poll<io::Result<Option<usize>>> {
+        loop {
+            ready!(socket.poll_write_ready(context))?;
+            match socket.try_io(Interest::WRITABLE, || self.send(socket.as_fd(), head, body)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    /// Bytes that the socket took, or `None` when the body cannot be lent.
+    fn send(&mut self, socket: BorrowedFd<'_>, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
+        match lend(self.writer.as_fd(), &body[..body.len().min(LENT_AT_ONCE)]) {
+            Some(lent) => self.holds = lent?,
+            None => return Ok(None),
+        }
+        let sent = self.move_to(socket, head, self.holds < body.len());
+        while self.holds > 0 {
+            self.holds -= splice(&self.reader, None, &self.sink, None, self.holds, SpliceFlags::NONBLOCK)?;
+        }
+        sent.map(Some)
+    }
+
+    /// Sends the head and then what is in the pipe. With more to come TCP waits for what fills its segments; were the head in the pipe
+    /// too, its few bytes would take the place of a page in the first of them.
+    fn move_to(&mut self, socket: BorrowedFd<'_>, head: &[u8], more: bool) -> io::Result<usize> {
+        if !head.is_empty() {
+            let sent = rustix::net::send(socket, head, SendFlags::MORE | SendFlags::NOSIGNAL)?;
+            if sent < head.len() {
+                return Ok(sent);
+            }
+        }
+        let flags = if more { SpliceFlags::NONBLOCK | SpliceFlags::MORE } else { SpliceFlags::NONBLOCK };
+        match splice(&self.reader, None, socket, None, self.holds, flags) {
+            Ok(sent) => {
+                self.holds -= sent;
+                Ok(head.len() + sent)
+            }
+            Err(Errno::AGAIN) if !head.is_empty() => Ok(head.len()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether the system does not know or not allow what was asked.
+fn is_refusal(error: &io::Error) -> bool {
+    let refused = [Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::INVAL];
+    error.raw_os_error().is_some_and(|code| refused.contains(&Errno::from_raw_os_error(code)))
+}
+
+/// Bytes of a body lent at a time: a socket that takes fewer has the rest lent again.
+const LENT_AT_ONCE: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_store::memory::{LENT_MIN, Whole};
+    use std::future::poll_fn;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    async fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (near.expect("connected"), far.expect("accepted").0)
+    }
+
+    /// Bytes of which no two pages are the same.
+    fn body(length: usize, seed: u64) -> bytes::Bytes {
+        let mut whole = Whole::with_capacity(length);
+        for at in (0..length as u64).step_by(8) {
+            let word = (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ seed).to_le_bytes();
+            whole.push(&word[..word.len().min(length - at as usize)]);
+        }
+        whole.into_bytes()
+    }
+
+    /// Lends as much as the socket takes now.
+    async fn lend_now(socket: &TcpStream, mut head: &[u8], body: &[u8]) -> usize {
+        let mut sent = 0;
+        poll_fn(|context| {
+            while sent < body.len() {
+                match poll_lend(socket, context, head, &body[sent..]).expect("it can be lent") {
+                    Poll::Ready(taken) => sent += taken.expect("the client is there") - head.len(),
+                    Poll::Pending => break,
+                }
+                head = &[];
+            }
+            Poll::Ready(())
+        })
+        .await;
+        sent
+    }
+
+    #[tokio::test]
+    async fn the_client_gets_every_byte_though_the_body_went_and_its_place_was_used_again() {
+        let (near, mut far) = connected().await;
+        let whole = body(8 << 20, 1);
+        let expected = whole.to_vec();
+        let sent = lend_now(&near, b"head", &whole).await;
+        assert!((LENT_MIN..8 << 20).contains(&sent), "{sent} of it are on their way");
+        drop(whole);
+        // One of them most likely where the first one was.
+        let others: Vec<bytes::Bytes> = (2..6).map(|seed| body(8 << 20, seed)).collect();
+        drop((near, others));
+        let mut taken = Vec::new();
+        far.read_to_end(&mut taken).await.expect("an orderly end");
+        assert_eq!(taken.len(), 4 + sent);
+        assert!(taken[..4] == *b"head" && taken[4..] == expected[..sent]);
+    }
+
+    #[tokio::test]
+    async fn connections_in_turn_get_their_own() {
+        let pairs = [connected().await, connected().await];
+        let bodies = [body(3 << 20, 3), body(3 << 20, 4)];
+        let sending = pairs.into_iter().zip(bodies.clone()).map(|((near, mut far), body)| {
+            let reading = tokio::spawn(async move {
+                let mut taken = Vec::new();
+                far.read_to_end(&mut taken).await.map(|_| taken)
+            });
+            async move {
+                let mut sent = 0;
+                while sent < body.len() {
+                    near.writable().await.expect("open");
+                    sent += lend_now(&near, b"", &body[sent..]).await;
+                }
+                drop(near);
+                reading.await.expect("no panic").expect("an orderly end")
+            }
+        });
+        let [one, other] = <[_; 2]>::try_from(Vec::from_iter(sending)).ok().expect("two");
+        let taken = tokio::join!(one, other);
+        assert!(taken.0 == bodies[0] && taken.1 == bodies[1]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_lent_leaves_nothing_behind() {
+        let (mut near, mut far) = connected().await;
+        let kept = vec![7; LENT_MIN];
+        let lent = poll_fn(|context| Poll::Ready(poll_lend(&near, context, b"head", &kept))).await;
+        assert!(lent.is_none());
+        let whole = body(LENT_MIN, 5);
+        assert_eq!(lend_now(&near, b"", &whole).await, LENT_MIN);
+        near.write_all(b"tail").await.expect("open");
+        drop(near);
+        let mut taken = Vec::new();
+        far.read_to_end(&mut taken).await.expect("an orderly end");
+        assert_eq!(taken, [&whole[..], b"tail"].concat());
+    }
+
+    #[tokio::test]
+    async fn a_client_that_left_is_an_error_and_the_next_gets_its_own() {
+        let (near, far) = connected().await;
+        far.set_zero_linger().expect("a reset");
+        drop(far);
+        let whole = body(1 << 20, 6);
+        near.readable().await.expect("the reset is there");
+        let polled = poll_fn(|context| Poll::Ready(poll_lend(&near, context, b"head", &whole))).await;
+        assert!(matches!(polled, Some(Poll::Ready(Err(_)))), "{polled:?}");
+        let (near, mut far) = connected().await;
+        assert_eq!(lend_now(&near, b"head", &whole[..LENT_MIN]).await, LENT_MIN);
+        let mut first = [0; 8];
+        far.read_exact(&mut first).await.expect("it has come");
+        assert_eq!(first, [b"head", &whole[..4]].concat()[..]);
+    }
+}

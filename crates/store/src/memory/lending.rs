@@ -1,0 +1,162 @@
+//! Large bodies in pages of their own, which the kernel may send without copying them.
+//!
+//! What is written to a socket is copied into the kernel's memory first. With `vmsplice` the kernel takes the very pages instead,
+//! and the network reads them later, perhaps long after the call. So they must not change from then on: a page that were used
+//! again for something else would be sent in place of the body. Here a body has pages that nothing else ever uses, nothing
+//! writes to them once it is whole, and with it they go back to the system; what the kernel still sends of them it keeps by itself.
+//!
+//! [`Bytes`] do not tell where they are, so the pages of all such bodies stand in a table, which [`lend`] looks into. For a small
+//! body all that costs more than the copy; see [`LENT_MIN`].
+
+use bytes::Bytes;
+use memmap2::MmapMut;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// A body that is put together from pieces, in one piece.
+pub struct Whole(Place);
+
+enum Place {
+    Heap(Vec<u8>),
+    Pages { pages: MmapMut, filled: usize },
+}
+
+impl Whole {
+    /// Room for `length` bytes: in pages of their own from [`LENT_MIN`] on, if the system gives some.
+    pub fn with_capacity(length: usize) -> Self {
+        let apart = length >= LENT_MIN && LENT.read().len() < BODIES_MAX;
+        Self(match apart.then(|| MmapMut::map_anon(length)) {
+            Some(Ok(pages)) => Place::Pages { pages, filled: 0 },
+            _ => Place::Heap(Vec::with_capacity(length)),
+        })
+    }
+
+    /// Adds a piece.
+    ///
+    /// # Panics
+    /// When all pieces together are more than there is room for.
+    pub fn push(&mut self, piece: &[u8]) {
+        match &mut self.0 {
+            Place::Heap(bytes) => bytes.extend_from_slice(piece),
+            Place::Pages { pages, filled } => {
+                pages[*filled..*filled + piece.len()].copy_from_slice(piece);
+                *filled += piece.len();
+            }
+        }
+    }
+
+    /// Bytes so far.
+    pub fn length(&self) -> usize {
+        match &self.0 {
+            Place::Heap(bytes) => bytes.len(),
+            Place::Pages { filled, .. } => *filled,
+        }
+    }
+
+    /// The body.
+    pub fn into_bytes(self) -> Bytes {
+        match self.0 {
+            Place::Heap(bytes) => bytes.into(),
+            Place::Pages { pages, filled } => Bytes::from_owner(Lent::new(pages)).slice(..filled),
+        }
+    }
+}
+
+/// Has the kernel take as many of these bytes as go into `pipe`, without copying them. `None` when they are not in pages of their own.
+pub fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> Option<io::Result<usize>> {
+    let at = bytes.as_ptr().addr();
+    let (start, length) = LENT.read().range(..=at).next_back().map(|(start, length)| (*start, *length))?;
+    (at + bytes.len() <= start + length).then(|| crate::sys::lend(pipe, bytes))
+}
+
+/// The pages of a body that is whole.
+struct Lent(MmapMut);
+
+impl Lent {
+    fn new(pages: MmapMut) -> Self {
+        LENT.write().insert(pages.as_ptr().addr(), pages.len());
+        Self(pages)
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // Before the pages go, whose addresses may be somebody else's the next moment.
+        LENT.write().remove(&self.0.as_ptr().addr());
+    }
+}
+
+/// The address of each body's pages, and their bytes. Who has a slice of them keeps them in the table.
+static LENT: RwLock<BTreeMap<usize, usize>> = RwLock::new(BTreeMap::new());
+
+/// From this length on it costs less to lend a body than to copy it: measured, see `docs/experiments/hits.md`.
+pub const LENT_MIN: usize = 128 << 10;
+
+/// Bodies in pages of their own. Each may take one of the mappings that the kernel allows a process, 65,530 by default, of which
+/// the allocator takes as many again.
+const BODIES_MAX: usize = 16_384;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use std::os::fd::AsFd;
+
+    fn whole(length: usize, byte: u8) -> Bytes {
+        let mut whole = Whole::with_capacity(length);
+        for piece in vec![byte; length].chunks(50_000) {
+            whole.push(piece);
+        }
+        assert_eq!(whole.length(), length);
+        whole.into_bytes()
+    }
+
+    fn read(pipe: impl AsFd, length: usize) -> Vec<u8> {
+        let mut taken = vec![0; length];
+        let count = rustix::io::read(pipe, &mut taken[..]).expect("bytes are there");
+        taken.truncate(count);
+        taken
+    }
+
+    #[test]
+    fn a_body_is_its_pieces_wherever_it_is() {
+        for length in [0, 1, LENT_MIN - 1, LENT_MIN, LENT_MIN + 1, 1 << 20] {
+            assert_eq!(whole(length, 7), vec![7; length]);
+        }
+    }
+
+    #[test]
+    fn what_was_lent_stays_as_it_was_when_the_body_is_gone() {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
+        let body = whole(LENT_MIN, 1);
+        let lent =
+            lend(writer.as_fd(), &body[100..20_000]).expect("in pages of its own").expect("room in the pipe");
+        assert_eq!(lent, 19_900);
+        drop(body);
+        // Most likely at the same place.
+        let others: Vec<Bytes> = (2..10).map(|byte| whole(LENT_MIN, byte)).collect();
+        assert_eq!(read(&reader, 30_000), vec![1; 19_900]);
+        drop(others);
+    }
+
+    #[test]
+    fn what_is_not_in_pages_of_its_own_is_not_lent() {
+        let (_reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
+        let body = whole(LENT_MIN, 1);
+        let small = whole(LENT_MIN - 1, 1);
+        assert!(lend(writer.as_fd(), &small).is_none());
+        assert!(lend(writer.as_fd(), &vec![1; 1 << 20]).is_none());
+        assert!(lend(writer.as_fd(), &Bytes::from_static(b"program")).is_none());
+        let after = body.as_ptr().addr() + body.len();
+        drop(body);
+        assert!(!LENT.read().contains_key(&(after - LENT_MIN)) || after == 0);
+    }
+}
