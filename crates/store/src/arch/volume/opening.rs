@@ -3,7 +3,7 @@
 use super::checkpoint::{Checkpoint, Header};
 use super::format::{DAMAGED, DATA_AT, Geometry, SUPERBLOCK_BYTES};
 use super::queue::Queue;
-use super::recovery::Recovery;
+use super::recovery::{Following, Recovery};
 use super::table::{HEADER_WORDS, POSITION_MAX, Table};
 use super::windows::Windows;
 use super::writer::Writer;
@@ -58,11 +58,10 @@ impl Volume {
         };
         let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
         let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
+        let is_sound = is_known && header.is_clean;
         let recovery = match (is_known, header.is_clean) {
             (true, true) => Recovery::Clean,
-            (true, false) => {
-                Recovery::Following { next: header.stripe as u32, not_newer: 0, has_begun: false }
-            }
+            (true, false) => Recovery::Following(Following::from(header.stripe as u32)),
             (false, _) => {
                 info!("the volume's index is made anew from its contents while it serves");
                 Recovery::Dating { next: 0, dated: Vec::new() }
@@ -75,7 +74,7 @@ impl Volume {
             name,
             data,
             geometry,
-            table: Table::new(loaded, geometry.buckets, geometry.stripes, header.objects),
+            table: Table::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound),
             queue: Mutex::new(Queue::default()),
             writer: Mutex::new(writer),
             pace: Mutex::default(),
@@ -88,7 +87,7 @@ impl Volume {
             checkpoint: Mutex::new(Checkpoint::new(file, header, index_bytes, stripe_bytes)),
             updating: Mutex::new(()),
             doubts: Mutex::new(Doubts { from: header.sequence, ..Doubts::default() }),
-            may_be_stale: !(is_known && header.is_clean),
+            may_be_stale: !is_sound,
             recovery: Mutex::new(recovery),
             is_recovered: AtomicBool::new(false),
             removed_early: Mutex::default(),

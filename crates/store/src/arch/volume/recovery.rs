@@ -3,16 +3,18 @@
 //! The index says how far it is complete. From there on the stripes are looked at in the order of the cursor: one whose
 //! first chunk is newer than all before has been written since, and its contents are entered; after so many that are
 //! not, more than the cursor passes over without a word, the end has been found. Without an index all stripes are entered, in the
-//! order in which they were written, and again as long as no index has been written since. This is done in the background, some stripes at a time: both ends of these are read at once,
+//! order in which they were written, and again as long as no index has been written since. Then the index's entries are counted,
+//! and those that lead into the stripes written since to no record of these are taken out: nobody else would. This is done in the background, some stripes at a time: both ends of these are read at once,
 //! by several threads, since a disk answers many reads in the time of one; and the buckets of some items are touched before the
 //! first is entered, since memory does the same.
 
 use super::Volume;
 use super::format::{Chunk, END_BYTES, End, ITEM_BYTES, Item, Kind, UNIT_BYTES, decode_contents};
 use super::pages::Pages;
+use super::table::Entry;
 use super::writer::SKIPPED_MAX;
 use crate::door::PAGE_BYTES;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use tracing::info;
 
@@ -21,12 +23,27 @@ pub(super) enum Recovery {
     /// Nothing has been lost: the log ends where the index says.
     Clean,
     /// Goes on from the index's place.
-    Following { next: u32, not_newer: u32, has_begun: bool },
+    Following(Following),
+    /// Counts the index's entries, and takes out those of records that have been written over since it was written.
+    Counting(Rewritten),
     /// Learns when each stripe was written.
     Dating { next: u32, dated: Vec<(u64, u32)> },
     /// Enters the stripes in that order, the oldest last.
     Entering { left: Vec<(u64, u32)> },
 }
+
+/// How far the log has been followed.
+#[derive(Default)]
+pub(super) struct Following {
+    next: u32,
+    /// Stripes in a row that were not newer.
+    not_newer: u32,
+    has_begun: bool,
+    rewritten: Rewritten,
+}
+
+/// The stripes that were written since the index was, with the entries that may lead into each, in the order of their records.
+type Rewritten = HashMap<u32, Box<[Entry]>>;
 
 /// What a stripe holds that is not full, or whose end is damaged.
 pub(super) struct Walked {
@@ -46,12 +63,27 @@ struct Ends {
     last: Option<(Chunk, Vec<Item>)>,
 }
 
+impl Following {
+    /// From this stripe on.
+    pub(super) fn from(next: u32) -> Self {
+        Self { next, ..Self::default() }
+    }
+}
+
+impl Item {
+    /// What the index has of it, when it is an object in the stripe that begins there.
+    fn entry(&self, stripe_at: u64) -> Option<Entry> {
+        let is_object = matches!(self.kind, Kind::Whole | Kind::Large);
+        is_object.then(|| Entry::new(self.key, stripe_at + u64::from(self.at) * UNIT_BYTES, self.class, 0))
+    }
+}
+
 impl Recovery {
     /// The stripes that are looked at next, at most so many of so many; and from which chunk on their contents are of interest.
     fn ahead(&self, most: usize, stripes: u32, newest: u64) -> (Vec<u32>, u64) {
         match self {
-            Self::Clean => (Vec::new(), u64::MAX),
-            Self::Following { next, .. } => {
+            Self::Clean | Self::Counting(_) => (Vec::new(), u64::MAX),
+            Self::Following(Following { next, .. }) => {
                 let count = most.min(stripes as usize) as u32;
                 ((0..count).map(|step| (next + step) % stripes).collect(), newest)
             }
@@ -95,9 +127,13 @@ impl Volume {
                 self.resume();
                 true
             }
-            (Recovery::Following { next, not_newer, has_begun }, Some(ends)) => {
-                self.follow(ends, next, not_newer, has_begun)
+            (Recovery::Following(following), Some(ends)) => {
+                if self.follow(ends, following) {
+                    *recovery = Recovery::Counting(std::mem::take(&mut following.rewritten));
+                }
+                false
             }
+            (Recovery::Counting(rewritten), _) => !self.count_some(rewritten),
             (Recovery::Dating { next, dated }, Some(ends)) => {
                 dated.extend(ends.first.map(|chunk| (chunk.sequence, *next)));
                 *next += 1;
@@ -114,7 +150,8 @@ impl Volume {
                 }
                 false
             }
-            (Recovery::Following { .. } | Recovery::Entering { .. }, None) => true,
+            (Recovery::Following(_), None) => true,
+            (Recovery::Entering { .. }, None) => !self.count_some(&Rewritten::new()),
         }
     }
 
@@ -156,25 +193,41 @@ impl Volume {
     }
 
     /// One step along the log. True at its end.
-    fn follow(&self, ends: Ends, next: &mut u32, not_newer: &mut u32, has_begun: &mut bool) -> bool {
-        if !*has_begun {
+    fn follow(&self, ends: Ends, following: &mut Following) -> bool {
+        if !following.has_begun {
             self.resume();
         }
         let newest = self.writer.lock().sequence;
-        let stripe = *next;
+        let stripe = following.next;
         // The stripe that the index names may have got chunks since.
-        let is_newer = !*has_begun || ends.first.is_some_and(|chunk| chunk.sequence > newest);
-        *has_begun = true;
+        let is_newer = !following.has_begun || ends.first.is_some_and(|chunk| chunk.sequence > newest);
+        following.has_begun = true;
         if is_newer && self.enter_stripe(stripe, ends) {
-            *not_newer = 0;
+            following.not_newer = 0;
+            let stripe_at = self.geometry.stripe_at(stripe);
+            let entry = |item: &Item| item.entry(stripe_at);
+            let entries = self.writer.lock().items.iter().filter_map(entry).collect();
+            following.rewritten.insert(stripe, entries);
         } else {
-            *not_newer += 1;
+            following.not_newer += 1;
             // Passed over, or written in part when power was lost.
             self.doubts.lock().stripes.insert(stripe);
         }
-        *next = (stripe + 1) % self.geometry.stripes;
+        following.next = (stripe + 1) % self.geometry.stripes;
         // The one that was written last is among them.
-        *not_newer > self.geometry.stripes.min(SKIPPED_MAX)
+        following.not_newer > self.geometry.stripes.min(SKIPPED_MAX)
+    }
+
+    /// Counts entries, and takes out those whose records have been written over. False when all have been counted.
+    fn count_some(&self, rewritten: &Rewritten) -> bool {
+        let is_dead = |entry: Entry| {
+            let Some(stripe) = self.geometry.stripe_of(entry.position()) else { return true };
+            let Some(entries) = rewritten.get(&stripe) else { return false };
+            let found = entries.binary_search_by_key(&entry.position(), |entry| entry.position());
+            !found.is_ok_and(|at| entries[at].is_same(entry))
+        };
+        // Some at a time: who removes something waits for these.
+        (0..COUNTED_AT_ONCE).all(|_| self.table.count_next(COUNTED_TOGETHER, is_dead))
     }
 
     /// Learns what stands in the stripe where the log ends: the chunk that ends it will list that too.
@@ -300,6 +353,10 @@ const AHEAD_BYTES: u64 = 64 << 20;
 const READ_BY_ONE: usize = 16;
 /// Items whose buckets are touched before the first of them is entered.
 const ENTERED_TOGETHER: usize = 16;
+/// Entries counted while nobody may change the table...
+const COUNTED_TOGETHER: usize = 8192;
+/// ...and so many times that in one step.
+const COUNTED_AT_ONCE: usize = 64;
 /// Stripes looked at in one step of the background work.
 pub(super) const RECOVERED_AT_ONCE: usize = 64;
 /// More chunks than could have been written and not synced when power was lost.

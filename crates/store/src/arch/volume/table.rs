@@ -15,7 +15,7 @@ use crate::door::Loaded;
 use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_policy::carry::HITS_MAX;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The index.
 pub(super) struct Table {
@@ -26,7 +26,10 @@ pub(super) struct Table {
     changing: Mutex<()>,
     /// Blocks of words that have changed since they were last written.
     dirty: Box<[AtomicBool]>,
+    /// Entries in the places that have been counted; until some have been, as many as were said when it was taken up.
     objects: AtomicU64,
+    /// Places before this one have been counted: all, unless what was said of their number may be wrong.
+    counted: AtomicUsize,
     /// Entries given up because both buckets were full.
     crowded_out: AtomicU64,
 }
@@ -67,14 +70,21 @@ impl Entry {
     }
 
     /// The same but for hits.
-    fn is_same(self, other: Self) -> bool {
+    pub(super) fn is_same(self, other: Self) -> bool {
         self.0 >> 2 == other.0 >> 2
     }
 }
 
 impl Table {
-    /// Takes up the words of an index file.
-    pub(super) fn new(loaded: Box<dyn Loaded>, buckets: u64, stripes: u32, objects: u64) -> Self {
+    /// Takes up the words of an index file, of which is known, or only supposed, how many objects it has.
+    pub(super) fn new(
+        loaded: Box<dyn Loaded>,
+        buckets: u64,
+        stripes: u32,
+        objects: u64,
+        is_known: bool,
+    ) -> Self {
+        let counted = if is_known { buckets as usize * WAYS } else { 0 };
         let words = buckets as usize * WAYS + stripes as usize;
         let dirty = (0..words.div_ceil(BLOCK_WORDS)).map(|_| AtomicBool::new(false)).collect();
         Self {
@@ -84,6 +94,7 @@ impl Table {
             changing: Mutex::new(()),
             dirty,
             objects: AtomicU64::new(objects),
+            counted: AtomicUsize::new(counted),
             crowded_out: AtomicU64::new(0),
         }
     }
@@ -168,7 +179,6 @@ impl Table {
             None => self.make_place(key),
         };
         self.set(at, entry.0);
-        self.objects.fetch_add(1, Relaxed);
         false
     }
 
@@ -177,8 +187,29 @@ impl Table {
         let _changing = self.changing.lock();
         let Some(at) = self.find(key, entry) else { return false };
         self.set(at, 0);
-        self.objects.fetch_sub(1, Relaxed);
         true
+    }
+
+    /// Counts the entries in the next places, at most so many, and takes out those that `is_dead` says are of nothing. False when all
+    /// have been counted before.
+    pub(super) fn count_next(&self, most: usize, is_dead: impl Fn(Entry) -> bool) -> bool {
+        let _changing = self.changing.lock();
+        let from = self.counted.load(Relaxed);
+        let to = (from + most).min(self.buckets as usize * WAYS);
+        if from == 0 {
+            self.objects.store(0, Relaxed);
+        }
+        let mut objects = 0;
+        for at in from..to {
+            match Entry(self.word(at).load(Relaxed)) {
+                Entry(0) => {}
+                entry if is_dead(entry) => self.set(at, 0),
+                _ => objects += 1,
+            }
+        }
+        self.objects.fetch_add(objects, Relaxed);
+        self.counted.store(to, Relaxed);
+        from < to
     }
 
     /// Gives an entry another count of hits.
@@ -239,7 +270,6 @@ impl Table {
             }
         }
         self.crowded_out.fetch_add(1, Relaxed);
-        self.objects.fetch_sub(1, Relaxed);
         let hits = |at: &usize| Entry(self.word(*at).load(Relaxed)).hits();
         places().min_by_key(hits).unwrap_or(first * WAYS)
     }
@@ -254,8 +284,17 @@ impl Table {
         places.find(|at| wanted(Entry(self.word(*at).load(Relaxed))))
     }
 
+    /// Gives a word another value, and counts an entry that comes or goes; of those nobody else changes one meanwhile.
     fn set(&self, at: usize, word: u64) {
-        self.word(at).store(word, Relaxed);
+        let before = self.word(at).swap(word, Relaxed);
+        if at < self.counted.load(Relaxed) {
+            match (before, word) {
+                (0, 1..) => drop(self.objects.fetch_add(1, Relaxed)),
+                // An index written by an earlier version may have been wrong about it.
+                (1.., 0) => drop(self.objects.fetch_update(Relaxed, Relaxed, |now| now.checked_sub(1))),
+                _ => {}
+            }
+        }
         self.dirty[at / BLOCK_WORDS].store(true, Relaxed);
     }
 

@@ -1,5 +1,6 @@
 //! What is found again after a crash when the log did not simply go on: an index made anew, stripes passed over, stripes half written.
 
+use super::scripted::{Fate, Kind, Scripted};
 use super::*;
 
 /// Objects from `numbers` that are found.
@@ -113,4 +114,52 @@ fn what_stood_in_a_stripe_that_was_half_written_is_not_served_in_part() {
     world.files.tamper(DATA, |bytes| bytes[from..from + 4096].copy_from_slice(&before[from..from + 4096]));
     let store = world.open();
     assert_eq!(version_of(&store, 0), None, "a part of it has been written over");
+}
+
+#[test]
+fn objects_are_counted_right_after_a_crash_in_the_middle_of_a_checkpoint() {
+    let world = World::new(8 << 20);
+    let door = Scripted::new(&world.files);
+    let store = world.try_open(door.clone()).unwrap();
+    (0..300).for_each(|number| put(&store, number, 1, 3000).unwrap());
+    store.write_all();
+    // All of the index but the header that says so.
+    door.play(|call| match call.path == INDEX && call.kind == Kind::Write && call.offset < 8192 {
+        true => Fate::Fails,
+        false => Fate::Passes,
+    });
+    assert!(store.volume.write_checkpoint().is_err());
+    drop(store);
+    let store = world.open();
+    assert_eq!(store.usage().objects, 300);
+    for number in 0..300 {
+        store.remove(&key(number)).unwrap();
+    }
+    assert_eq!(store.usage().objects, 0);
+    put(&store, 1, 2, 3000).unwrap();
+    store.write_all();
+    assert_eq!(store.usage().objects, 1);
+}
+
+/// Entries of what was written over since the last checkpoint would take places in the index for ever.
+#[test]
+fn crashes_leave_no_dead_entries_in_the_index() {
+    let (world, mut count) = lapped(8 << 20, 9000, 4);
+    for round in 0..8 {
+        let store = world.open();
+        let from = count;
+        while count < from + 250 {
+            put(&store, count, 1, 9000).unwrap();
+            count += 1;
+        }
+        store.write_all();
+        if round == 3 {
+            store.volume.write_checkpoint().unwrap();
+        }
+    }
+    let store = world.open();
+    let objects = store.usage().objects as usize;
+    let found = found(&store, 0..count);
+    assert!(found > 700 && objects <= found + 30, "{objects} entries, of which {found} are objects");
+    assert_eq!(store.volume.table.objects() as usize, store.volume.table.entries().count());
 }
