@@ -59,7 +59,8 @@ pub struct Facts {
     pub cursor_bytes: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
-    /// Writes so far, over all laps.
+    /// The number of the last write. Each write has the next number; a start that finds the store not closed in order leaves
+    /// some out.
     pub sequence: u64,
 }
 

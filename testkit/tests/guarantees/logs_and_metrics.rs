@@ -70,6 +70,36 @@ fn the_json_format_is_an_object_a_line() {
     assert_eq!(lines[2]["status"], 404);
 }
 
+/// Whatever became of it: an answer that came from an origin does not look as if nobody had been asked.
+#[test]
+fn what_an_origin_was_asked_for_is_logged_with_the_origin() {
+    let origin = Origin::start();
+    origin.on("/fresh", Answer::fresh("body", 60));
+    origin.on("/private", Answer::ok("body").field("Cache-Control", "private"));
+    let stale = || Answer::ok("body").field("Cache-Control", "max-age=0").field("ETag", "\"v\"");
+    origin.on_each(
+        "/stale",
+        [stale(), Answer::new(304).field("ETag", "\"v\"").field("Cache-Control", "max-age=0")],
+    );
+    let shoal = Setup::to(&origin).set("log.format", "squid").start();
+    let asked = format!("HIER_DIRECT/{}", origin.address().ip());
+    let requests = [
+        ("TCP_MISS/200", Request::get("/fresh")),
+        ("TCP_MISS/200", Request::get("/private")),
+        ("TCP_MISS/200", Request::get("/fresh?q").field("Authorization", "Basic eDp5")),
+        ("TCP_MISS/200", Request::new("HEAD", "/fresh?r")),
+        ("TCP_MISS/200", Request::new("POST", "/fresh")),
+        ("TCP_MISS/200", Request::get("/stale")),
+        ("TCP_REFRESH_UNMODIFIED/200", Request::get("/stale")),
+    ];
+    for (count, (code, request)) in requests.iter().enumerate() {
+        shoal.ask(request).expect_status(200);
+        let log = shoal.access_log(count + 1);
+        let fields: Vec<&str> = log[count].split_whitespace().collect();
+        assert_eq!((fields[3], fields[8]), (*code, asked.as_str()), "{}", log[count]);
+    }
+}
+
 #[test]
 fn a_request_whose_client_leaves_before_the_answer_is_logged() {
     for (format, told) in [

@@ -86,10 +86,10 @@ fn told(folder: &str, facts: &Facts, ages: &Ages) -> String {
         (
             "cursor",
             format!(
-                "stripe {}, {} of it, after {}",
+                "stripe {}, {} of it, at sequence number {}",
                 show::count(facts.cursor.into()),
                 show::size(facts.cursor_bytes),
-                show::counted(facts.sequence, "write")
+                show::count(facts.sequence)
             ),
         ),
         ("oldest", ages.oldest.clone().unwrap_or_else(|| "-".into())),
@@ -117,7 +117,7 @@ fn as_json(folder: &str, facts: &Facts, ages: &Ages) -> Value {
         "written_stripes": facts.written_stripes,
         "cursor_stripe": facts.cursor,
         "cursor_bytes": facts.cursor_bytes,
-        "writes": facts.sequence,
+        "sequence": facts.sequence,
         "oldest": ages.oldest,
         "newest": ages.newest,
     })

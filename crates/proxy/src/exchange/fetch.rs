@@ -47,8 +47,8 @@ pub struct Fetch {
 pub enum Fetched {
     /// A response that is being kept; its body is arriving, and the reader is attached at its start.
     Shared(Arc<Arrived>, Option<Attached>),
-    /// The stored response was validated; this is it, refreshed.
-    Refreshed(StoredResponse),
+    /// The stored response was validated by who is at this address; this is it, refreshed.
+    Refreshed(StoredResponse, SocketAddr),
     /// A response for the owner alone.
     Private(Box<PrivateResponse>),
     /// No response.
@@ -208,7 +208,7 @@ impl Exchange {
                 let (head, own) = self.freshen(&fetch.ask, &stored.head, Received::of(&response));
                 let (old, head) = (Arc::clone(&stored.head), Arc::new(head));
                 let told = StoredResponse { head: head.with(&own), ..stored };
-                return self.refreshed(fetch, owner, (key, old, head), told).await;
+                return self.refreshed(fetch, owner, (key, old, head), (told, response.peer)).await;
             }
             // a 304 for another representation than ours: ask again for the whole
             return Box::pin(self.fetch(fetch, owner)).await;
@@ -223,7 +223,7 @@ impl Exchange {
         fetch: Fetch,
         owner: oneshot::Sender<Fetched>,
         (key, old, head): (ObjectKey, Arc<Head>, Arc<Head>),
-        refreshed: StoredResponse,
+        (refreshed, peer): (StoredResponse, SocketAddr),
     ) {
         let keep = fetch.validity.holds();
         let in_memory =
@@ -234,7 +234,7 @@ impl Exchange {
         if let Some(leader) = &fetch.leader {
             leader.land(if keep { Landing::Refreshed } else { Landing::Unshareable });
         }
-        let _ = owner.send(Fetched::Refreshed(refreshed));
+        let _ = owner.send(Fetched::Refreshed(refreshed, peer));
         if in_memory {
             self.shelf.refresh_on_disk(&key, (&old, &head)).await;
         }

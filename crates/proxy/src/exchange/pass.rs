@@ -37,7 +37,7 @@ impl Exchange {
             Ok(response) => {
                 self.invalidate_after(ask, response.status, &response.fields).await;
                 let tunnel = response.upgraded.is_some();
-                let verdict = verdict.forward_status(response.status).upstream(&response.peer.to_string());
+                let verdict = verdict.forward_status(response.status);
                 let verdict = if tunnel { verdict.outcome(Outcome::Tunnel) } else { verdict };
                 self.pass_on(ask, response, verdict)
             }
@@ -77,6 +77,7 @@ impl Exchange {
 
     /// A reply that carries an upstream's response to one client.
     pub(super) fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
+        let verdict = verdict.upstream(&response.peer.to_string());
         let (head, cache_status) = relayed(&response, &ask.live, &verdict);
         let content_type = response.fields.shared_value(&header::CONTENT_TYPE);
         let record = verdict.record(ask, cache_status, response.status, content_type);

@@ -15,6 +15,7 @@ use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// What one look at the cache leads to.
@@ -194,7 +195,7 @@ impl Exchange {
     pub(super) fn fetched(&self, ask: &Ask, why: &Why, fetched: Fetched) -> Reply {
         match fetched {
             Fetched::Shared(arrived, first) => self.deliver_own(ask, why, &arrived, first),
-            Fetched::Refreshed(stored) => self.deliver_refreshed(ask, why, stored),
+            Fetched::Refreshed(stored, peer) => self.deliver_refreshed(ask, why, stored, peer),
             Fetched::Private(private) => self.private(ask, why, *private),
             Fetched::Failed(failure) => self.failed(ask, why, &failure),
         }
@@ -211,13 +212,14 @@ impl Exchange {
         })
     }
 
-    fn deliver_refreshed(&self, ask: &Ask, why: &Why, stored: StoredResponse) -> Reply {
+    fn deliver_refreshed(&self, ask: &Ask, why: &Why, stored: StoredResponse, peer: SocketAddr) -> Reply {
         let ttl = stored.head.policy.time_to_live(self.now());
         let delivery = Delivery { head: stored.head, body: Source::Held(stored.body) };
         let verdict = Verdict::forwarded(why.forwarded)
             .outcome(Outcome::RefreshUnmodified)
             .forward_status(StatusCode::NOT_MODIFIED)
-            .ttl(ttl);
+            .ttl(ttl)
+            .upstream(&peer.to_string());
         self.deliver(ask, delivery, verdict).expect("a stored body is at hand")
     }
 
