@@ -71,6 +71,7 @@ impl Exchange {
                 }
             },
         };
+        let requested = self.now();
         let ask = Arc::new(Ask {
             primary: target.key(),
             target,
@@ -83,7 +84,8 @@ impl Exchange {
             user,
             live,
             interim,
-            requested: self.now(),
+            requested,
+            purge_time: self.epochs.time(requested),
         });
         let watched = Arc::clone(&ask);
         let awaited = Awaited::new(self, received, move || abandoned(&watched));

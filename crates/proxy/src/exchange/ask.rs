@@ -35,6 +35,8 @@ pub struct Ask {
     pub interim: Option<InterimSink>,
     /// When it arrived.
     pub requested: Timestamp,
+    /// The same among purges: see [`Epochs::time`](super::epochs::Epochs::time).
+    pub purge_time: Timestamp,
 }
 
 impl Ask {

@@ -106,8 +106,6 @@ impl Exchange {
     /// Purges everything that bears the name.
     async fn purge_all(&self, name: Name<'_>) -> PurgeOutcome {
         self.epochs.purge(name, self.now());
-        // the clock must have moved on before whoever purged asks again
-        tokio::time::sleep(CLOCK_STEP).await;
         match self.purges_written().await {
             Ok(()) => PurgeOutcome::Purged { responses: None },
             Err(error) => PurgeOutcome::Failed(format!(
@@ -130,9 +128,6 @@ fn host_named(host: &str) -> Option<Target> {
     let target = Target::parse(&format!("http://{host}/")).ok()?;
     (target.host().eq_ignore_ascii_case(host) && !host.contains('*')).then_some(target)
 }
-
-/// A little more than the resolution of [`shoal_core::Timestamp`].
-const CLOCK_STEP: Duration = Duration::from_millis(2);
 
 /// How long a disk is waited for that has to write a purge down.
 const WRITE_PATIENCE: Duration = Duration::from_secs(3);

@@ -125,7 +125,7 @@ impl Exchange {
         let fields = response.fields.to_map();
         let names = self.names(ask, &fields);
         let (stored, own) = self.split_fields(ask, response, &fields);
-        let head = Head::new(response.status, stored, keeping.policy, (response.request_time, names));
+        let head = Head::new(response.status, stored, keeping.policy, (ask.purge_time, names));
         let head = Arc::new(head);
         Arrived {
             key: keeping.key.clone(),

@@ -236,7 +236,7 @@ impl Exchange {
         for (name, value) in apart.iter().filter(|(name, _)| newer.contains_key(*name)) {
             brought.append(name.clone(), value.clone());
         }
-        (Head::new(stored.stored.status(), fields, policy, (response.request_time, names)), brought)
+        (Head::new(stored.stored.status(), fields, policy, (ask.purge_time, names)), brought)
     }
 
     /// An answer of our own to a request that went as far as an [`Ask`].

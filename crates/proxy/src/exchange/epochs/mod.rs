@@ -4,6 +4,10 @@
 //! slots of its names and when it was asked for; it is gone when any of its slots was purged since. Two names
 //! that share a slot are purged together, which costs a miss and never serves what should be gone. The table
 //! never grows, and survives a restart: it is a file of [`SLOTS`] little-endian times in milliseconds.
+//!
+//! These times are the clock's as long as that goes on. When it is set back they stand still, but for a step with each purge, until it has
+//! caught up: a purge comes after all that was asked for before it, and before all that is asked for after it (a hybrid clock, after
+//! Kulkarni et al., "Logical Physical Clocks", OPODIS 2014, of one node). So it is within a process, and towards purges of earlier ones.
 
 mod file;
 
@@ -19,6 +23,8 @@ use std::time::Duration;
 /// When each slot was last purged.
 pub struct Epochs {
     slots: Arc<[AtomicU64]>,
+    /// The latest time that was given out.
+    latest: AtomicU64,
     file: Option<TableFile>,
 }
 
@@ -50,7 +56,8 @@ impl Epochs {
 
     /// A table that is forgotten at exit.
     pub fn volatile() -> Self {
-        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), file: None }
+        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+        Self { slots, latest: AtomicU64::new(0), file: None }
     }
 
     /// The table in `path`, made when absent. A time shortly after `now` is that of a purge before the clock was set back
@@ -67,15 +74,29 @@ impl Epochs {
         let sound = |time: u64| if time > latest { now.millis() } else { time };
         let slots: Arc<[AtomicU64]> =
             times.map(|word| AtomicU64::new(sound(u64::from_le_bytes(word)))).collect();
+        let purged = slots.iter().map(|slot| slot.load(Ordering::Relaxed)).max().unwrap_or(0);
         let file = TableFile::start(file, Arc::clone(&slots))?;
-        Ok(Self { slots, file: Some(file) })
+        Ok(Self { slots, latest: AtomicU64::new(purged.saturating_add(1)), file: Some(file) })
     }
 
-    /// Purges what bears `name` and was asked for at `now` or before. That holds in this process at once; it is written down in the
-    /// background.
+    /// The time of something that is asked for when the clock says `now`, for [`purged`](Self::purged).
+    pub fn time(&self, now: Timestamp) -> Timestamp {
+        let latest = self.latest.load(Ordering::SeqCst);
+        if now.millis() <= latest {
+            return Timestamp::from_millis(latest);
+        }
+        let before = self.latest.fetch_max(now.millis(), Ordering::SeqCst);
+        Timestamp::from_millis(before.max(now.millis()))
+    }
+
+    /// Purges what bears `name` and was asked for before this call, or `now` at the latest. That holds in this process at once; it is
+    /// written down in the background.
     pub fn purge(&self, name: Name<'_>, now: Timestamp) {
         let slot = name.slot();
-        self.slots[usize::from(slot.0)].fetch_max(now.millis(), Ordering::AcqRel);
+        let later = |latest: u64| Some(latest.max(now.millis()).saturating_add(1));
+        let before = self.latest.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+        let time = before.unwrap_or_else(|latest| latest).max(now.millis());
+        self.slots[usize::from(slot.0)].fetch_max(time, Ordering::SeqCst);
         if let Some(file) = &self.file {
             file.write(slot);
         }
@@ -126,7 +147,7 @@ pub const SLOTS: usize = 65_536;
 
 const WORD: usize = 8;
 
-/// As far as a clock is taken to have been set back. Until it has caught up, what bears a name that was purged is not kept.
+/// As far as a clock is taken to have been set back.
 const SET_BACK_MAX: Duration = Duration::from_secs(86_400);
 
 #[cfg(test)]
@@ -146,6 +167,20 @@ mod tests {
         assert!(epochs.purged(&slots, at(5)) && epochs.purged(&slots, at(10)));
         assert!(!epochs.purged(&slots, at(11)));
         assert!(!epochs.purged(&[Name::Tag("sport").slot()], at(5)));
+    }
+
+    #[test]
+    fn a_purge_holds_for_what_was_asked_for_before_the_clock_was_set_back_and_not_for_what_is_after() {
+        let epochs = Epochs::volatile();
+        let slots = [Name::Tag("news").slot()];
+        for _ in 0..3 {
+            let before = epochs.time(at(1000));
+            assert!(!epochs.purged(&slots, before));
+            epochs.purge(Name::Tag("news"), at(900));
+            assert!(epochs.purged(&slots, before));
+            assert!(!epochs.purged(&slots, epochs.time(at(901))), "it can be kept again at once");
+        }
+        assert_eq!(epochs.time(at(2000)), at(2000), "the clock has caught up");
     }
 
     #[tokio::test]
@@ -168,8 +203,10 @@ mod tests {
         let epochs = Epochs::open(&path, purged).expect("made");
         epochs.purge(Name::All, purged);
         epochs.written().await.expect("written");
-        let epochs = Epochs::open(&path, Timestamp::from_seconds(999_000)).expect("read again");
+        let now = Timestamp::from_seconds(999_000);
+        let epochs = Epochs::open(&path, now).expect("read again");
         assert!(epochs.purged(&[Name::All.slot()], asked));
+        assert!(!epochs.purged(&[Name::All.slot()], epochs.time(now)), "what comes now is kept");
     }
 
     #[test]
