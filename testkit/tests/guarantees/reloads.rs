@@ -2,7 +2,7 @@
 
 use shoal_testkit::address::{free_port, fresh_ip};
 use shoal_testkit::certificates::Authority;
-use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal};
+use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
 
 /// Found by its place in the file, a listener would get another's mode: one of sites, which all the world reaches, that of a
 /// forward proxy.
@@ -91,6 +91,46 @@ fn what_cannot_be_taken_up_leaves_all_as_it_was() {
     assert_eq!(shoal.get(&long).status, 200, "limits on clients are the old ones");
     assert!(shoal.access_log(1)[0].contains("xxx"));
     assert_eq!(std::fs::read_to_string(log).unwrap_or_default(), "", "the log is written where it was");
+}
+
+/// A site that did not change goes on with what it knows of its upstreams: one that was found ill gets no requests, until it would
+/// be found so again.
+#[test]
+fn an_upstream_that_is_out_of_service_stays_out() {
+    let (good, ill) = (anything(), anything());
+    ill.on("/health", Answer::new(503));
+    let site = |interval: &str| {
+        format!(
+            "hosts = ['*']\nhealth = {{ path = '/health', interval = '{interval}', threshold = 2 }}\n\
+             upstreams = [{{ url = '{}' }}, {{ url = '{}' }}]",
+            good.url(),
+            ill.url()
+        )
+    };
+    let mut shoal = Setup::to(&good).without_sites().site(&site("2s")).start();
+    let healthy = |shoal: &Shoal| {
+        let status = shoal.status();
+        let upstreams = status["upstreams"].as_array().expect("a list").clone();
+        upstreams.iter().filter(|upstream| upstream["healthy"] == true).count()
+    };
+    wait::until("the ill upstream is taken out", || healthy(&shoal) == 1);
+    shoal.change(|text| text.replace("[cache]", "[cache]\ncollapse = false"));
+    reload(&shoal);
+    assert_eq!(healthy(&shoal), 1);
+    let checks = ill.count("/health");
+    for number in 0..6 {
+        shoal.get(&format!("/{number}")).expect_body("body");
+    }
+    assert_eq!(ill.total(), checks, "only checks reach it");
+    // It is still looked after, and by one alone.
+    ill.on("/health", Answer::new(200));
+    wait::until("it is back in service", || healthy(&shoal) == 2);
+    // A site that changed begins anew.
+    ill.on("/health", Answer::new(503));
+    wait::until("the ill upstream is taken out", || healthy(&shoal) == 1);
+    shoal.change(|text| text.replace("\"2s\"", "\"1day\""));
+    reload(&shoal);
+    assert_eq!(healthy(&shoal), 2);
 }
 
 /// What needs another start is said with each reload until then, and the status tells what is at work.

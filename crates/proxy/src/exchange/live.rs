@@ -58,6 +58,16 @@ impl Live {
     /// Prepares `settings`. `own` are the addresses that this process listens on; `identity` is a number that other nodes
     /// do not have; it also spreads timers.
     pub fn new(settings: &Settings, own: &[SocketAddr], identity: u64) -> Result<Self, LiveError> {
+        Self::after(&Routes::default(), settings, own, identity)
+    }
+
+    /// As [`Self::new`]; sites that are as in `previous` keep what is known of their upstreams.
+    pub fn after(
+        previous: &Routes,
+        settings: &Settings,
+        own: &[SocketAddr],
+        identity: u64,
+    ) -> Result<Self, LiveError> {
         let cache = &settings.cache;
         let field = |name: &String| {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| LiveError::Name(name.clone()))
@@ -74,7 +84,7 @@ impl Live {
             hop: hop(&cache.name, identity),
             modes: settings.listen.iter().map(|listen| listen.mode).collect(),
             forward: Arc::new(ForwardRules::new(&settings.forward, own).map_err(LiveError::Access)?),
-            routes: Routes::new(&settings.site, identity).map_err(LiveError::Route)?,
+            routes: Routes::after(previous, &settings.site, identity).map_err(LiveError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             hit_fields: HitFields::new(&hit_status(&cache.name), &own_proxy_status),
             surrogate_capability: HeaderValue::try_from(surrogate::capability(&cache.name)).ok(),

@@ -9,7 +9,7 @@ use crate::admin::{
 use crate::exchange::shelf::Shelf;
 use crate::exchange::{Exchange, Front, Live, LiveError, Parts};
 use crate::metrics::Metrics;
-use crate::route::Route;
+use crate::route::{Route, Routes};
 use crate::server::{self, Running};
 use crate::storage::Storage;
 use crate::upstream::{Member, SetupError, Upstreams};
@@ -121,7 +121,8 @@ impl Node {
         let mut settings = self.settings.lock();
         let (new, waiting) = in_force(&settings, new);
         let own = own_addresses(&new, &self.addresses);
-        let live = Live::new(&new, &own, self.identity).map_err(NodeError::Live)?;
+        let previous = self.exchange.live();
+        let live = Live::after(&previous.routes, &new, &own, self.identity).map_err(NodeError::Live)?;
         let log = match new.log != settings.log {
             true => Some(AccessLog::open(&new.log, Arc::clone(&self.metrics)).map_err(NodeError::Log)?),
             false => None,
@@ -136,7 +137,7 @@ impl Node {
         self.exchange.reload(live);
         if let Some(handle) = self.checks.get() {
             let _entered = handle.enter();
-            watch(&self.exchange, &self.upstreams);
+            watch(&self.exchange, &self.upstreams, &previous.routes);
         }
         if !waiting.is_empty() {
             tracing::warn!("changes to these take effect with the next start: {}", waiting.join(", "));
@@ -274,14 +275,15 @@ fn watch_on_first_worker(
     move |worker| {
         if worker == 0 {
             let _ = checks.set(Handle::current());
-            watch(&exchange, &upstreams);
+            watch(&exchange, &upstreams, &Routes::default());
         }
     }
 }
 
-/// Starts the active checks of every site's upstreams on the current runtime.
-fn watch(exchange: &Exchange, upstreams: &Upstreams) {
-    for route in exchange.live().routes.all() {
+/// Starts the active checks of every site's upstreams on the current runtime, but of those that are watched since `previous`.
+fn watch(exchange: &Exchange, upstreams: &Upstreams, previous: &Routes) {
+    let is_watched = |route: &Route| previous.all().iter().any(|old| Arc::ptr_eq(&old.group, &route.group));
+    for route in exchange.live().routes.all().iter().filter(|route| !is_watched(route)) {
         upstreams.watch(&route.group);
     }
 }

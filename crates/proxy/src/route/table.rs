@@ -35,6 +35,8 @@ pub struct Route {
     pub group: Arc<Group>,
     /// Whether the upstream is sent the client's Host.
     pub preserve_host: bool,
+    /// What it was made from.
+    settings: Site,
 }
 
 /// A site that cannot be served.
@@ -57,9 +59,24 @@ impl Routes {
     /// # Errors
     /// Names the first site that cannot be served.
     pub fn new(sites: &[Site], seed: u64) -> Result<Self, RouteError> {
+        Self::after(&Self::default(), sites, seed)
+    }
+
+    /// As [`Self::new`], in the place of others: a site that did not change keeps its upstreams with what is known of them.
+    ///
+    /// # Errors
+    /// Names the first site that cannot be served.
+    pub fn after(previous: &Self, sites: &[Site], seed: u64) -> Result<Self, RouteError> {
         let mut routes = Self::default();
         for (index, site) in sites.iter().enumerate() {
-            routes.add(index, site, seed.wrapping_add(index as u64))?;
+            let group = match previous.all.iter().find(|route| route.settings == *site) {
+                Some(route) => Arc::clone(&route.group),
+                None => {
+                    let group = Group::new(site, seed.wrapping_add(index as u64));
+                    Arc::new(group.map_err(|error| RouteError::Upstream(index, error))?)
+                }
+            };
+            routes.add(index, site, group)?;
         }
         for sites in routes.hosts.values_mut().chain([&mut routes.any]) {
             sites.sort_by_key(|route| std::cmp::Reverse(route.path_prefix.len()));
@@ -88,7 +105,7 @@ impl Routes {
         &self.all
     }
 
-    fn add(&mut self, index: usize, site: &Site, seed: u64) -> Result<(), RouteError> {
+    fn add(&mut self, index: usize, site: &Site, group: Arc<Group>) -> Result<(), RouteError> {
         let prefix = &site.path_prefix;
         if !prefix.starts_with('/') || prefix.contains(|c: char| "?#".contains(c) || c.is_whitespace()) {
             return Err(RouteError::PathPrefix(index, prefix.clone()));
@@ -96,12 +113,12 @@ impl Routes {
         if site.hosts.is_empty() {
             return Err(RouteError::Host(index, String::new()));
         }
-        let group = Group::new(site, seed).map_err(|error| RouteError::Upstream(index, error))?;
         let route = Arc::new(Route {
             site: index,
             path_prefix: prefix.clone(),
-            group: Arc::new(group),
+            group,
             preserve_host: site.preserve_host,
+            settings: site.clone(),
         });
         for host in &site.hosts {
             let name = pattern_key(host).ok_or_else(|| RouteError::Host(index, host.clone()))?;
