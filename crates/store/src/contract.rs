@@ -83,6 +83,13 @@ pub trait Store: Send + Sync {
     /// either, but may be when the store is opened again.
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error>;
 
+    /// Gives up a disk, by its [`lane`](Self::lane): it does not answer, and more has to be removed from it than can be remembered
+    /// elsewhere. This object is not found there any more, nor when the disk comes back. False where a disk cannot be done without.
+    /// Touches no device.
+    fn give_up_disk(&self, _lane: usize, _key: &ObjectKey) -> bool {
+        false
+    }
+
     /// The largest body that takes at most `stored_bytes` with its key, metadata and checksums; 0 when these alone take
     /// more. The answer here is that of architectures that keep object files.
     fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {

@@ -41,13 +41,8 @@ impl Exchange {
         let target = match Target::of(&head, mode, &client) {
             Ok(target) => target,
             Err(why) => {
-                return self.early(
-                    &head,
-                    &client,
-                    StatusCode::BAD_REQUEST,
-                    bad_target(why),
-                    Verdict::local("target"),
-                );
+                let verdict = Verdict::local("target");
+                return self.early(&head, &client, StatusCode::BAD_REQUEST, bad_target(why), verdict);
             }
         };
         if head.method.as_str() == "PURGE" {
@@ -61,13 +56,8 @@ impl Exchange {
             Mode::Reverse => match live.routes.find(target.host(), target.path()) {
                 Some(route) => Some(Arc::clone(route)),
                 None => {
-                    return self.early(
-                        &head,
-                        &client,
-                        StatusCode::NOT_FOUND,
-                        NO_SITE,
-                        Verdict::local("site"),
-                    );
+                    let verdict = Verdict::local("site");
+                    return self.early(&head, &client, StatusCode::NOT_FOUND, NO_SITE, verdict);
                 }
             },
         };

@@ -137,7 +137,7 @@ impl Shared {
                     && let Some(store) = disk.leave(Service::Failed, &error.to_string())
                 {
                     error!(disk = disk.path(), %error, "the disk keeps failing and is out of service; the rest goes on");
-                    drop(store);
+                    let_go(store);
                 }
             }
         }
@@ -184,6 +184,12 @@ impl Shared {
             tracing::debug!(%error, "an older object may be left on another disk");
         }
     }
+}
+
+/// Drops a disk's store where nobody waits for it: its threads end first, which may be at a device that does not answer.
+fn let_go(store: Arc<dyn Store>) {
+    // Where no thread can be had it is dropped here.
+    let _ = std::thread::Builder::new().name("shoal-leave".into()).spawn(move || drop(store));
 }
 
 /// Whether the store may have an object of the key, now or when it has found all that it has.
@@ -276,6 +282,19 @@ impl Store for Disks {
 
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
         self.shared.remove(key, None)
+    }
+
+    fn give_up_disk(&self, lane: usize, key: &ObjectKey) -> bool {
+        let Some(disk) = self.shared.disks.get(lane) else { return false };
+        if let Some(store) = disk.leave(Service::Failed, "it did not answer") {
+            error!(
+                disk = disk.path(),
+                "the disk has not answered for long and is out of service; the rest goes on"
+            );
+            let_go(store);
+        }
+        disk.note_unremoved(key);
+        true
     }
 
     fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {

@@ -150,6 +150,25 @@ fn what_is_removed_or_replaced_while_a_disk_is_out_is_not_found_when_it_comes_ba
 }
 
 #[test]
+fn a_disk_that_is_given_up_comes_back_without_what_should_be_gone() {
+    let worlds = [World::new(), World::new()];
+    let disks = filled(&worlds, "volume");
+    let of_first: Vec<u32> =
+        (0..OBJECTS).filter(|number| disks.lane(key(*number).hash()) == 0).take(20).collect();
+    for number in &of_first[..10] {
+        // Whoever comes second does not give up another's.
+        assert!(disks.give_up_disk(0, &key(*number)));
+    }
+    assert_eq!(disks.states()[0].service, Service::Failed);
+    assert_eq!(disks.states()[1].service, Service::InService);
+    assert!(disks.bring_online("/disk/0").expect("it can be opened"));
+    for (at, number) in of_first.iter().enumerate() {
+        let version = found(&disks, *number).expect("sound");
+        assert!(version.is_none() || at >= 10, "{number} should be gone");
+    }
+}
+
+#[test]
 fn a_removal_reaches_what_another_disk_has_kept_of_the_key() {
     let worlds = [World::new(), World::new()];
     let disks = filled(&worlds, "volume");

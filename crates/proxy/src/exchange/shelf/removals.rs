@@ -2,7 +2,8 @@
 //!
 //! A removal is never refused, or what was purged would come back. But who asks for one need not wait for a disk that hangs: the key is
 //! hidden from lookups, and taken from the disk as soon as that answers. A process that ends before takes the removal with it,
-//! as it does with those of its last second anyhow.
+//! as it does with those of its last second anyhow. There is room for so many keys; a disk that still hangs when they are more is out of
+//! service, until an operator brings it back without what should be gone.
 
 use super::Shelf;
 use super::lanes::{NoAnswer, PATIENCE};
@@ -10,6 +11,7 @@ use crate::io_pool::Kind;
 use parking_lot::Mutex;
 use shoal_core::{Key, ObjectKey};
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -108,11 +110,34 @@ impl Shelf {
         }
         let is_there = self.on_disk(key);
         match self.removals.hide(key) {
-            Hidden::Refused => return removal.await,
-            Hidden::First => self.see_to_removals(),
-            Hidden::Another => {}
+            Hidden::Refused => self.remove_without_hiding(key, removal).await.unwrap_or(is_there),
+            Hidden::First => {
+                self.see_to_removals();
+                is_there
+            }
+            Hidden::Another => is_there,
         }
-        is_there
+    }
+
+    /// Waits for a disk as long as it does anything. One that does not is given up, which removes what it has; its keys are others'
+    /// then, and one of these may have the object too. `None` when that is not known.
+    async fn remove_without_hiding(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        mut removal: Pin<Box<impl Future<Output = bool> + Send>>,
+    ) -> Option<bool> {
+        let disk = self.disk.as_ref()?;
+        loop {
+            let lane = disk.lane(key.hash());
+            if self.lane(lane).hangs() && disk.give_up_disk(lane, key) {
+                let other = self.lane_of(key);
+                let removal = Arc::clone(self).removal(key.clone());
+                return if other.hangs() { None } else { timeout(PATIENCE, removal).await.ok() };
+            }
+            if let Ok(removed) = timeout(PATIENCE, &mut removal).await {
+                return Some(removed);
+            }
+        }
     }
 
     /// Removes an object from the disk, however long that takes. A removal is not refused: what should be gone must not stay
@@ -151,7 +176,7 @@ impl Shelf {
     }
 }
 
-/// Keys hidden at most: some megabytes. Whoever wants another one removed waits for the disk.
+/// Keys hidden at most: some megabytes. A disk from which more should be removed while it hangs is given up.
 const HIDDEN_MAX: usize = 1 << 16;
 /// Pause before a removal is offered again to a full queue.
 const REMOVE_PAUSE: Duration = Duration::from_millis(5);

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 struct Hanging {
     is_free: Arc<(Mutex<bool>, Condvar)>,
     keys: Arc<Mutex<HashSet<Key>>>,
+    is_given_up: AtomicBool,
 }
 
 impl Hanging {
@@ -43,7 +44,14 @@ impl Store for Hanging {
     }
 
     fn lane(&self, key: Key) -> usize {
-        Self::lane_of(key)
+        if self.is_given_up.load(SeqCst) { 1 } else { Self::lane_of(key) }
+    }
+
+    fn give_up_disk(&self, lane: usize, _: &ObjectKey) -> bool {
+        assert_eq!(lane, 0, "this one answers");
+        self.is_given_up.store(true, SeqCst);
+        self.keys.lock().retain(|key| Self::lane_of(*key) != 0);
+        true
     }
 
     fn may_contain(&self, key: Key) -> bool {
@@ -66,7 +74,9 @@ impl Store for Hanging {
     }
 
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
-        self.wait(key.hash());
+        if !self.is_given_up.load(SeqCst) {
+            self.wait(key.hash());
+        }
         Ok(self.keys.lock().remove(&key.hash()))
     }
 
@@ -121,7 +131,8 @@ impl World {
         let is_free = Arc::new((Mutex::new(false), Condvar::new()));
         let keys = (0..2).flat_map(|lane| (0..objects).map(move |number| key(lane, number).hash())).collect();
         let keys = Arc::new(Mutex::new(keys));
-        let disk = Arc::new(Hanging { is_free: Arc::clone(&is_free), keys: Arc::clone(&keys) });
+        let is_given_up = AtomicBool::new(false);
+        let disk = Arc::new(Hanging { is_free: Arc::clone(&is_free), keys: Arc::clone(&keys), is_given_up });
         let pools: Vec<_> = (0..2).map(|_| Arc::new(IoPool::new(2, 8).expect("threads"))).collect();
         let metrics = Arc::new(Metrics::default());
         let limits = Limits { memory_object_max: 1 << 10, disk_object_max: 1 << 20 };
@@ -229,6 +240,25 @@ async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_
     until(|| (0..5).all(|number| !world.keys.lock().contains(&key(0, number).hash()))).await;
     assert!((5..10).all(|number| world.keys.lock().contains(&key(0, number).hash())));
     until(|| (0..5).all(|number| !world.shelf.removals.hides(key(0, number).hash()))).await;
+    world.close();
+}
+
+#[tokio::test]
+async fn more_removals_than_can_be_hidden_are_not_waited_for_and_give_the_disk_up() {
+    let world = World::new(3);
+    world.hang().await;
+    for number in 0_u64.. {
+        if world.shelf.removals.hide(&ObjectKey::new(number.to_le_bytes())) == removals::Hidden::Refused {
+            break;
+        }
+    }
+    for number in 0..3 {
+        let removed = tokio::time::timeout(3 * PATIENCE, world.shelf.remove(&key(0, number))).await;
+        assert!(removed.is_ok(), "nobody waits for it without a limit");
+        assert!(!world.shelf.on_disk(&key(0, number)));
+    }
+    assert!(world.shelf.on_disk(&key(1, 0)), "the other disk is not given up");
+    assert!(world.shelf.remove(&key(1, 0)).await);
     world.close();
 }
 
