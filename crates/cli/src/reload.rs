@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Have a running node read its settings again
 ///
-/// The node reads the file that it was started with. When the settings have mistakes, it names them, keeps its old
+/// The node reads the file that it was started with, and names what changed but takes effect with its next start only. When the settings have mistakes, it names them, keeps its old
 /// settings, and this command exits with code 2.
 #[derive(clap::Args)]
 pub struct Options {
@@ -27,15 +27,24 @@ impl Options {
         let answer = ask(&address, "POST", "/reload", "")?;
         let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
         match answer.status {
-            200 => print("reloaded\n"),
+            200 => print(&told(&texts(&value["waiting"]))),
             422 => {
-                let mistakes =
-                    value["mistakes"].as_array().into_iter().flatten().filter_map(|line| line.as_str());
-                let lines: Vec<&str> =
-                    std::iter::once("the node keeps its old settings").chain(mistakes).collect();
+                let mut lines = vec!["the node keeps its old settings"];
+                lines.extend(texts(&value["mistakes"]));
                 Err(Failure::Usage(lines.join("\n")))
             }
             status => Err(Failure::Runtime(format!("{address} answers {status}: {}", answer.body.trim()))),
         }
     }
+}
+
+fn told(waiting: &[&str]) -> String {
+    match waiting {
+        [] => "reloaded\n".into(),
+        _ => format!("reloaded; changes to these take effect with the next start: {}\n", waiting.join(", ")),
+    }
+}
+
+fn texts(list: &serde_json::Value) -> Vec<&str> {
+    list.as_array().into_iter().flatten().filter_map(|text| text.as_str()).collect()
 }

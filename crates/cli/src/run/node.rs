@@ -61,18 +61,15 @@ impl Running {
         self.node.metrics().panics.count();
     }
 
-    /// Names what changed but waits for the next start, and keeps the old value.
-    fn keep_what_waits(old: &Settings, new: &mut Settings) {
-        for (setting, changed) in [
+    /// Keeps the old value of what waits for the next start, and names what changed.
+    fn keep_what_waits(old: &Settings, new: &mut Settings) -> impl Iterator<Item = &'static str> {
+        let changed = [
             ("admin.listen", old.admin.listen != new.admin.listen),
             ("log.json", old.log.json != new.log.json),
-        ] {
-            if changed {
-                tracing::warn!(setting, "this change takes effect with the next start");
-            }
-        }
+        ];
         new.admin.listen.clone_from(&old.admin.listen);
         new.log.json = old.log.json;
+        changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name)
     }
 }
 
@@ -97,19 +94,25 @@ impl Control for Running {
         self.node.set_disk_online(&request.path, request.online)
     }
 
-    fn reload(&self) -> Result<(), Vec<String>> {
+    fn reload(&self) -> Result<Vec<&'static str>, Vec<String>> {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         let result = self.configuration.load().map_err(Failure::lines).and_then(|new| {
-            self.node.reload(new.clone()).map_err(|error| vec![error.to_string()])?;
-            Ok(new)
+            let waiting = self.node.reload(new.clone()).map_err(|error| vec![error.to_string()])?;
+            Ok((new, waiting))
         });
         match result {
-            Ok(mut new) => {
+            Ok((mut new, mut waiting)) => {
                 self.error_log.apply(&new.log);
-                Self::keep_what_waits(&settings, &mut new);
+                waiting.extend(Self::keep_what_waits(&settings, &mut new));
                 *settings = new;
+                if !waiting.is_empty() {
+                    tracing::warn!(
+                        "changes to these take effect with the next start: {}",
+                        waiting.join(", ")
+                    );
+                }
                 tracing::info!("settings read again");
-                Ok(())
+                Ok(waiting)
             }
             Err(mistakes) => {
                 for mistake in &mistakes {

@@ -170,6 +170,15 @@ fn a_reload_with_mistakes_keeps_the_old_settings() {
     std::fs::write(&path, CONFIGURATION).expect("written");
     let reload = node.command(&["reload", ADMIN[0], ADMIN[1]]);
     assert_eq!((reload.status.code(), &reload.stdout[..]), (Some(0), &b"reloaded\n"[..]));
+    // Who asked for it is told what is not at work yet, again and again until it is.
+    std::fs::write(&path, CONFIGURATION.replace("workers = ", "max_connections = 77\nworkers = 1"))
+        .expect("written");
+    for _ in 0..2 {
+        let reload = node.command(&["reload", ADMIN[0], ADMIN[1]]);
+        let waiting =
+            "reloaded; changes to these take effect with the next start: workers, max_connections\n";
+        assert_eq!(String::from_utf8_lossy(&reload.stdout), waiting);
+    }
     node.signal(Signal::INT);
     assert_eq!(exit_code(&mut node.child), Some(0));
 }

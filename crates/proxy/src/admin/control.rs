@@ -22,8 +22,9 @@ pub trait Control: Send + Sync + 'static {
     /// Removes or invalidates stored responses.
     fn purge(&self, request: PurgeRequest) -> PurgeOutcome;
 
-    /// Reads the settings again. Errors are one line a mistake, and leave the old settings at work.
-    fn reload(&self) -> Result<(), Vec<String>>;
+    /// Reads the settings again. Gives the names of those that changed and wait for the next start. Errors are one line a mistake,
+    /// and leave the old settings at work.
+    fn reload(&self) -> Result<Vec<&'static str>, Vec<String>>;
 
     /// Takes a disk of the store out of service, or brings it back: see [`DiskRequest`]. False when it was as wanted. The
     /// error is one line.

@@ -94,7 +94,7 @@ fn purged(control: &dyn Control, query: Option<&str>, body: &[u8]) -> Answer {
 
 fn reloaded(control: &dyn Control) -> Answer {
     match control.reload() {
-        Ok(()) => json(StatusCode::OK, &json!({ "reloaded": true })),
+        Ok(waiting) => json(StatusCode::OK, &json!({ "reloaded": true, "waiting": waiting })),
         Err(mistakes) => {
             json(StatusCode::UNPROCESSABLE_ENTITY, &json!({ "reloaded": false, "mistakes": mistakes }))
         }

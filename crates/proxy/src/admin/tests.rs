@@ -73,8 +73,8 @@ impl Control for Scripted {
         }
     }
 
-    fn reload(&self) -> Result<(), Vec<String>> {
-        if self.draining { Err(vec!["shoal.toml:1:1: x: unknown setting".into()]) } else { Ok(()) }
+    fn reload(&self) -> Result<Vec<&'static str>, Vec<String>> {
+        if self.draining { Err(vec!["shoal.toml:1:1: x: unknown setting".into()]) } else { Ok(vec!["store"]) }
     }
 
     fn set_disk(&self, request: DiskRequest) -> Result<bool, String> {
@@ -215,7 +215,8 @@ fn disks_are_set_and_refusals_told() {
 #[test]
 fn reload_reports_mistakes() {
     let (listener, _) = start(Scripted::default());
-    assert_eq!(request(&listener, "POST", "/reload", "").0, 200);
+    let told = "{\"reloaded\":true,\"waiting\":[\"store\"]}\n";
+    assert_eq!(request(&listener, "POST", "/reload", ""), (200, told.into()));
     let (listener, _) = start(Scripted { draining: true, ..Scripted::default() });
     let (status, body) = request(&listener, "POST", "/reload", "");
     assert_eq!((status, body.contains("shoal.toml:1:1")), (422, true));

@@ -113,11 +113,11 @@ impl Node {
         &self.metrics
     }
 
-    /// Puts other settings in force. What cannot change without a restart stays, and is named in the log.
+    /// Puts other settings in force. Gives the names of those that changed and wait for the next start.
     ///
     /// # Errors
     /// When they cannot be put in force: then nothing has changed.
-    pub fn reload(&self, new: Settings) -> Result<(), NodeError> {
+    pub fn reload(&self, new: Settings) -> Result<Vec<&'static str>, NodeError> {
         let mut settings = self.settings.lock();
         let (new, waiting) = in_force(&settings, new);
         let own = own_addresses(&new, &self.addresses);
@@ -139,11 +139,8 @@ impl Node {
             let _entered = handle.enter();
             watch(&self.exchange, &self.upstreams, &previous.routes);
         }
-        if !waiting.is_empty() {
-            tracing::warn!("changes to these take effect with the next start: {}", waiting.join(", "));
-        }
         *settings = new;
-        Ok(())
+        Ok(waiting)
     }
 
     /// Opens the access log again by its name.
