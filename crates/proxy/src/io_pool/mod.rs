@@ -5,7 +5,8 @@
 //!
 //! Most jobs that nobody waits for are objects to be written, which the store takes into a queue of its own for the time being: waking a thread for
 //! each costs more than the job. Such a job is begun within a hundredth of a second, together with others that came meanwhile.
-//! Jobs that change something are begun in their order, and reads before them, in the order of their places on the disk.
+//! Jobs that change something are begun in their order, and reads before them, in the order of their places on the disk; but no more
+//! than sixteen reads go before a change that is due.
 
 mod elevator;
 
@@ -48,6 +49,8 @@ struct Queue {
 struct State {
     reads: Elevator<Job>,
     changes: VecDeque<Job>,
+    /// Reads begun since a change was, while changes waited.
+    passed_by: u32,
     /// When the changes are begun at the latest, while no thread has been woken for them.
     due: Option<Instant>,
     /// A thread waits for that instant.
@@ -81,7 +84,7 @@ impl Kind {
 impl State {
     fn new() -> Self {
         let (reads, changes) = (Elevator::new(), VecDeque::new());
-        Self { reads, changes, due: None, is_timed: false, idle: 0, closed: false }
+        Self { reads, changes, passed_by: 0, due: None, is_timed: false, idle: 0, closed: false }
     }
 
     fn waiting(&self) -> usize {
@@ -90,10 +93,15 @@ impl State {
 
     /// The next job to be begun now, and whether it changes something.
     fn take(&mut self) -> Option<(Job, bool)> {
-        if let Some(job) = self.reads.pop() {
+        let is_due = self.closed || self.due.is_none_or(|due| Instant::now() >= due);
+        let changes_wait = is_due && !self.changes.is_empty();
+        let is_their_turn = changes_wait && self.passed_by >= PASSED_BY_MAX;
+        if let Some(job) = if is_their_turn { None } else { self.reads.pop() } {
+            self.passed_by += u32::from(changes_wait);
             return Some((job, false));
         }
-        if self.due.is_some_and(|due| !self.closed && Instant::now() < due) {
+        self.passed_by = 0;
+        if !is_due {
             return None;
         }
         self.due = None;
@@ -265,7 +273,9 @@ impl Queue {
     }
 }
 
-/// When a job that nobody waits for is begun at the latest.
+/// Reads that are begun before a change that waits: a disk that has reads to do at all times would never get to it.
+const PASSED_BY_MAX: u32 = 16;
+/// When a job that nobody waits for is begun at the latest, if nothing else is.
 const SOON: Duration = Duration::from_millis(10);
 /// So many of them are begun at once.
 const TOGETHER_MAX: usize = 64;
@@ -354,6 +364,30 @@ mod tests {
             read.await.expect("it is done");
         }
         assert_eq!(*order.lock(), [20, 20, 40, 70, 90]);
+        pool.close();
+    }
+
+    #[tokio::test]
+    async fn reads_go_before_changes_but_not_for_ever() {
+        let pool = IoPool::new(1, 1000).expect("threads start");
+        let (release, gate) = mpsc::channel::<()>();
+        let blocked = pool.submit(Kind::READ, move || gate.recv().is_ok()).expect("room");
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let note = |what: &'static str| {
+            let order = Arc::clone(&order);
+            move || order.lock().push(what)
+        };
+        let changes = [(); 3].map(|()| pool.submit(Kind::Change, note("change")).expect("room"));
+        let reads: Vec<_> = (0..200).map(|_| pool.submit(Kind::READ, note("read")).expect("room")).collect();
+        release.send(()).expect("the job waits");
+        assert_eq!(blocked.await, Ok(true));
+        for job in changes.into_iter().chain(reads) {
+            job.await.expect("it is done");
+        }
+        let order = order.lock();
+        let changes: Vec<_> = (0..203).filter(|at| order[*at] == "change").collect();
+        assert!(changes[0] >= 10, "reads come first: {changes:?}");
+        assert!(changes[2] <= 60, "others wait for some of them only: {changes:?}");
         pool.close();
     }
 

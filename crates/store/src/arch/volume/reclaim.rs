@@ -137,8 +137,9 @@ impl Volume {
 
     /// What stands in a stripe. `None` when nothing does that is known of: it is new, or was written by who knows whom.
     pub(super) fn contents(&self, stripe: u32) -> Option<Vec<Item>> {
+        // Where a stripe was not filled, what ended it a lap before still stands there.
         match self.last_chunk(stripe) {
-            Some((chunk, items)) if chunk.end() == self.geometry.stripe_at(stripe + 1) => Some(items),
+            Some((chunk, items)) if chunk.sequence >= self.table.stripe_sequence(stripe) => Some(items),
             _ => self.walk(stripe).map(|walked| walked.items),
         }
     }

@@ -87,3 +87,36 @@ fn an_index_that_takes_no_header_costs_nothing_that_waits() {
     let store = world.open();
     assert!((1..11).all(|number| version_of(&store, number) == Some(1)), "they were written");
 }
+
+/// The stripe's end still lists what stood there a lap before.
+#[test]
+fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
+    let world = World::new(4 << 20);
+    let (store, door) = opened(&world);
+    let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let listener = Arc::clone(&told);
+    store.tell(Arc::new(move |key| listener.lock().push(key)));
+    let mut number = 0;
+    for lap in 0..4 {
+        for chunk in 0..100 {
+            // Of different lengths, so that no lap is like the one before.
+            put(&store, number, 1, 9000 + 64 * (number as usize % 37)).unwrap();
+            number += 1;
+            let fails = lap == 1 && chunk % 20 == 10;
+            door.writes(DATA, if fails { Fate::Fails } else { Fate::Passes });
+            assert_eq!(store.volume.bring_to_disk().is_err(), fails);
+        }
+        door.writes(DATA, Fate::Passes);
+        while !store.volume.writer.lock().stripe.is_multiple_of(13) {
+            put(&store, number, 1, 9000 + 64 * (number as usize % 37)).unwrap();
+            store.write_all();
+            number += 1;
+        }
+    }
+    let told: std::collections::HashSet<_> = told.lock().iter().copied().collect();
+    let entries = store.usage().objects as usize;
+    let left = (0..number).filter(|number| version_of(&store, *number).is_some()).count();
+    assert_eq!(entries, left, "the index has nothing else");
+    let lost = (0..number).filter(|number| !told.contains(&key(*number).hash())).count() - left;
+    assert_eq!(lost, 5, "who has a copy elsewhere was told of all others");
+}
