@@ -21,9 +21,11 @@ use shoal_settings::{Log, LogFormat};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+use writer::Ended;
 
-/// An open access log, or none. Dropping it writes what is pending.
+/// An open access log, or none. What is pending when it is dropped is written in the background.
 pub struct AccessLog {
     output: Option<Output>,
     metrics: Arc<Metrics>,
@@ -32,7 +34,7 @@ pub struct AccessLog {
 struct Output {
     format: LogFormat,
     queue: Arc<Queue>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    writer: Mutex<Option<Ended>>,
 }
 
 /// The access log could not be opened.
@@ -87,20 +89,26 @@ impl AccessLog {
         }
     }
 
-    /// Writes what is pending and waits until that is done. Lines that come later are dropped and counted.
+    /// Writes what is pending and waits until that is done, though not for a disk or reader that has stopped. Lines that come later
+    /// are dropped and counted.
     pub fn close(&self) {
         let Some(output) = &self.output else { return };
         output.queue.close();
-        if let Some(writer) = output.writer.lock().take() {
-            // a writer that panicked has been reported by the panic hook
-            let _ = writer.join();
+        // A writer that panicked has been reported by the panic hook.
+        if let Some(writer) = output.writer.lock().take()
+            && writer.recv_timeout(CLOSE_PATIENCE) == Err(RecvTimeoutError::Timeout)
+        {
+            tracing::error!("the access log takes nothing; its last lines are lost");
         }
     }
 }
 
 impl Drop for AccessLog {
     fn drop(&mut self) {
-        self.close();
+        // Waits for nothing: the last one who held it may be a thread that serves clients.
+        if let Some(output) = &self.output {
+            output.queue.close();
+        }
     }
 }
 
@@ -115,6 +123,9 @@ impl std::error::Error for OpenError {
         Some(&self.source)
     }
 }
+
+/// How long what is pending may take to be written in the end.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
 
 thread_local! {
     /// The line in the making, kept so that a line costs no allocation.

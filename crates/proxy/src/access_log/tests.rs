@@ -175,7 +175,7 @@ fn lines_that_the_disk_refuses_are_counted() {
     for _ in 0..3 {
         log.log(&Entry::from(&record()));
     }
-    drop(log);
+    log.close();
     assert_eq!(metrics.log_lines_dropped.value(), 3);
 }
 
@@ -191,4 +191,60 @@ fn no_log_is_no_error_and_a_bad_path_is_one() {
         error.to_string().starts_with("cannot open the access log /absent/folder/access.log: "),
         "{error}"
     );
+}
+
+/// A pipe in the file system, for readers that take the lines elsewhere.
+fn pipe(folder: &tempfile::TempDir) -> PathBuf {
+    let path = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("there is mkfifo");
+    assert!(made.success());
+    path
+}
+
+/// What `work` gives, if it does in time.
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || told.send(work()));
+    heard.recv_timeout(std::time::Duration::from_secs(8)).ok()
+}
+
+#[test]
+fn a_pipe_without_a_reader_is_refused_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = Log { access: pipe(&folder).display().to_string(), ..Log::default() };
+    let opened = in_time(move || AccessLog::open(&settings, Arc::default()).err());
+    let error = opened.expect("it does not wait for a reader").expect("refused");
+    assert!(error.to_string().contains("No such device or address"), "{error}");
+}
+
+#[test]
+fn a_pipe_with_a_reader_is_written_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = pipe(&folder);
+    let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("both ends");
+    let (log, metrics) = open(&path);
+    let reading = std::thread::spawn(move || {
+        let lines = std::io::BufRead::lines(std::io::BufReader::new(reader));
+        lines.take(5000).map(|line| line.expect("readable").len()).sum::<usize>()
+    });
+    // More than a pipe holds, in pieces that fit into the buffers.
+    let bytes = line(LogFormat::Squid, &record()).len() - 1;
+    for _ in 0..50 {
+        (0..100).for_each(|_| log.log(&Entry::from(&record())));
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    log.close();
+    assert_eq!(reading.join().expect("no panic"), 5000 * bytes);
+    assert_eq!(metrics.log_lines_dropped.value(), 0);
+}
+
+#[test]
+fn a_reader_that_has_stopped_does_not_keep_the_process_from_ending() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = pipe(&folder);
+    let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("both ends");
+    let (log, _) = open(&path);
+    (0..2000).for_each(|_| log.log(&Entry::from(&record())));
+    assert!(in_time(move || log.close()).is_some(), "it waits for the reader");
+    drop(reader);
 }

@@ -2,12 +2,12 @@
 
 use super::queue::{Batch, Queue};
 use crate::metrics::Metrics;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::{Arc, mpsc};
 
 /// Where the log goes.
 pub(super) enum Target {
@@ -15,21 +15,27 @@ pub(super) enum Target {
     File(PathBuf),
 }
 
-/// Opens the target and starts the thread, which ends when the queue is closed.
-pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) -> io::Result<JoinHandle<()>> {
+/// Opens the target and starts the thread, which ends when the queue is closed: then what is given here ends, too.
+pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) -> io::Result<Ended> {
     let file = match &target {
         Target::Stdout => None,
         Target::File(path) => Some(open(path)?),
     };
     let mut writer = Writer { target, file, metrics, torn: false, failing: false };
+    let (ends, ended) = mpsc::channel();
     std::thread::Builder::new().name("access-log".into()).spawn(move || {
+        let _ends_with_the_thread: mpsc::Sender<()> = ends;
         let mut batch = Batch::default();
         while !batch.last {
             queue.take(&mut batch);
             writer.work(&batch);
         }
-    })
+    })?;
+    Ok(ended)
 }
+
+/// Disconnected once the thread has ended, be it in a panic.
+pub(super) type Ended = mpsc::Receiver<()>;
 
 struct Writer {
     target: Target,
@@ -100,7 +106,11 @@ impl Writer {
     }
 }
 
-/// Opens for appending. Access logs tell who read what, so others than owner and group may not read them.
+/// Opens for appending. Access logs tell who read what, so others than owner and group may not read them. A pipe that nobody reads
+/// is an error, and not waited for; once open, it may keep the thread waiting.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(at_once).open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
 }
