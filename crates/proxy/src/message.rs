@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use shoal_core::Timestamp;
 use shoal_semantics::OnwardLines;
+use shoal_store::memory::Body;
 use shoal_wire::PlainGet;
 use std::fmt;
 use std::net::SocketAddr;
@@ -243,7 +244,7 @@ pub struct Hit<'a> {
     /// The stored head.
     pub stored: &'a StoredHead,
     /// The body.
-    pub body: &'a Bytes,
+    pub body: &'a Body,
     /// Current age in seconds, for the Age field.
     pub age_seconds: u64,
     /// Seconds until it becomes stale, which end the Cache-Status value.

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use jobs::{Opened, open};
 use removals::Removals;
 use shoal_core::{Key, ObjectKey};
-use shoal_store::memory::{Content, Ledger, MemoryTier, Reservation};
+use shoal_store::memory::{Body, Content, Ledger, MemoryTier, Reservation};
 use shoal_store::{Declined, Error, Insert, Store};
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -61,21 +61,20 @@ pub struct Resident {
     /// What its metadata says.
     pub record: Record,
     /// Its body.
-    pub body: Bytes,
+    pub body: Body,
     /// The disk has it, or takes none of it.
     is_settled: AtomicBool,
 }
 
 impl Content for Resident {
     fn is_shared(&self) -> bool {
-        // What has no bytes may be one for all.
-        !self.body.is_empty() && !self.body.is_unique()
+        self.body.is_shared()
     }
 }
 
 impl Resident {
     fn new(key: &ObjectKey, record: Record, body: Bytes) -> Self {
-        Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true) }
+        Self { key: key.clone(), record, body: body.into(), is_settled: AtomicBool::new(true) }
     }
 
     /// What it is charged.
@@ -203,7 +202,7 @@ impl Shelf {
     /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is read.
     pub async fn find(&self, key: &ObjectKey, begin: impl FnOnce() -> Validity + Send) -> Option<Found> {
         if let Some(resident) = self.resident(key) {
-            let body = Held::Memory(resident.body.clone());
+            let body = Held::Memory(resident.body.bytes());
             return Some(Found { record: resident.record.clone(), body, in_memory: true });
         }
         self.disk.as_ref().filter(|_| self.on_disk(key))?;

@@ -13,7 +13,9 @@ use memmap2::MmapMut;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Deref;
 use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Weak};
 
 /// A body that is put together from pieces, in one piece.
 pub struct Whole(Place);
@@ -59,43 +61,110 @@ impl Whole {
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
             Place::Heap(bytes) => bytes.into(),
-            Place::Pages { pages, filled } => Bytes::from_owner(Lent::new(pages)).slice(..filled),
+            Place::Pages { pages, filled } => Lent::new(pages, filled).bytes(),
+        }
+    }
+}
+
+/// A body that is kept, and of which it can be told whether somebody else holds it: [`Bytes`] of an owner do not tell.
+pub struct Body(Kept);
+
+enum Kept {
+    Bytes(Bytes),
+    Lent(Arc<Lent>),
+}
+
+impl Body {
+    /// For who is to hold it too.
+    pub fn bytes(&self) -> Bytes {
+        match &self.0 {
+            Kept::Bytes(bytes) => bytes.clone(),
+            Kept::Lent(lent) => lent.bytes(),
+        }
+    }
+
+    /// Whether somebody else holds it, or a part of it. What has no bytes nobody holds.
+    pub fn is_shared(&self) -> bool {
+        match &self.0 {
+            Kept::Bytes(bytes) => !bytes.is_empty() && !bytes.is_unique(),
+            Kept::Lent(lent) => Arc::strong_count(lent) > 1,
+        }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        let lent = if bytes.len() < LENT_MIN { None } else { Lent::around(&bytes) };
+        Self(match lent {
+            Some(lent) if lent.filled == bytes.len() => Kept::Lent(lent),
+            _ => Kept::Bytes(bytes),
+        })
+    }
+}
+
+impl Deref for Body {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Kept::Bytes(bytes) => bytes,
+            Kept::Lent(lent) => lent.filled(),
         }
     }
 }
 
 /// Has the kernel take as many of these bytes as go into `pipe`, without copying them. `None` when they are not in pages of their own.
 pub fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> Option<io::Result<usize>> {
-    let at = bytes.as_ptr().addr();
-    let (start, length) = LENT.read().range(..=at).next_back().map(|(start, length)| (*start, *length))?;
-    (at + bytes.len() <= start + length).then(|| crate::sys::lend(pipe, bytes))
+    Lent::around(bytes).map(|_| crate::sys::lend(pipe, bytes))
 }
 
 /// The pages of a body that is whole.
-struct Lent(MmapMut);
-
-impl Lent {
-    fn new(pages: MmapMut) -> Self {
-        LENT.write().insert(pages.as_ptr().addr(), pages.len());
-        Self(pages)
-    }
+struct Lent {
+    pages: MmapMut,
+    filled: usize,
 }
 
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
+impl Lent {
+    fn new(pages: MmapMut, filled: usize) -> Arc<Self> {
+        let lent = Arc::new(Self { pages, filled });
+        LENT.write().insert(lent.pages.as_ptr().addr(), Arc::downgrade(&lent));
+        lent
+    }
+
+    /// The pages that these bytes are in.
+    fn around(bytes: &[u8]) -> Option<Arc<Self>> {
+        let range = bytes.as_ptr_range();
+        let lent = LENT.read().range(..=range.start.addr()).next_back()?.1.upgrade()?;
+        (range.end <= lent.filled().as_ptr_range().end).then_some(lent)
+    }
+
+    fn filled(&self) -> &[u8] {
+        &self.pages[..self.filled]
+    }
+
+    fn bytes(self: &Arc<Self>) -> Bytes {
+        Bytes::from_owner(Holder(Arc::clone(self)))
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
         // Before the pages go, whose addresses may be somebody else's the next moment.
-        LENT.write().remove(&self.0.as_ptr().addr());
+        LENT.write().remove(&self.pages.as_ptr().addr());
     }
 }
 
-/// The address of each body's pages, and their bytes. Who has a slice of them keeps them in the table.
-static LENT: RwLock<BTreeMap<usize, usize>> = RwLock::new(BTreeMap::new());
+/// One of those that hold a body.
+struct Holder(Arc<Lent>);
+
+impl AsRef<[u8]> for Holder {
+    fn as_ref(&self) -> &[u8] {
+        self.0.filled()
+    }
+}
+
+/// Where the pages of bodies begin. Who has a slice of them keeps them in the table.
+static LENT: RwLock<BTreeMap<usize, Weak<Lent>>> = RwLock::new(BTreeMap::new());
 
 /// From this length on it costs less to lend a body than to copy it: measured, see `docs/experiments/hits.md`.
 pub const LENT_MIN: usize = 128 << 10;
@@ -150,13 +219,28 @@ mod tests {
     #[test]
     fn what_is_not_in_pages_of_its_own_is_not_lent() {
         let (_reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
-        let body = whole(LENT_MIN, 1);
+        let _body = whole(LENT_MIN, 1);
         let small = whole(LENT_MIN - 1, 1);
         assert!(lend(writer.as_fd(), &small).is_none());
         assert!(lend(writer.as_fd(), &vec![1; 1 << 20]).is_none());
         assert!(lend(writer.as_fd(), &Bytes::from_static(b"program")).is_none());
-        let after = body.as_ptr().addr() + body.len();
-        drop(body);
-        assert!(!LENT.read().contains_key(&(after - LENT_MIN)) || after == 0);
+    }
+
+    #[test]
+    fn whether_a_body_is_held_is_known_wherever_it_is() {
+        for length in [1, LENT_MIN - 1, LENT_MIN, 1 << 20] {
+            let arrived = whole(length, 3);
+            let body = Body::from(arrived.clone());
+            assert!(body.is_shared() && *body == arrived[..], "who brought it still reads it");
+            drop(arrived);
+            assert!(!body.is_shared());
+            let part = body.bytes().slice(length - 1..);
+            assert!(body.is_shared(), "a part of it keeps all of it");
+            drop(part);
+            assert!(!body.is_shared());
+        }
+        assert!(!Body::from(Bytes::new()).is_shared());
+        let part = Body::from(whole(2 * LENT_MIN, 3).slice(..LENT_MIN));
+        assert!(*part == vec![3; LENT_MIN][..], "of a part nothing more is known than what it is");
     }
 }

@@ -14,7 +14,7 @@ mod shard;
 mod tests;
 
 pub use ledger::{GiveBack, Ledger, Reservation};
-pub use lending::{LENT_MIN, Whole, lend};
+pub use lending::{Body, LENT_MIN, Whole, lend};
 
 use parking_lot::Mutex;
 use shard::Shard;

@@ -1,6 +1,7 @@
 //! The budget holds, objects in use stay charged, and what is asked for stays.
 
 use super::*;
+use bytes::Bytes;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -198,4 +199,33 @@ fn the_budget_holds_in_a_burst_of_threads() {
     assert!(tier.usage().objects > 100);
     drop(tier);
     assert_eq!(ledger.used(), 0);
+}
+
+#[test]
+fn large_bodies_that_nobody_reads_make_room_and_those_that_somebody_reads_stay() {
+    struct Large(Body);
+
+    impl Content for Large {
+        fn is_shared(&self) -> bool {
+            self.0.is_shared()
+        }
+    }
+
+    let arrived = |number: u64| {
+        let mut whole = Whole::with_capacity(LENT_MIN);
+        whole.push(&vec![number as u8; LENT_MIN]);
+        whole.into_bytes()
+    };
+    let tier = MemoryTier::new(Ledger::new(10 * LENT_MIN as u64), 1, 0);
+    let put =
+        |number: u64, bytes: Bytes| tier.insert(key(number), Arc::new(Large(bytes.into())), LENT_MIN as u64);
+    let read = arrived(0);
+    assert!(put(0, read.clone()));
+    for number in 1..100 {
+        assert!(put(number, arrived(number)), "{number} finds room");
+    }
+    let found = tier.get(key(99)).expect("the latest");
+    assert_eq!(found.0.bytes(), vec![99; LENT_MIN]);
+    assert!(tier.usage().bytes <= 10 * LENT_MIN as u64 && tier.usage().objects >= 8);
+    assert_eq!(tier.get(key(0)).expect("it is being read").0.bytes(), read);
 }

@@ -69,7 +69,7 @@ impl Shelf {
         let (memory, resident) = (Arc::clone(&self.memory), Arc::clone(resident));
         let key = &resident.key;
         let is_there = || memory.peek(key.hash()).is_some_and(|now| Arc::ptr_eq(&now, &resident));
-        match self.keep_at_once(&store, (key, &resident.record, &resident.body), &is_there) {
+        match self.keep_at_once(&store, (key, &resident.record, &resident.body.bytes()), &is_there) {
             Some(Ok(())) => return,
             Some(Err(_)) => return resident.is_settled.store(false, Relaxed),
             None => {}

@@ -102,7 +102,7 @@ fn send<T: ClientIo>(
     let head_bytes = reply.len();
     let whole = head_bytes + hit.body.len();
     if hit.body.len() >= LENT_MIN {
-        output.resume(reply, hit.body.clone(), 0);
+        output.resume(reply, hit.body.bytes(), 0);
         return Sent::Partly;
     }
     let written = match hit.body.len() <= COPIED_MAX {
@@ -124,7 +124,7 @@ fn send<T: ClientIo>(
     if is_sent {
         return Sent::Whole { head_bytes: head_bytes as u64 };
     }
-    output.resume(&reply[..head_bytes], hit.body.clone(), written);
+    output.resume(&reply[..head_bytes], hit.body.bytes(), written);
     Sent::Partly
 }
 

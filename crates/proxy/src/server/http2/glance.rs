@@ -65,10 +65,10 @@ fn send(respond: &mut SendResponse<Bytes>, hit: &Hit<'_>, received: Instant) -> 
         return (Sent::Whole { head_bytes }, None);
     }
     stream.reserve_capacity(hit.body.len());
-    if stream.capacity() >= hit.body.len() && stream.send_data(hit.body.clone(), true).is_ok() {
+    if stream.capacity() >= hit.body.len() && stream.send_data(hit.body.bytes(), true).is_ok() {
         return (Sent::Whole { head_bytes }, None);
     }
-    (Sent::Partly, Some(Rest { stream, body: hit.body.clone(), head_bytes }))
+    (Sent::Partly, Some(Rest { stream, body: hit.body.bytes(), head_bytes }))
 }
 
 /// Sends the rest of a reply and settles its record.
