@@ -352,7 +352,7 @@ section! {
         /// Unused connections kept per origin.
         #[limits(0..=100_000)]
         pub idle_per_origin: usize = 256,
-        /// Connections per origin at most; further requests wait for one.
+        /// Connections per origin at most; further requests wait for one. Health checks have one of their own.
         #[limits(1..=100_000)]
         pub connections_per_origin: usize = 256,
         /// Further certificate authorities to trust, PEM.

@@ -3,7 +3,7 @@
 use shoal_testkit::fields::members;
 use shoal_testkit::h2::H2Connection;
 use shoal_testkit::wait;
-use shoal_testkit::{Answer, Connection, Origin, Request, Response, Setup, Shoal};
+use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Response, Setup, Shoal};
 
 fn named(name: &str) -> Origin {
     let origin = Origin::start();
@@ -278,4 +278,30 @@ fn upstreams_learn_the_host_that_an_http_2_client_asked_for() {
     assert_eq!(received.first("x-forwarded-host"), Some("site.test:8080"));
     let forwarded = received.first("forwarded").unwrap_or_default().to_owned();
     assert!(forwarded.contains(";host=\"site.test:8080\";"), "{forwarded}");
+}
+
+/// Its checks wait for no connection that requests hold: to take out who is busy would leave the others with more.
+#[test]
+fn an_upstream_whose_connections_are_all_in_use_is_not_taken_out() {
+    let origin = named("busy");
+    origin.on("/health", Answer::new(200));
+    let gate = Gate::new();
+    origin.on("/slow", Answer::ok("slow").held_by(&gate));
+    let shoal = Setup::to(&origin)
+        .without_sites()
+        .set("upstream.connections_per_origin", 1)
+        .site(&format!(
+            "hosts = ['*']\nhealth = {{ path = '/health', interval = '100ms', threshold = 2 }}\nupstreams = [{{ url = '{}' }}]",
+            origin.url()
+        ))
+        .start();
+    let mut busy = shoal.connect();
+    busy.send(Request::get("/slow").to_bytes("site.test"));
+    origin.wait_for("/slow", 1);
+    let checks = origin.count("/health");
+    wait::until("some more checks", || origin.count("/health") > checks + 3);
+    assert_eq!(shoal.status()["upstreams"][0]["healthy"], true);
+    assert_eq!(shoal.metric("shoal_upstream_checks_failed_total", ""), 0);
+    gate.open();
+    busy.response("GET").expect_body("slow");
 }

@@ -47,7 +47,7 @@ impl Inner {
         let mut journey = Journey::new(self, head, body, interim);
         let outcome = match destination {
             Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
-                Ok(()) => journey.ask(Aim { origin: &origin, rules: Some(&rules) }).await,
+                Ok(()) => journey.ask(Aim { origin: &origin, rules: Some(&rules), is_check: false }).await,
                 Err(refusal) => Err(UpstreamError::refused(refusal, &origin)),
             },
             Destination::Group { group, key } => journey.ask_one_of(&group, key).await,
@@ -73,7 +73,7 @@ impl<'a> Journey<'a> {
             tried.push(index);
             self.in_flight = Some(InFlight::begin(group, index));
             let origin = &group.members()[index].origin;
-            let outcome = self.ask(Aim { origin, rules: None }).await;
+            let outcome = self.ask(Aim { origin, rules: None, is_check: false }).await;
             let now = Instant::now().into_std();
             let error = match outcome {
                 Ok(response) => {

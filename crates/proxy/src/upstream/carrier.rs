@@ -31,6 +31,8 @@ pub(super) struct Aim<'a> {
     pub origin: &'a Origin,
     /// The rules for its addresses, when the client named it.
     pub rules: Option<&'a ForwardRules>,
+    /// A check of the upstream's health, which has connections of its own: it must not wait for those that requests hold.
+    pub is_check: bool,
 }
 
 /// What carries an attempt.
@@ -69,7 +71,8 @@ impl Carrier {
     ) -> Result<(Self, bool), UpstreamError> {
         let deadline = Instant::now() + inner.settings.connect_timeout;
         let rules = aim.rules.map_or(0, ForwardRules::id);
-        let place = inner.pool.place(&PlaceKey { origin: aim.origin.clone(), rules });
+        let key = PlaceKey { origin: aim.origin.clone(), rules, is_check: aim.is_check };
+        let place = inner.pool.place(&key);
         let failed = |(cause, detail)| UpstreamError::new(cause, aim.origin.authority(), detail);
         match place.ticket(fresh || http1_only, deadline).await.map_err(failed)? {
             Ticket::Reused(lease) => Ok(inner.reused(Self::H1(lease))),

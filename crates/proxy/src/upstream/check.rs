@@ -38,7 +38,7 @@ async fn is_healthy(inner: &Inner, group: &Group, index: usize, check: &HealthCh
     let origin = &group.members()[index].origin;
     let ask = async {
         let mut journey = Journey::new(inner, head, None, None);
-        let response = journey.ask(Aim { origin, rules: None }).await.ok()?;
+        let response = journey.ask(Aim { origin, rules: None, is_check: true }).await.ok()?;
         // Read to its end, the connection can be used again; a body that is longer is not worth it.
         let mut body = response.body;
         let mut read = 0;

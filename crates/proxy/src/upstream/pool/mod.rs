@@ -33,6 +33,8 @@ pub(super) struct PlaceKey {
     pub origin: Origin,
     /// [`crate::access::ForwardRules::id`]; 0 for the operator's own upstreams.
     pub rules: u64,
+    /// For checks of its health alone.
+    pub is_check: bool,
 }
 
 /// All connections to origins.
