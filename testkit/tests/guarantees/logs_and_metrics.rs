@@ -70,6 +70,26 @@ fn the_json_format_is_an_object_a_line() {
     assert_eq!(lines[2]["status"], 404);
 }
 
+/// The URL with its host, as where the request gets further: by the path alone nobody finds out which site is missing.
+#[test]
+fn what_is_refused_is_logged_with_its_url() {
+    let origin = Origin::start();
+    let shoal = Setup::to(&origin)
+        .without_sites()
+        .site(&format!("hosts = ['site.test']\nupstreams = [{{ url = '{}' }}]", origin.url()))
+        .set_list("forward.deny_destinations", &["denied.test"])
+        .set_list("admin.purge_from", &["192.0.2.1"])
+        .start();
+    let ask = |request: &Request, host: &str| shoal.connect().ask(request, host).status;
+    assert_eq!(ask(&Request::get("/a?b"), "Other.test:8080"), 404);
+    assert_eq!(ask(&Request::new("PURGE", "/a"), "site.test"), 403);
+    assert_eq!(shoal.ask_forward(&Request::get("http://denied.test/a")).status, 403);
+    let log = shoal.access_log(3).join("\n");
+    for url in ["http://other.test:8080/a?b", "http://site.test/a", "http://denied.test/a"] {
+        assert!(log.contains(&format!("\"url\":\"{url}\"")), "{url} is not in\n{log}");
+    }
+}
+
 /// Whatever became of it: an answer that came from an origin does not look as if nobody had been asked.
 #[test]
 fn what_an_origin_was_asked_for_is_logged_with_the_origin() {

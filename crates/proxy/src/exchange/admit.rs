@@ -192,7 +192,11 @@ impl Exchange {
         let (fields, body) = answers::page(status, why, &head.method);
         let mut reply = self.finish_early(client, status, (fields, body), verdict);
         reply.record.method = Some(head.method.clone());
-        reply.record.url = head.uri.to_string().into();
+        // With its host, like that of a request that gets further.
+        reply.record.url = match Target::of(head, Mode::Reverse, client) {
+            Ok(target) if head.uri.path().starts_with('/') && head.uri.authority().is_none() => target.url,
+            _ => head.uri.to_string().into(),
+        };
         reply.record.version = verdict::version(head.version);
         reply
     }
