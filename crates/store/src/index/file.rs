@@ -2,7 +2,7 @@
 
 use super::{Geometry, Index, Mapped};
 use crate::sys::Map;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -29,7 +29,11 @@ pub(crate) fn open(directory: &Path) -> io::Result<Option<Mapped>> {
 pub(crate) fn make(directory: &Path, geometry: &Geometry) -> io::Result<Mapped> {
     let unfinished = directory.join(UNFINISHED);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&unfinished)?;
-    allot(&file, geometry.words() as u64 * 8)?;
+    if let Err(error) = allot(&file, geometry.words() as u64 * 8) {
+        // Some file systems keep what they had allotted until they were full.
+        let _ = fs::remove_file(&unfinished);
+        return Err(error);
+    }
     let mapped = Mapped(Map::new(&file, geometry.words())?);
     Index::format(&mapped, geometry);
     fs::rename(&unfinished, directory.join(NAME))?;
@@ -49,8 +53,14 @@ pub(crate) fn aside_bytes(directory: &Path, most: u64) -> u64 {
 }
 
 /// Gives the file its size and its blocks: a store to a page of the map that the disk has no room for would end the
-/// process.
+/// process. One that does not fit is refused before it would fill the disk.
 fn allot(file: &File, bytes: u64) -> io::Result<()> {
+    let stat = fstatvfs(file)?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    if bytes > free {
+        let why = format!("the index takes {bytes} bytes, and the disk has {free} left");
+        return Err(io::Error::new(io::ErrorKind::StorageFull, why));
+    }
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
         result => return Ok(result?),
@@ -70,3 +80,19 @@ const NAME: &str = "index";
 const UNFINISHED: &str = "index.unfinished";
 /// What an operator may look at afterwards, or delete.
 pub(crate) const DAMAGED: &str = "index.damaged";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_that_does_not_fit_is_refused_before_it_fills_the_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).expect("made");
+        let error = allot(&file, 1 << 43).expect_err("eight tebibytes");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(file.metadata().expect("there").len(), 0);
+        allot(&file, 1 << 16).expect("room for that");
+    }
+}
