@@ -90,6 +90,32 @@ fn what_is_refused_is_logged_with_its_url() {
     }
 }
 
+/// Any client can be refused as often as it likes, and none may fill the error log with that.
+#[test]
+fn what_the_rules_refuse_is_no_error() {
+    let origin = Origin::start();
+    let shoal = Setup::to(&origin).set_list("forward.allow_private_destinations", &[]).start();
+    let closed = shoal_testkit::address::closed_port();
+    for _ in 0..20 {
+        shoal.ask_forward(&Request::get(&format!("http://{closed}/private"))).expect_status(403);
+        shoal.ask_forward(&Request::new("CONNECT", "refused.test:25")).expect_status(403);
+        shoal.ask_forward(&Request::new("HEAD", &format!("http://{closed}/head"))).expect_status(403);
+        shoal.ask_forward(&Request::new("POST", &format!("http://{closed}/post"))).expect_status(403);
+    }
+    let log = shoal.log();
+    for text in ["refused.test", &closed.to_string()] {
+        assert!(!log.contains(text), "{text} is in\n{log}");
+    }
+    shoal.expect_responses("denied", 80);
+    // What fails for other reasons is.
+    let site = format!("hosts = ['*']\nupstreams = [{{ url = 'http://{closed}' }}]");
+    let shoal = Setup::to(&origin).without_sites().site(&site).start();
+    shoal.get("/get").expect_status(502);
+    shoal.ask(&Request::new("HEAD", "/head")).expect_status(502);
+    let log = shoal.log();
+    assert!(log.contains("site.test/get") && log.contains("site.test/head"), "{log}");
+}
+
 /// Whatever became of it: an answer that came from an origin does not look as if nobody had been asked.
 #[test]
 fn what_an_origin_was_asked_for_is_logged_with_the_origin() {

@@ -142,8 +142,13 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What the client and the log are told of an error.
-    pub fn of(error: &UpstreamError) -> Self {
+    /// What the client and the logs are told of an error that came of asking for `url`. What the rules refuse is for the access
+    /// log: any client can bring it about as often as it likes.
+    pub fn of(url: &str, error: &UpstreamError) -> Self {
+        match error.cause {
+            Cause::Refused(_) => tracing::debug!(url, %error, "an origin may not be used"),
+            _ => tracing::info!(url, %error, "an origin could not be used"),
+        }
         Self {
             status: error.status(),
             proxy_error: error.proxy_status(),
@@ -182,7 +187,7 @@ impl Exchange {
     pub(super) async fn fetch_in_place(self: &Arc<Self>, fetch: Fetch) -> Option<Fetched> {
         let response = match self.upstreams.fetch(self.upstream_request(&fetch)).await {
             Ok(response) => response,
-            Err(error) => return Some(Fetched::Failed(Arc::new(failure_of(&fetch, &error)))),
+            Err(error) => return Some(Fetched::Failed(Arc::new(Failure::of(&fetch.ask.target.url, &error)))),
         };
         let (keeping, response) = match self.sort(&fetch, response).await {
             Ok(kept) => kept,
@@ -347,14 +352,9 @@ impl Exchange {
 }
 
 fn fail(fetch: &Fetch, owner: oneshot::Sender<Fetched>, error: &UpstreamError) {
-    let failure = Arc::new(failure_of(fetch, error));
+    let failure = Arc::new(Failure::of(&fetch.ask.target.url, error));
     if let Some(leader) = &fetch.leader {
         leader.land(Landing::Failed(Arc::clone(&failure)));
     }
     let _ = owner.send(Fetched::Failed(failure));
-}
-
-fn failure_of(fetch: &Fetch, error: &UpstreamError) -> Failure {
-    tracing::info!(url = %fetch.ask.target.url, %error, "an origin could not be used");
-    Failure::of(error)
 }

@@ -42,8 +42,7 @@ impl Exchange {
                 self.pass_on(ask, response, verdict)
             }
             Err(error) => {
-                tracing::info!(url = %ask.target.url, %error, "an origin could not be used");
-                let failure = Failure::of(&error);
+                let failure = Failure::of(&ask.target.url, &error);
                 self.failure_answer(ask, &failure, verdict.failure(&failure))
             }
         }
@@ -56,7 +55,7 @@ impl Exchange {
         let request = self.request_for(ask, lines);
         let response = match self.upstreams.fetch(request).await {
             Ok(response) => response,
-            Err(error) => return self.failed(ask, &why, &Failure::of(&error)),
+            Err(error) => return self.failed(ask, &why, &Failure::of(&ask.target.url, &error)),
         };
         if let Some(stored) = &why.stored {
             let (held, length) = (&stored.head.stored, stored.body.length());
@@ -120,8 +119,7 @@ impl Exchange {
                 reply
             }
             Err(error) => {
-                tracing::info!(%authority, %error, "no tunnel");
-                let verdict = Verdict::local("tunnel").failure(&Failure::of(&error));
+                let verdict = Verdict::local("tunnel").failure(&Failure::of(authority.as_str(), &error));
                 self.early(head, client, error.status(), answers::explain(error.status()), verdict)
             }
         }
