@@ -9,7 +9,6 @@
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Fields to be asked by name.
@@ -49,11 +48,10 @@ impl Fields for HeaderMap {
 #[derive(Clone, Debug, Default)]
 pub struct FieldLines {
     text: Bytes,
-    lines: FieldPlaces,
+    lines: Vec<FieldLine>,
+    /// A bit for the length of each name: most questions are for what is not there, and end here.
+    lengths: u64,
 }
-
-/// Where the lines of a head stand in it; those of most heads without an allocation.
-pub type FieldPlaces = SmallVec<[FieldLine; 12]>;
 
 /// Where a field's name and value stand in a text.
 #[derive(Clone, Copy, Debug)]
@@ -70,24 +68,37 @@ pub struct FieldLine {
 
 impl FieldLine {
     /// The name's place.
+    #[inline]
     pub fn name(self) -> Range<usize> {
         self.name_start as usize..self.name_end as usize
     }
 
     /// The value's place.
+    #[inline]
     pub fn value(self) -> Range<usize> {
         self.value_start as usize..self.value_end as usize
+    }
+
+    /// Whether its name, in this text, is `name`.
+    #[inline]
+    fn is_named(self, name: &[u8], text: &[u8]) -> bool {
+        (self.name_end - self.name_start) as usize == name.len() && text[self.name()] == *name
     }
 }
 
 impl FieldLines {
     /// The fields whose lines stand in `text` at these places. The caller has checked that names are tokens and that values hold
     /// nothing that ends a line; names need not be in lower case yet.
-    pub fn of_text(mut text: BytesMut, lines: FieldPlaces) -> Self {
+    pub fn of_text(mut text: BytesMut, lines: Vec<FieldLine>) -> Self {
         for line in &lines {
             text[line.name()].make_ascii_lowercase();
         }
-        Self { text: text.freeze(), lines }
+        Self::new(text.freeze(), lines)
+    }
+
+    fn new(text: Bytes, lines: Vec<FieldLine>) -> Self {
+        let lengths = lines.iter().fold(0, |lengths, line| lengths | length_bit(line.name().len()));
+        Self { text, lines, lengths }
     }
 
     /// The first value of this name as one that lives on by itself, with the text that it stands in.
@@ -140,19 +151,28 @@ impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for FieldLines {
             FieldLine { name_start, name_end, value_start, value_end }
         });
         let lines = lines.collect();
-        Self { text: text.into(), lines }
+        Self::new(text.into(), lines)
     }
 }
 
 impl Fields for FieldLines {
+    #[inline]
     fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.lines.iter().map(|line| (&self.text[line.name()], &self.text[line.value()]))
     }
 
+    #[inline]
     fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
         let name = name.as_str().as_bytes();
-        Fields::lines(self).filter(move |(other, _)| *other == name).map(|(_, value)| value)
+        let has_such = self.lengths & length_bit(name.len()) != 0;
+        let lines = if has_such { &self.lines[..] } else { &[] };
+        lines.iter().filter(move |line| line.is_named(name, &self.text)).map(|line| &self.text[line.value()])
     }
+}
+
+/// The bit of names of this length.
+fn length_bit(length: usize) -> u64 {
+    1 << (length % 64)
 }
 
 /// Room in a map for what a proxy adds.

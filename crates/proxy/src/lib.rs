@@ -11,6 +11,7 @@ pub mod admin;
 mod clock;
 pub mod exchange;
 pub mod io_pool;
+mod ip_text;
 pub mod message;
 pub mod metrics;
 pub mod node;

@@ -9,7 +9,6 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 use shoal_core::Fields;
-use smallvec::SmallVec;
 
 /// CDN-Loop (RFC 8586).
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
@@ -80,11 +79,13 @@ fn is_end_to_end(name: &HeaderName) -> bool {
 ///
 /// A pseudonym that is no token, or a Via that would not fit a field, leaves the fields as they are.
 pub fn append_via(fields: &mut HeaderMap, version: Version, pseudonym: &str) {
-    append_member(fields, &VIA, &via_member(version, pseudonym));
+    let mut member = Vec::with_capacity(pseudonym.len() + 4);
+    write_via(version, pseudonym, &mut member);
+    append_shared_member(fields, &VIA, member.into());
 }
 
-/// What this hop adds to Via.
-pub fn via_member(version: Version, pseudonym: &str) -> Text {
+/// Writes what this hop adds to Via.
+pub fn write_via(version: Version, pseudonym: &str, out: &mut Vec<u8>) {
     let version: &[u8] = match version {
         Version::HTTP_09 => b"0.9 ",
         Version::HTTP_10 => b"1.0 ",
@@ -92,9 +93,8 @@ pub fn via_member(version: Version, pseudonym: &str) -> Text {
         Version::HTTP_3 => b"3 ",
         _ => b"1.1 ",
     };
-    let mut member = Text::from_slice(version);
-    member.extend_from_slice(pseudonym.as_bytes());
-    member
+    out.extend_from_slice(version);
+    out.extend_from_slice(pseudonym.as_bytes());
 }
 
 /// Whether a hop of this name stands in Via. Comments are not names.
@@ -116,11 +116,6 @@ pub fn cdn_loop_contains(fields: &impl Fields, id: &str) -> bool {
 
 /// Adds a member at the end of a list field, as one line with those before it. One that is no field value leaves the fields
 /// as they are.
-pub fn append_member(fields: &mut HeaderMap, name: &HeaderName, member: &[u8]) {
-    append_shared_member(fields, name, Bytes::copy_from_slice(member));
-}
-
-/// The same with a member whose bytes another holds too.
 pub fn append_shared_member(fields: &mut HeaderMap, name: &HeaderName, member: Bytes) {
     match fields.entry(name) {
         Entry::Vacant(entry) => {
@@ -141,9 +136,6 @@ pub fn append_shared_member(fields: &mut HeaderMap, name: &HeaderName, member: B
         }
     }
 }
-
-/// A field value in the making; most fit on the stack.
-pub type Text = SmallVec<[u8; 128]>;
 
 const END_TO_END: [HeaderName; 11] =
     [AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, COOKIE, DATE, EXPIRES, HOST, SET_COOKIE, VARY, VIA];
@@ -224,7 +216,7 @@ mod tests {
         let mut request = fields(&[("cdn-loop", "foo123.foocdn.example, barcdn.example; trace=\"a,b\"")]);
         assert!(cdn_loop_contains(&request, "BARCDN.example"));
         assert!(!cdn_loop_contains(&request, "foocdn.example"));
-        append_member(&mut request, &CDN_LOOP, b"shoal");
+        append_shared_member(&mut request, &CDN_LOOP, Bytes::from_static(b"shoal"));
         assert!(cdn_loop_contains(&request, "shoal"));
     }
 

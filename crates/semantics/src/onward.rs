@@ -38,8 +38,9 @@ impl<'f, F: Fields> Onward<'f, F> {
         self.lines.push(name.as_str().as_bytes(), value);
     }
 
-    /// Adds a list field that was left out: as one line, the members that came and `member` behind them.
-    pub fn member(&mut self, name: &HeaderName, member: &[u8]) {
+    /// Adds a list field that was left out: as one line, the members that came, and behind them the one that `write` appends.
+    /// Gives that member.
+    pub fn member(&mut self, name: &HeaderName, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         let text = &mut self.lines.text;
         text.extend_from_slice(name.as_str().as_bytes());
         text.extend_from_slice(b": ");
@@ -49,8 +50,11 @@ impl<'f, F: Fields> Onward<'f, F> {
                 text.extend_from_slice(b", ");
             }
         }
-        text.extend_from_slice(member);
+        let start = text.len();
+        write(text);
+        let end = text.len();
         text.extend_from_slice(b"\r\n");
+        &text[start..end]
     }
 
     /// All of them.
@@ -78,6 +82,7 @@ impl OnwardLines {
     /// Adds a line. Neither part may hold what ends one.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         let start = self.text.len();
+        self.text.reserve(name.len() + value.len() + 4);
         for part in [name, b": ", value, b"\r\n"] {
             self.text.extend_from_slice(part);
         }
@@ -172,12 +177,12 @@ mod tests {
     fn members_are_joined_behind_those_that_came() {
         let source = map(&[("via", "1.0 x"), ("a", "1"), ("via", ""), ("via", "1.1 y")]);
         let mut onward = Onward::of(&source, |name| name == b"via");
-        onward.member(&VIA, b"1.1 z");
+        assert_eq!(onward.member(&VIA, |out| out.extend(b"1.1 z")), b"1.1 z");
         onward.field(&EXPECT, b"nothing");
         assert_eq!(text(onward), "a: 1\r\nvia: 1.0 x, 1.1 y, 1.1 z\r\nexpect: nothing\r\n");
         let source = map(&[("connection", "x-list"), ("x-list", "mine")]);
         let mut onward = Onward::of(&source, |name| name == b"x-list");
-        onward.member(&HeaderName::from_static("x-list"), b"new");
+        onward.member(&HeaderName::from_static("x-list"), |out| out.extend(b"new"));
         assert_eq!(text(onward), "x-list: new\r\n", "what was for this hop is not handed on");
     }
 

@@ -10,7 +10,7 @@ use crate::field_line::{holds_end, offset_in};
 use bytes::BytesMut;
 use http::{HeaderValue, StatusCode, Version};
 use httparse::{Error, Header, ParserConfig, Response, Status};
-use shoal_core::{FieldLine, FieldLines, FieldPlaces, Fields};
+use shoal_core::{FieldLine, FieldLines, Fields};
 use std::mem::MaybeUninit;
 
 /// A response head as it came: interim or final.
@@ -70,7 +70,7 @@ struct Lines {
     status: u16,
     version: Version,
     head_bytes: usize,
-    fields: FieldPlaces,
+    fields: Vec<FieldLine>,
     /// A value goes on over several lines.
     is_folded: bool,
 }
@@ -94,15 +94,16 @@ fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<Lines>, BadHe
         let start = if part.is_empty() { 0 } else { offset_in(buffer, part) as u32 };
         (start, start + part.len() as u32)
     };
-    let mut is_folded = false;
     let field = |field: &Header<'_>| {
-        // Nothing else in a value ends a line.
-        is_folded |= field.value.contains(&b'\n');
         let ((name_start, name_end), (value_start, value_end)) =
             (place(field.name.as_bytes()), place(field.value));
         FieldLine { name_start, name_end, value_start, value_end }
     };
-    let fields = response.headers.iter().map(field).collect();
+    let fields: Vec<_> = response.headers.iter().map(field).collect();
+    // Beside the fields' lines there are the status line and the empty one. More may also be empty lines before.
+    let line_ends = buffer[..head_bytes].iter().filter(|byte| **byte == b'\n').count();
+    let is_folded =
+        line_ends != fields.len() + 2 && response.headers.iter().any(|field| field.value.contains(&b'\n'));
     let version = if response.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
     let status = response.code.unwrap_or(0);
     Ok(Some(Lines { status, version, head_bytes, fields, is_folded }))

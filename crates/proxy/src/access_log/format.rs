@@ -1,11 +1,11 @@
 //! The three formats of the access log, each one function from an entry to a line.
 
 use super::{Entry, date, escape};
+use crate::ip_text::push_address;
 use crate::message::Outcome;
 use serde::Serialize;
 use shoal_settings::LogFormat;
 use shoal_wire::response::push_decimal;
-use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -199,13 +199,7 @@ fn outcome_name(outcome: Outcome) -> &'static str {
 /// The client's address alone; IPv4 as such when the socket is IPv6.
 fn client(entry: &Entry<'_>, line: &mut Vec<u8>) {
     match entry.client.map(|client| client.ip().to_canonical()) {
-        Some(IpAddr::V4(address)) => {
-            for (index, octet) in address.octets().into_iter().enumerate() {
-                line.extend_from_slice(if index == 0 { b"" } else { b"." });
-                push_decimal(line, u64::from(octet));
-            }
-        }
-        Some(IpAddr::V6(address)) => write!(line, "{address}").expect("memory takes every write"),
+        Some(address) => push_address(line, address),
         None => line.push(b'-'),
     }
 }

@@ -7,6 +7,7 @@ use super::verdict::{self, Verdict};
 use super::{Exchange, answers};
 use crate::access::Refusal;
 use crate::admin::{PurgeOutcome, PurgeRequest};
+use crate::clock;
 use crate::message::{Client, Outcome, Record, Reply, ReplyBody, ReplyHead, Request, RequestBody};
 use crate::tunnel;
 use bytes::Bytes;
@@ -61,9 +62,10 @@ impl Exchange {
                 }
             },
         };
-        let requested = self.now();
+        let requested = clock::time_at(received);
         let ask = Arc::new(Ask {
             primary: target.key(),
+            path: target.path_and_query(&head.uri),
             target,
             directives: RequestDirectives::of(&head.headers),
             method: head.method,

@@ -4,6 +4,7 @@ use super::live::Live;
 use super::target::Target;
 use crate::message::{Client, InterimSink};
 use crate::route::Route;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Version, header};
 use shoal_core::{ObjectKey, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
@@ -15,6 +16,8 @@ pub struct Ask {
     pub method: Method,
     /// Its effective URI.
     pub target: Target,
+    /// Its path and query, as the origin is asked for them.
+    pub path: PathAndQuery,
     /// The primary cache key.
     pub primary: ObjectKey,
     /// Fields as received, hop-by-hop fields included.

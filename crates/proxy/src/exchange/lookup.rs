@@ -49,7 +49,7 @@ impl Exchange {
     /// Looks for the response that `ask` selects. What was purged is not found.
     pub(super) async fn lookup(&self, ask: &Ask) -> Lookup {
         match self.find_for(ask, &ask.primary).await {
-            Some(Found { record: Record::Vary(note), .. }) => self.lookup_variant(ask, &note).await,
+            Some(Found { record: Record::Vary(note), .. }) => Box::pin(self.lookup_variant(ask, &note)).await,
             found => settle(ask.primary.clone(), found, false),
         }
     }
@@ -85,7 +85,7 @@ impl Exchange {
         let found = self.shelf.find(key, || self.invalidations.begin(primary)).await?;
         let is_purged = |head: &Arc<Head>| self.epochs.purged(&head.names.slots, head.requested);
         if found.record.head().is_some_and(is_purged) {
-            self.shelf.remove(key).await;
+            Box::pin(self.shelf.remove(key)).await;
             return None;
         }
         Some(found)

@@ -13,7 +13,6 @@ use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResp
 use crate::{route, tunnel};
 use bytes::Bytes;
 use http::request::Parts;
-use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use shoal_core::Fields;
 use shoal_semantics::status_fields::ForwardReason;
@@ -153,11 +152,7 @@ impl Exchange {
         let (destination, host) = match &ask.site {
             Some(site) => {
                 let group = Arc::clone(&site.group);
-                let host = if site.preserve_host {
-                    HeaderValue::from_str(ask.target.authority()).ok()
-                } else {
-                    None
-                };
+                let host = site.preserve_host.then(|| named_host(ask)).flatten();
                 (Destination::Group { group, key: ask.primary.hash().low() }, host)
             }
             None => {
@@ -169,7 +164,7 @@ impl Exchange {
         UpstreamRequest {
             method: ask.method.clone(),
             destination,
-            target: PathAndQuery::try_from(ask.target.path()).unwrap_or(PathAndQuery::from_static("/")),
+            target: ask.path.clone(),
             fields,
             host,
             body: None,
@@ -191,8 +186,8 @@ impl Exchange {
         if let Some(left) = forwards_left {
             onward.field(&header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)).as_bytes());
         }
-        onward.member(&header::VIA, &fields::via_member(ask.version, &live.hop));
-        onward.member(&fields::CDN_LOOP, live.hop.as_bytes());
+        onward.member(&header::VIA, |out| fields::write_via(ask.version, &live.hop, out));
+        onward.member(&fields::CDN_LOOP, |out| out.extend_from_slice(live.hop.as_bytes()));
         if ask.site.is_some() {
             if let Some(capability) = &live.surrogate_capability {
                 onward.field(&surrogate::SURROGATE_CAPABILITY, capability.as_bytes());
@@ -273,7 +268,7 @@ fn relayed(response: &UpstreamResponse, live: &Live, verdict: &Verdict) -> (Rela
     let is_left_out =
         |name: &[u8]| matches!(name, b"content-length" | b"via" | b"cache-status" | b"proxy-status");
     let mut onward = Onward::of(fields, is_left_out);
-    onward.member(&header::VIA, &fields::via_member(response.version, &live.hop));
+    onward.member(&header::VIA, |out| fields::write_via(response.version, &live.hop, out));
     if !fields.has(&header::DATE) {
         onward.field(&header::DATE, date::format(response.response_time).as_bytes());
     }
@@ -298,6 +293,13 @@ fn is_for_body(ask: &Ask, name: &[u8]) -> bool {
         b"content-length" => ask.is_lookup() && !ask.fields.contains_key(header::UPGRADE),
         _ => false,
     }
+}
+
+/// The effective URI's authority, mostly as the client spelt it.
+fn named_host(ask: &Ask) -> Option<HeaderValue> {
+    let authority = ask.target.authority();
+    let said = ask.fields.get(header::HOST).filter(|said| said.as_bytes() == authority.as_bytes());
+    said.cloned().or_else(|| HeaderValue::from_str(authority).ok())
 }
 
 /// The host that the client asked for: in HTTP/2 `:authority` stands for the Host field (RFC 9113, section 8.3.1).

@@ -138,7 +138,7 @@ impl Exchange {
         ask.method == Method::HEAD
             || ask.directives.no_store
             || !ask.live.collapse
-            || self.passes.holds(ask.primary.hash(), self.now())
+            || self.passes.holds(ask.primary.hash(), ask.requested)
     }
 
     /// A range of a whole response that is being fetched, when it has arrived or is about to.
@@ -174,7 +174,7 @@ impl Exchange {
             fetch.range = ask.fields.get(header::RANGE).cloned();
             fetch.if_range = ask.fields.get(header::IF_RANGE).cloned();
         }
-        fetch.conditional = self.passes.holds(ask.primary.hash(), self.now());
+        fetch.conditional = self.passes.holds(ask.primary.hash(), ask.requested);
         let is_private = fetch.conditional || ask.directives.no_store;
         let fetched = match is_private && fetch.leader.is_none() && fetch.stored.is_none() {
             true => self.fetch_in_place(fetch).await,

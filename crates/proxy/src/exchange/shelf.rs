@@ -214,7 +214,8 @@ impl Shelf {
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
         let read = Kind::Read { at: disk.position(key.hash()) };
         let (lane, ledger) = ((disk.lane(key.hash()), read), Arc::clone(&self.ledger));
-        let opened = self.run(lane, move || open(&*store, &wanted, small, &ledger)).await??;
+        // Boxed: what needs no disk shall not carry the room for it.
+        let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
         Some(self.found(key, opened, &validity))
     }
 

@@ -2,10 +2,11 @@
 
 use crate::message::Client;
 use http::request::Parts;
-use http::uri::Authority;
-use http::{Uri, Version, header};
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderValue, Uri, Version, header};
 use shoal_core::ObjectKey;
 use shoal_settings::Mode;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -39,11 +40,11 @@ impl Target {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
             (Mode::Forward, Some(scheme), Some(authority)) => {
-                Self::new(scheme == "https", scheme, authority, path)
+                Self::named(scheme == "https", scheme, authority, path)
             }
             (Mode::Forward, ..) => Err(BadTarget::NotAbsolute),
-            (Mode::Reverse, _, Some(authority)) => Self::new(client.tls, "http", authority, path),
-            (Mode::Reverse, _, None) => Self::new(client.tls, "http", &named_host(head, client)?, path),
+            (Mode::Reverse, _, Some(authority)) => Self::named(client.tls, "http", authority, path),
+            (Mode::Reverse, _, None) => Self::of_host(head, client, path),
         }
     }
 
@@ -58,41 +59,56 @@ impl Target {
             return Err(BadTarget::NotAbsolute);
         };
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        Self::new(scheme == "https", scheme, authority, path)
+        Self::named(scheme == "https", scheme, authority, path)
     }
 
-    fn new(https: bool, scheme: &str, authority: &Authority, path: &str) -> Result<Self, BadTarget> {
+    /// The target of a request that names its host in the field of that name.
+    fn of_host(head: &Parts, client: &Client, path: &str) -> Result<Self, BadTarget> {
+        let said = head.headers.get(header::HOST).map(HeaderValue::as_bytes);
+        if let Some(shoal_wire::Authority { host, port }) = said.and_then(shoal_wire::Authority::plain)
+            && let Ok(host) = std::str::from_utf8(host)
+        {
+            return Ok(Self::new(client.tls, host, port, path));
+        }
+        Self::named(client.tls, "http", &named_host(head, client)?, path)
+    }
+
+    fn named(https: bool, scheme: &str, authority: &Authority, path: &str) -> Result<Self, BadTarget> {
         if scheme != "http" && scheme != "https" {
             return Err(BadTarget::Scheme);
         }
         if authority.host().is_empty() || authority.as_str().contains('@') {
             return Err(BadTarget::Host);
         }
+        let port = authority.port_u16();
+        // One that is no port must not become the default: the URL would be another's.
+        if port.is_none() && authority.as_str().len() > authority.host().len() + ":".len() {
+            return Err(BadTarget::Host);
+        }
+        Ok(Self::new(https, authority.host(), port, path))
+    }
+
+    fn new(https: bool, host: &str, port: Option<u16>, path: &str) -> Self {
         let default = if https { 443 } else { 80 };
-        let port = match authority.port_u16() {
-            Some(port) => port,
-            // One that is no port must not become the default: the URL would be another's.
-            None if authority.as_str().len() > authority.host().len() + ":".len() => {
-                return Err(BadTarget::Host);
+        let port = port.unwrap_or(default);
+        URL.with_borrow_mut(|url| {
+            url.clear();
+            url.push_str(if https { "https://" } else { "http://" });
+            let start = url.len();
+            url.push_str(host);
+            url[start..].make_ascii_lowercase();
+            let host = start..url.len();
+            if port != default {
+                url.push(':');
+                url.push_str(itoa::Buffer::new().format(port));
             }
-            None => default,
-        };
-        let mut url = String::with_capacity(authority.as_str().len() + path.len() + 16);
-        url.push_str(if https { "https://" } else { "http://" });
-        let start = url.len();
-        url.push_str(authority.host());
-        url[start..].make_ascii_lowercase();
-        let host = start..url.len();
-        if port != default {
-            url.push(':');
-            url.push_str(itoa::Buffer::new().format(port));
-        }
-        let path_start = url.len();
-        if !path.starts_with(['/', '*']) {
-            url.push('/');
-        }
-        url.push_str(path);
-        Ok(Self { https, port, url: url.into(), host, path: path_start })
+            let path_start = url.len();
+            if !matches!(path.as_bytes(), [b'/' | b'*', ..]) {
+                url.push('/');
+            }
+            url.push_str(path);
+            Self { https, port, url: url.as_str().into(), host, path: path_start }
+        })
     }
 
     /// Host, lower case, without port; an IPv6 address keeps its brackets.
@@ -103,6 +119,13 @@ impl Target {
     /// Path and query; `/` at least, or `*`.
     pub fn path(&self) -> &str {
         &self.url[self.path..]
+    }
+
+    /// Path and query for the origin, out of the URI that this is the target of.
+    pub fn path_and_query(&self, uri: &Uri) -> PathAndQuery {
+        let read = uri.path_and_query().filter(|read| read.as_str() == self.path()).cloned();
+        let own = || PathAndQuery::try_from(self.path()).unwrap_or(PathAndQuery::from_static("/"));
+        read.unwrap_or_else(own)
     }
 
     /// Host, with the port unless it is the scheme's default.
@@ -148,6 +171,11 @@ pub fn part_key(whole: &ObjectKey, generation: u64, start: u64, end: u64) -> Obj
         full.extend(number.to_le_bytes());
     }
     ObjectKey::new(full)
+}
+
+thread_local! {
+    /// The URL in the making, kept so that it is allocated once and as long as it is.
+    static URL: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 #[cfg(test)]

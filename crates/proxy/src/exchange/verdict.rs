@@ -145,10 +145,8 @@ impl Verdict {
 
     /// The same in the lines of a reply, from which both fields were left out.
     pub fn join<F: Fields>(&self, onward: &mut Onward<'_, F>, live: &Live) -> Bytes {
-        let cache_status = self.cache_member(live).text();
-        onward.member(&PROXY_STATUS, &self.proxy_member(live).text());
-        onward.member(&CACHE_STATUS, &cache_status);
-        Bytes::copy_from_slice(&cache_status)
+        onward.member(&PROXY_STATUS, |out| self.proxy_member(live).write(out));
+        Bytes::copy_from_slice(onward.member(&CACHE_STATUS, |out| self.cache_member(live).write(out)))
     }
 
     /// The access log's record of an answer given before the request was understood.

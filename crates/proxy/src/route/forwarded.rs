@@ -4,12 +4,12 @@
 //! an upstream that wants the address this node saw takes the last entry. `X-Forwarded-Proto` and
 //! `X-Forwarded-Host` describe the request as it reached this node and replace what the client sent.
 
+use crate::ip_text::push_address;
 use crate::message::Client;
 use http::HeaderValue;
 use http::header::{FORWARDED, HeaderName};
 use shoal_core::Fields;
 use shoal_semantics::Onward;
-use shoal_semantics::fields::Text;
 use std::net::IpAddr;
 
 /// Whether [`add_forwarded`] takes the place of a field of this name, in lower case.
@@ -22,48 +22,36 @@ pub fn is_forwarded(name: &[u8]) -> bool {
 pub fn add_forwarded(onward: &mut Onward<'_, impl Fields>, client: &Client, host: Option<&HeaderValue>) {
     let address = client.address.ip().to_canonical();
     let scheme = if client.tls { "https" } else { "http" };
-    let mut text = Text::new();
-    push_address(&mut text, address);
-    onward.member(&X_FORWARDED_FOR, &text);
-    onward.member(&FORWARDED, &element(address, &text, host, scheme));
+    onward.member(&X_FORWARDED_FOR, |out| push_address(out, address));
+    onward.member(&FORWARDED, |out| push_element(out, address, host, scheme));
     onward.field(&X_FORWARDED_PROTO, scheme.as_bytes());
     if let Some(host) = host {
         onward.field(&X_FORWARDED_HOST, host.as_bytes());
     }
 }
 
-/// An IPv4 address, which most are, without the formatter, whose padding costs more than the digits.
-fn push_address(text: &mut Text, address: IpAddr) {
-    let IpAddr::V4(v4) = address else {
-        return text.extend_from_slice(address.to_string().as_bytes());
-    };
-    for (index, octet) in v4.octets().into_iter().enumerate() {
-        if index > 0 {
-            text.push(b'.');
-        }
-        text.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
-    }
-}
-
 /// One `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always enclosed in square
 /// brackets", and then quoted, as is a host with a port, since neither is a token.
-fn element(address: IpAddr, text: &[u8], host: Option<&HeaderValue>, scheme: &str) -> Text {
-    let mut element = Text::from_slice(b"for=");
-    let (before, after): (&[u8], &[u8]) = if address.is_ipv6() { (b"\"[", b"]\"") } else { (b"", b"") };
-    for part in [before, text, after] {
-        element.extend_from_slice(part);
+fn push_element(out: &mut Vec<u8>, address: IpAddr, host: Option<&HeaderValue>, scheme: &str) {
+    out.extend_from_slice(b"for=");
+    match address.is_ipv6() {
+        true => {
+            out.extend_from_slice(b"\"[");
+            push_address(out, address);
+            out.extend_from_slice(b"]\"");
+        }
+        false => push_address(out, address),
     }
     // A host that would end the quoted string early is left out; no valid Host does.
-    let quotable = |text: &&str| !text.contains(['"', '\\']);
+    let quotable = |text: &&str| !text.bytes().any(|byte| matches!(byte, b'"' | b'\\'));
     if let Some(host) = host.and_then(|host| host.to_str().ok()).filter(quotable) {
         for part in [";host=\"", host, "\""] {
-            element.extend_from_slice(part.as_bytes());
+            out.extend_from_slice(part.as_bytes());
         }
     }
     for part in [";proto=", scheme] {
-        element.extend_from_slice(part.as_bytes());
+        out.extend_from_slice(part.as_bytes());
     }
-    element
 }
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

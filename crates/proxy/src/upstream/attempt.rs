@@ -40,22 +40,22 @@ struct Lost {
 }
 
 impl Inner {
-    /// Sends a request wherever it is meant to go.
-    pub(super) async fn fetch(&self, request: UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
+    /// Sends a request wherever it is meant to go. The request is taken apart before the future is made, which then need not
+    /// hold it twice.
+    pub(super) fn fetch(
+        &self,
+        request: UpstreamRequest,
+    ) -> impl Future<Output = Result<UpstreamResponse, UpstreamError>> + Send {
         let UpstreamRequest { method, destination, target, fields, host, body, interim, upgrade } = request;
         let head = Head { method, target, fields, host, upgrade };
         let mut journey = Journey::new(self, head, body, interim);
-        let outcome = match destination {
-            Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
-                Ok(()) => journey.ask(Aim { origin: &origin, rules: Some(&rules), is_check: false }).await,
-                Err(refusal) => Err(UpstreamError::refused(refusal, &origin)),
-            },
-            Destination::Group { group, key } => journey.ask_one_of(&group, key).await,
-        };
-        if let Err(error) = &outcome {
-            error.cause.counter(&self.metrics).count();
+        async move {
+            let outcome = journey.go(&destination).await;
+            if let Err(error) = &outcome {
+                error.cause.counter(&self.metrics).count();
+            }
+            outcome
         }
-        outcome
     }
 }
 
@@ -65,12 +65,22 @@ impl<'a> Journey<'a> {
         Self { inner, head, hold, body, interim, in_flight: None }
     }
 
+    /// Asks whom the request is meant for.
+    async fn go(&mut self, destination: &Destination) -> Result<UpstreamResponse, UpstreamError> {
+        match destination {
+            Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
+                Ok(()) => self.ask(Aim { origin, rules: Some(rules), is_check: false }).await,
+                Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
+            },
+            Destination::Group { group, key } => self.ask_one_of(group, *key).await,
+        }
+    }
+
     /// Asks a site's upstreams in turn, until one is reached.
     async fn ask_one_of(&mut self, group: &Arc<Group>, key: u64) -> Result<UpstreamResponse, UpstreamError> {
         let mut tried = Vec::new();
         let mut last = None;
         while let Some(index) = group.choose(key, &tried, Instant::now().into_std()) {
-            tried.push(index);
             self.in_flight = Some(InFlight::begin(group, index));
             let origin = &group.members()[index].origin;
             let outcome = self.ask(Aim { origin, rules: None, is_check: false }).await;
@@ -85,6 +95,7 @@ impl<'a> Journey<'a> {
             if error.cause.blames_upstream() {
                 group.record(index, false, now);
             }
+            tried.push(index);
             let reached = !error.cause.before_sending();
             last = Some(error);
             if reached {

@@ -62,7 +62,8 @@ pub(super) struct Responded {
 }
 
 impl Carrier {
-    /// Takes a connection from the pool or opens one; tells whether it carried requests before.
+    /// Takes a connection from the pool or opens one; tells whether it carried requests before. What is rarely waited for is
+    /// boxed, since all requests carry the room for it.
     pub async fn find(
         inner: &Inner,
         aim: Aim<'_>,
@@ -78,17 +79,17 @@ impl Carrier {
             Ticket::Reused(lease) => Ok(inner.reused(Self::H1(lease))),
             Ticket::Stream(stream) => Ok(inner.reused(Self::H2(stream))),
             Ticket::Open(permit) if http1_only || aim.origin.scheme == Scheme::Http => {
-                let opened = Self::open(inner, aim, &place, permit, http1_only, deadline).await;
-                opened.map(|carrier| (carrier, false))
+                let opened = Self::open(inner, aim, &place, permit, http1_only, deadline);
+                Ok((Box::pin(opened).await?, false))
             }
             Ticket::Open(permit) => {
-                let _opening = place.opening(deadline).await.map_err(failed)?;
+                let _opening = Box::pin(place.opening(deadline)).await.map_err(failed)?;
                 // Whoever opened before may have left room on an HTTP/2 connection.
                 if let Some(stream) = place.roomy_stream().filter(|_| !fresh) {
                     return Ok(inner.reused(Self::H2(stream)));
                 }
-                let opened = Self::open(inner, aim, &place, permit, false, deadline).await;
-                opened.map(|carrier| (carrier, false))
+                let opened = Self::open(inner, aim, &place, permit, false, deadline);
+                Ok((Box::pin(opened).await?, false))
             }
         }
     }
@@ -148,7 +149,8 @@ impl Carrier {
             }
             Self::H2(lease) => {
                 let request = head.http2(aim.origin.scheme.name(), authority)?;
-                match sending.limit(timeout, lease.connection.send(request, sending)).await {
+                let answer = sending.limit(timeout, lease.connection.send(request, sending));
+                match Box::pin(answer).await {
                     Ok((response, pump)) => Ok(Answer::H2(response, pump, lease)),
                     Err(failure) => {
                         // One stream's failure is its own; but a connection that is silent or gone fails the next

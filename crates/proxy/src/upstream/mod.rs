@@ -97,8 +97,11 @@ impl Upstreams {
     ///
     /// # Errors
     /// When no usable response head came; see [`Cause`].
-    pub async fn fetch(&self, request: UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
-        self.inner.fetch(request).await
+    pub fn fetch(
+        &self,
+        request: UpstreamRequest,
+    ) -> impl Future<Output = Result<UpstreamResponse, UpstreamError>> + Send {
+        self.inner.fetch(request)
     }
 
     /// Connects to an origin and speaks nothing: the start of a tunnel. Returns the address reached.

@@ -1,7 +1,7 @@
 //! Cache-Status (RFC 9211).
 
-use super::{push_name, push_number, push_parameter, push_quoted};
-use crate::fields::{Text, append_shared_member};
+use super::{MEMBER_BYTES, push_name, push_quoted};
+use crate::fields::append_shared_member;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
 
@@ -91,7 +91,9 @@ impl ForwardReason {
 impl CacheStatus<'_> {
     /// The member as bytes.
     pub fn to_bytes(&self) -> Bytes {
-        Bytes::copy_from_slice(&self.text())
+        let mut out = Vec::with_capacity(MEMBER_BYTES);
+        self.write(&mut out);
+        out.into()
     }
 
     /// Adds the member behind those of the caches before.
@@ -101,36 +103,37 @@ impl CacheStatus<'_> {
         member
     }
 
-    /// The member, on the stack.
-    pub fn text(&self) -> Text {
-        let mut out = Text::new();
-        push_name(&mut out, self.cache);
+    /// Writes the member.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        push_name(out, self.cache);
         match self.handling {
             Handling::Hit => out.extend_from_slice(b";hit"),
-            Handling::Forwarded(forwarded) => forwarded.push(&mut out),
+            Handling::Forwarded(forwarded) => forwarded.push(out),
             Handling::Generated => {}
         }
         if let Some(ttl) = self.ttl {
-            push_number(&mut out, "ttl", ttl.clamp(-INTEGER_MAX, INTEGER_MAX));
+            out.extend_from_slice(b";ttl=");
+            let ttl = ttl.clamp(-INTEGER_MAX, INTEGER_MAX);
+            out.extend_from_slice(itoa::Buffer::new().format(ttl).as_bytes());
         }
         if let Some(key) = self.key {
-            push_parameter(&mut out, "key");
-            push_quoted(&mut out, key);
+            out.extend_from_slice(b";key=");
+            push_quoted(out, key);
         }
         if let Some(detail) = self.detail {
-            push_parameter(&mut out, "detail");
-            push_name(&mut out, detail);
+            out.extend_from_slice(b";detail=");
+            push_name(out, detail);
         }
-        out
     }
 }
 
 impl Forwarded {
-    fn push(self, out: &mut Text) {
-        push_parameter(out, "fwd");
+    fn push(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b";fwd=");
         out.extend_from_slice(self.reason.as_str().as_bytes());
         if let Some(status) = self.status {
-            push_number(out, "fwd-status", status.as_u16().into());
+            out.extend_from_slice(b";fwd-status=");
+            out.extend_from_slice(status.as_str().as_bytes());
         }
         if self.stored {
             out.extend_from_slice(b";stored");

@@ -1,7 +1,7 @@
 //! Proxy-Status (RFC 9209).
 
-use super::{push_name, push_number, push_parameter, push_quoted};
-use crate::fields::{Text, append_member};
+use super::{MEMBER_BYTES, push_name, push_quoted};
+use crate::fields::append_shared_member;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
 
@@ -28,38 +28,39 @@ pub struct ProxyStatus<'a> {
 impl ProxyStatus<'_> {
     /// The member as bytes.
     pub fn to_bytes(&self) -> Bytes {
-        Bytes::copy_from_slice(&self.text())
+        let mut out = Vec::with_capacity(MEMBER_BYTES);
+        self.write(&mut out);
+        out.into()
     }
 
     /// Adds the member behind those of the proxies before.
     pub fn append_to(&self, response: &mut HeaderMap) {
-        append_member(response, &PROXY_STATUS, &self.text());
+        append_shared_member(response, &PROXY_STATUS, self.to_bytes());
     }
 
-    /// The member, on the stack.
-    pub fn text(&self) -> Text {
-        let mut out = Text::new();
-        push_name(&mut out, self.proxy);
+    /// Writes the member.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        push_name(out, self.proxy);
         if let Some(error) = self.error {
-            push_parameter(&mut out, "error");
+            out.extend_from_slice(b";error=");
             out.extend_from_slice(error.as_str().as_bytes());
         }
         if let Some(next_hop) = self.next_hop {
-            push_parameter(&mut out, "next-hop");
-            push_quoted(&mut out, next_hop);
+            out.extend_from_slice(b";next-hop=");
+            push_quoted(out, next_hop);
         }
         if let Some(protocol) = self.next_protocol {
-            push_parameter(&mut out, "next-protocol");
-            push_name(&mut out, protocol);
+            out.extend_from_slice(b";next-protocol=");
+            push_name(out, protocol);
         }
         if let Some(status) = self.received_status {
-            push_number(&mut out, "received-status", status.as_u16().into());
+            out.extend_from_slice(b";received-status=");
+            out.extend_from_slice(status.as_str().as_bytes());
         }
         if let Some(details) = self.details {
-            push_parameter(&mut out, "details");
-            push_quoted(&mut out, details);
+            out.extend_from_slice(b";details=");
+            push_quoted(out, details);
         }
-        out
     }
 }
 

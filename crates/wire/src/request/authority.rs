@@ -22,7 +22,7 @@ impl<'a> Authority<'a> {
             _ => text.iter().position(|&byte| byte == b':').unwrap_or(text.len()),
         };
         let (host, rest) = text.split_at(host_end);
-        if !(is_ip_literal(host) || is_registered_name(host)) {
+        if !(is_registered_name(host) || is_ip_literal(host)) {
             return None;
         }
         let port = match rest {
@@ -32,6 +32,16 @@ impl<'a> Authority<'a> {
             _ => return None,
         };
         Some(Self { host, port })
+    }
+
+    /// The same of a registered name or an IPv4 address in the characters that all parsers agree on.
+    pub fn plain(text: &'a [u8]) -> Option<Self> {
+        let agreed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
+        // Every byte is looked at, which takes fewer branches than to stop at the first that does not fit.
+        let authority =
+            Self::parse(text).filter(|_| text.iter().fold(true, |all, byte| all & agreed(byte)))?;
+        // An empty port is one more spelling than is needed here.
+        (!text.ends_with(b":")).then_some(authority)
     }
 
     /// Whether both name the same place when `default` is the port of an authority that gives none.
@@ -53,8 +63,10 @@ fn is_registered_name(host: &[u8]) -> bool {
 }
 
 fn port_number(digits: &[u8]) -> Option<u16> {
-    let all_digits = digits.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(digits).ok().filter(|text| all_digits && text.len() <= 5)?.parse().ok()
+    if digits.len() > "65535".len() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    u16::try_from(digits.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0'))).ok()
 }
 
 /// DNS names have at most 253 bytes; percent-encoded ones may be longer.

@@ -46,7 +46,7 @@ impl<'b> PlainGet<'b> {
             noted.note(name.as_str().as_bytes(), value.as_bytes())?;
         }
         // A Host beside the authority would have to be compared with it.
-        let authority = plain_authority(authority.as_bytes()).filter(|_| noted.host.is_none())?;
+        let authority = Authority::plain(authority.as_bytes()).filter(|_| noted.host.is_none())?;
         let Fields { referer, user_agent, .. } = noted;
         let (absolute, version, head_bytes) = (false, Version::HTTP_2, 0);
         is_plain(path).then_some(Self { authority, path, absolute, version, referer, user_agent, head_bytes })
@@ -87,7 +87,7 @@ impl HeadParser {
                 (true, rest.as_bytes().strip_prefix(host).map(|path| &rest[rest.len() - path.len()..])?)
             }
         };
-        let authority = plain_authority(host)?;
+        let authority = Authority::plain(host)?;
         let Fields { referer, user_agent, .. } = fields;
         let version = Version::HTTP_11;
         is_plain(path).then_some(PlainGet {
@@ -156,16 +156,6 @@ fn ends_in_crlf(head: &[u8], field: &httparse::Header<'_>) -> bool {
         // Whitespace before the end is left to the ordinary way.
         value => head.get(offset_in(head, value) + value.len()) == Some(&b'\r'),
     }
-}
-
-/// `host[:port]` of a registered name or an IPv4 address in the characters that all parsers agree on.
-fn plain_authority(text: &[u8]) -> Option<Authority<'_>> {
-    let agreed = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
-    // Every byte is looked at, which takes fewer branches than to stop at the first that does not fit.
-    let authority =
-        Authority::parse(text).filter(|_| text.iter().fold(true, |all, byte| all & agreed(byte)))?;
-    // An empty port is one more spelling than is needed here.
-    (!text.ends_with(b":")).then_some(authority)
 }
 
 /// Whether all parsers agree on what the path and query are.

@@ -101,9 +101,10 @@ impl Framing {
 /// RFC 9112, 9.3: whether a connection persists after a response with this head.
 pub(in crate::upstream) fn persists(head: &ResponseHead) -> bool {
     let says = |option: &[u8]| {
-        let lines = head.fields.values(&CONNECTION);
-        let mut options = lines.flat_map(|line| line.split(|byte| *byte == b','));
-        options.any(|said| said.trim_ascii().eq_ignore_ascii_case(option))
+        let names = |line: &[u8]| {
+            line.split(|byte| *byte == b',').any(|said| said.trim_ascii().eq_ignore_ascii_case(option))
+        };
+        head.fields.values(&CONNECTION).any(names)
     };
     if head.version == Version::HTTP_10 { says(b"keep-alive") } else { !says(b"close") }
 }

@@ -222,7 +222,8 @@ impl PlaceHandle {
         if let Some(pool) = place.pool.upgrade() {
             pool.metrics.upstream_waits.count();
         }
-        match timeout_at(deadline, Arc::clone(&place.permits).acquire_owned()).await {
+        let awaited = timeout_at(deadline, Arc::clone(&place.permits).acquire_owned());
+        match Box::pin(awaited).await {
             Ok(Ok(permit)) => Ok(Some(permit)),
             Ok(Err(closed)) => Err((Cause::Internal, closed.to_string())),
             Err(_) => Err((Cause::ConnectionLimit, "waited too long for a connection".into())),
