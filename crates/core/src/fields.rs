@@ -9,7 +9,7 @@
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 /// Fields to be asked by name.
 pub trait Fields {
@@ -41,6 +41,57 @@ impl Fields for HeaderMap {
 
     fn value<'a>(&'a self, name: &HeaderName) -> Option<&'a [u8]> {
         self.get(name).map(HeaderValue::as_bytes)
+    }
+}
+
+/// A field map that is asked more often than it is changed: by the lengths of its names it knows most of what is not in it.
+#[derive(Clone, Debug, Default)]
+pub struct FieldMap {
+    map: HeaderMap,
+    lengths: u64,
+}
+
+impl FieldMap {
+    /// The first value of this name.
+    #[inline]
+    pub fn find(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        self.may_hold(name).then(|| self.map.get(name))?
+    }
+
+    #[inline]
+    fn may_hold(&self, name: &HeaderName) -> bool {
+        self.lengths & length_bit(name.as_str().len()) != 0
+    }
+}
+
+impl From<HeaderMap> for FieldMap {
+    fn from(map: HeaderMap) -> Self {
+        let lengths = map.keys().fold(0, |lengths, name| lengths | length_bit(name.as_str().len()));
+        Self { map, lengths }
+    }
+}
+
+impl Deref for FieldMap {
+    type Target = HeaderMap;
+
+    fn deref(&self) -> &HeaderMap {
+        &self.map
+    }
+}
+
+impl Fields for FieldMap {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        Fields::lines(&self.map)
+    }
+
+    #[inline]
+    fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        self.may_hold(name).then(|| Fields::values(&self.map, name)).into_iter().flatten()
+    }
+
+    #[inline]
+    fn value<'a>(&'a self, name: &HeaderName) -> Option<&'a [u8]> {
+        self.find(name).map(HeaderValue::as_bytes)
     }
 }
 
@@ -202,14 +253,15 @@ mod tests {
 
     #[test]
     fn lines_and_map_are_asked_alike() {
-        let (lines, map) = (lines(), lines().to_map());
+        let (lines, map) = (lines(), FieldMap::from(lines().to_map()));
         for name in [AGE, DATE, ETAG, SET_COOKIE, HeaderName::from_static("x")] {
             let (one, other) = (lines.values(&name), Fields::values(&map, &name));
             assert_eq!(one.collect::<Vec<_>>(), other.collect::<Vec<_>>(), "{name}");
             assert_eq!((lines.value(&name), lines.has(&name)), (map.value(&name), map.contains_key(&name)));
+            assert_eq!(map.find(&name), map.get(&name));
         }
         assert_eq!(lines.values(&SET_COOKIE).collect::<Vec<_>>(), [b"a=1", b"b=2"]);
-        assert_eq!(FieldLines::from_iter(Fields::lines(&map)).to_map(), map);
+        assert_eq!(FieldLines::from_iter(Fields::lines(&map)).to_map(), *map);
         assert_eq!(lines.shared_value(&ETAG).expect("there is one"), "\"x\"");
     }
 

@@ -15,14 +15,17 @@ fn push_v4(out: &mut Vec<u8>, address: Ipv4Addr) {
     let mut text = [b'.'; "255.255.255.255.".len()];
     let mut end = 0;
     for octet in address.octets() {
-        let digits = [octet / 100, octet / 10 % 10, octet % 10];
-        let leading = usize::from(octet < 100) + usize::from(octet < 10);
-        for digit in &digits[leading..] {
-            text[end] = b'0' + digit;
+        if octet >= 100 {
+            text[end] = b'0' + octet / 100;
             end += 1;
         }
+        if octet >= 10 {
+            text[end] = b'0' + octet / 10 % 10;
+            end += 1;
+        }
+        text[end] = b'0' + octet % 10;
         // The array was made of points.
-        end += 1;
+        end += 2;
     }
     out.extend_from_slice(&text[..end - 1]);
 }

@@ -101,7 +101,7 @@ fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<Lines>, BadHe
     };
     let fields: Vec<_> = response.headers.iter().map(field).collect();
     // Beside the fields' lines there are the status line and the empty one. More may also be empty lines before.
-    let line_ends = buffer[..head_bytes].iter().filter(|byte| **byte == b'\n').count();
+    let line_ends = memchr::memchr_iter(b'\n', &buffer[..head_bytes]).count();
     let is_folded =
         line_ends != fields.len() + 2 && response.headers.iter().any(|field| field.value.contains(&b'\n'));
     let version = if response.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };

@@ -13,6 +13,7 @@ use crate::tunnel;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use shoal_core::{FieldMap, Fields};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::fields;
 use shoal_semantics::status_fields::ProxyError;
@@ -24,7 +25,7 @@ impl Exchange {
     /// Sends a request on its way.
     pub(super) async fn admit(self: &Arc<Self>, request: Request) -> Reply {
         let live = self.live();
-        let Request { head, body, client, interim, received } = request;
+        let Request { mut head, body, client, interim, received } = request;
         let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
         let user = match mode {
             Mode::Forward => match self.admit_client(&head, &client) {
@@ -36,10 +37,11 @@ impl Exchange {
         if head.method == Method::CONNECT {
             return Box::pin(self.admit_tunnel(&head, &client, mode, received)).await;
         }
-        if let Some(reply) = self.loop_detected(&head, &client) {
+        let fields = FieldMap::from(std::mem::take(&mut head.headers));
+        if let Some(reply) = self.loop_detected(&head, &fields, &client) {
             return reply;
         }
-        let target = match Target::of(&head, mode, &client) {
+        let target = match Target::of(&head, &fields, mode, &client) {
             Ok(target) => target,
             Err(why) => {
                 let verdict = Verdict::local("target");
@@ -67,9 +69,9 @@ impl Exchange {
             primary: target.key(),
             path: target.path_and_query(&head.uri),
             target,
-            directives: RequestDirectives::of(&head.headers),
+            directives: RequestDirectives::of(&fields),
             method: head.method,
-            fields: head.headers,
+            fields,
             version: head.version,
             client,
             site,
@@ -98,7 +100,8 @@ impl Exchange {
         if let Some(answer) = self.max_forwards(&ask) {
             return answer;
         }
-        let upgrades = tunnel::upgrade_offer(ask.version, &ask.fields).is_some();
+        let upgrades =
+            ask.fields.has(&header::UPGRADE) && tunnel::upgrade_offer(ask.version, &ask.fields).is_some();
         if ask.is_lookup() && body.is_none() && !upgrades {
             return self.serve(ask).await;
         }
@@ -138,10 +141,9 @@ impl Exchange {
     }
 
     /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
-    fn loop_detected(&self, head: &Parts, client: &Client) -> Option<Reply> {
+    fn loop_detected(&self, head: &Parts, fields: &FieldMap, client: &Client) -> Option<Reply> {
         let hop = &self.live.load().hop;
-        let been_here =
-            fields::via_contains(&head.headers, hop) || fields::cdn_loop_contains(&head.headers, hop);
+        let been_here = fields::via_contains(fields, hop) || fields::cdn_loop_contains(fields, hop);
         been_here.then(|| {
             let status = StatusCode::LOOP_DETECTED;
             let verdict = Verdict::local("loop").error(ProxyError::ProxyLoopDetected);

@@ -5,8 +5,8 @@ use super::target::Target;
 use crate::message::{Client, InterimSink};
 use crate::route::Route;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method, Version, header};
-use shoal_core::{ObjectKey, Timestamp};
+use http::{Method, Version, header};
+use shoal_core::{FieldMap, Fields, ObjectKey, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Ask {
     /// The primary cache key.
     pub primary: ObjectKey,
     /// Fields as received, hop-by-hop fields included.
-    pub fields: HeaderMap,
+    pub fields: FieldMap,
     /// The client's HTTP version.
     pub version: Version,
     /// Its Cache-Control.
@@ -46,7 +46,7 @@ impl Ask {
     /// The Range field of a GET, which is the only method for which it is defined (RFC 9110, section 14.2). It is one line; several
     /// are not obeyed.
     pub fn range(&self) -> Option<&str> {
-        if self.method != Method::GET {
+        if self.method != Method::GET || !self.fields.has(&header::RANGE) {
             return None;
         }
         let mut lines = self.fields.get_all(header::RANGE).iter();
@@ -65,7 +65,7 @@ impl Ask {
     /// Whether the request has conditions that only the origin can answer: If-Match and If-Unmodified-Since guard
     /// against changes that a cache may not know of (RFC 9110, section 13.1).
     pub fn has_origin_conditions(&self) -> bool {
-        self.fields.contains_key(header::IF_MATCH) || self.fields.contains_key(header::IF_UNMODIFIED_SINCE)
+        self.fields.has(&header::IF_MATCH) || self.fields.has(&header::IF_UNMODIFIED_SINCE)
     }
 
     /// Whether the cache may look for an answer: GET and HEAD (RFC 9111, section 2).

@@ -8,6 +8,7 @@ use super::verdict::Verdict;
 use super::{Exchange, ask::Ask};
 use crate::message::{Reply, ReplyBody, ReplyHead};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use shoal_core::Fields;
 use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeSet, Resolved, if_range_holds};
 use shoal_semantics::validation::{self, Condition};
 use std::sync::Arc;
@@ -104,8 +105,8 @@ impl Exchange {
         let stored = &delivery.head.stored;
         let policy = &delivery.head.policy;
         let now = self.now();
-        let conditional = ask.fields.contains_key(header::IF_NONE_MATCH)
-            || ask.fields.contains_key(header::IF_MODIFIED_SINCE);
+        let conditional =
+            ask.fields.has(&header::IF_NONE_MATCH) || ask.fields.has(&header::IF_MODIFIED_SINCE);
         if conditional
             && validation::evaluate(&ask.fields, stored.status(), &stored.fields(), policy, now)
                 == Condition::NotModified

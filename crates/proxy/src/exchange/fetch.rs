@@ -185,7 +185,11 @@ impl Exchange {
     /// own future, so that it ends when the owner leaves. Only what is stored after all becomes a task; `None` when that ends
     /// early.
     pub(super) async fn fetch_in_place(self: &Arc<Self>, fetch: Fetch) -> Option<Fetched> {
-        let response = match self.upstreams.fetch(self.upstream_request(&fetch)).await {
+        let outcome = {
+            let mut errand = self.upstreams.errand(self.upstream_request(&fetch));
+            errand.run().await
+        };
+        let response = match outcome {
             Ok(response) => response,
             Err(error) => return Some(Fetched::Failed(Arc::new(Failure::of(&fetch.ask.target.url, &error)))),
         };

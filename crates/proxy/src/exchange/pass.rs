@@ -14,7 +14,7 @@ use crate::{route, tunnel};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
-use shoal_core::Fields;
+use shoal_core::{FieldMap, Fields};
 use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
@@ -174,7 +174,7 @@ impl Exchange {
     }
 
     /// The request's fields as they may travel on, but for those that `is_left_out` names, with what this node adds.
-    fn forwardable<'a>(&self, ask: &'a Ask, is_left_out: impl Fn(&[u8]) -> bool) -> Onward<'a, HeaderMap> {
+    fn forwardable<'a>(&self, ask: &'a Ask, is_left_out: impl Fn(&[u8]) -> bool) -> Onward<'a, FieldMap> {
         let live = &ask.live;
         let forwards_left = ask.max_forwards();
         let is_ours = |name: &[u8]| match name {
@@ -290,7 +290,7 @@ fn is_for_body(ask: &Ask, name: &[u8]) -> bool {
         // RFC 9110, 10.1.1: "A client MUST NOT generate a 100-continue expectation in a request that does not include
         // content."
         b"expect" => true,
-        b"content-length" => ask.is_lookup() && !ask.fields.contains_key(header::UPGRADE),
+        b"content-length" => ask.is_lookup() && !ask.fields.has(&header::UPGRADE),
         _ => false,
     }
 }
@@ -298,13 +298,13 @@ fn is_for_body(ask: &Ask, name: &[u8]) -> bool {
 /// The effective URI's authority, mostly as the client spelt it.
 fn named_host(ask: &Ask) -> Option<HeaderValue> {
     let authority = ask.target.authority();
-    let said = ask.fields.get(header::HOST).filter(|said| said.as_bytes() == authority.as_bytes());
+    let said = ask.fields.find(&header::HOST).filter(|said| said.as_bytes() == authority.as_bytes());
     said.cloned().or_else(|| HeaderValue::from_str(authority).ok())
 }
 
 /// The host that the client asked for: in HTTP/2 `:authority` stands for the Host field (RFC 9113, section 8.3.1).
 fn host_asked_for(ask: &Ask) -> Option<HeaderValue> {
-    let host = ask.fields.get(header::HOST).cloned();
+    let host = ask.fields.find(&header::HOST).cloned();
     let authority =
         || HeaderValue::from_str(ask.target.authority()).ok().filter(|_| ask.version == Version::HTTP_2);
     host.or_else(authority)

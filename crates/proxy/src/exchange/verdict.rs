@@ -185,8 +185,8 @@ impl Verdict {
             status: status.as_u16(),
             outcome: self.outcome,
             upstream: self.upstream.clone(),
-            referer: ask.fields.get(header::REFERER).cloned(),
-            user_agent: ask.fields.get(header::USER_AGENT).cloned(),
+            referer: ask.fields.find(&header::REFERER).cloned(),
+            user_agent: ask.fields.find(&header::USER_AGENT).cloned(),
             content_type,
             cache_status,
             ..Record::default()

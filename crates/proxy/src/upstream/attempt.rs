@@ -32,6 +32,12 @@ pub(super) struct Journey<'a> {
     in_flight: Option<InFlight>,
 }
 
+/// A request that is ready to be sent. It is run in place: who waits for it holds it once.
+pub struct Errand<'a> {
+    journey: Journey<'a>,
+    destination: Destination,
+}
+
 /// An attempt that failed.
 struct Lost {
     error: UpstreamError,
@@ -40,22 +46,25 @@ struct Lost {
 }
 
 impl Inner {
-    /// Sends a request wherever it is meant to go. The request is taken apart before the future is made, which then need not
-    /// hold it twice.
-    pub(super) fn fetch(
-        &self,
-        request: UpstreamRequest,
-    ) -> impl Future<Output = Result<UpstreamResponse, UpstreamError>> + Send {
+    /// Makes a request ready to be sent wherever it is meant to go.
+    pub(super) fn errand(&self, request: UpstreamRequest) -> Errand<'_> {
         let UpstreamRequest { method, destination, target, fields, host, body, interim, upgrade } = request;
         let head = Head { method, target, fields, host, upgrade };
-        let mut journey = Journey::new(self, head, body, interim);
-        async move {
-            let outcome = journey.go(&destination).await;
-            if let Err(error) = &outcome {
-                error.cause.counter(&self.metrics).count();
-            }
-            outcome
+        Errand { journey: Journey::new(self, head, body, interim), destination }
+    }
+}
+
+impl Errand<'_> {
+    /// Sends the request and waits for the head of its response.
+    ///
+    /// # Errors
+    /// When no usable response head came; see [`Cause`].
+    pub async fn run(&mut self) -> Result<UpstreamResponse, UpstreamError> {
+        let outcome = self.journey.go(&self.destination).await;
+        if let Err(error) = &outcome {
+            error.cause.counter(&self.journey.inner.metrics).count();
         }
+        outcome
     }
 }
 

@@ -28,6 +28,7 @@ mod socket;
 mod tls;
 mod tunnelled;
 
+pub use attempt::Errand;
 pub use error::{Cause, UpstreamError};
 pub use exchanged::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
 pub use group::{Group, Member, UpstreamUrlError};
@@ -97,11 +98,13 @@ impl Upstreams {
     ///
     /// # Errors
     /// When no usable response head came; see [`Cause`].
-    pub fn fetch(
-        &self,
-        request: UpstreamRequest,
-    ) -> impl Future<Output = Result<UpstreamResponse, UpstreamError>> + Send {
-        self.inner.fetch(request)
+    pub async fn fetch(&self, request: UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
+        self.errand(request).run().await
+    }
+
+    /// The same in two steps, for who has no room for a request to be moved.
+    pub fn errand(&self, request: UpstreamRequest) -> Errand<'_> {
+        self.inner.errand(request)
     }
 
     /// Connects to an origin and speaks nothing: the start of a tunnel. Returns the address reached.
