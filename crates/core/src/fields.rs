@@ -221,6 +221,15 @@ impl Fields for FieldLines {
     }
 }
 
+/// Names and values of fields that are written as in HTTP/1 (`name: value CRLF`…), in their order.
+pub fn written_fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    // No value holds a line feed.
+    lines.split(|byte| *byte == b'\n').filter_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        Some((&line[..colon], line.get(colon + 2..line.len() - 1)?))
+    })
+}
+
 /// The bit of names of this length.
 fn length_bit(length: usize) -> u64 {
     1 << (length % 64)

@@ -69,11 +69,7 @@ impl StoredHead {
 
     /// Names and values, in their order.
     pub fn field_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        // No value holds a line feed.
-        self.lines.split(|byte| *byte == b'\n').filter_map(|line| {
-            let colon = line.iter().position(|byte| *byte == b':')?;
-            Some((&line[..colon], line.get(colon + 2..line.len() - 1)?))
-        })
+        shoal_core::written_fields(&self.lines)
     }
 
     /// The fields as a map, made anew; its values are slices of the lines.

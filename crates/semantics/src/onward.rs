@@ -109,11 +109,7 @@ impl OnwardLines {
 
     /// Names and values, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        // No value holds a line feed.
-        self.text.split(|byte| *byte == b'\n').filter_map(|line| {
-            let colon = line.iter().position(|byte| *byte == b':')?;
-            Some((&line[..colon], line.get(colon + 2..line.len() - 1)?))
-        })
+        shoal_core::written_fields(&self.text)
     }
 
     /// The fields as a map, for HTTP/2.
