@@ -207,8 +207,12 @@ proptest! {
             }
             (Parsed::Refused(a), Parsed::Refused(b)) => prop_assert_eq!(a.status, b.status),
             (Parsed::Incomplete, Parsed::Incomplete) => {}
-            // Bytes that come one by one are judged when an end is in sight; garbage may wait that long.
-            (Parsed::Refused(_), Parsed::Incomplete) => prop_assert!(!holds_end(&text)),
+            // Bytes that come one by one are judged when an end is in sight; garbage may wait that long. Empty lines before the
+            // request are none.
+            (Parsed::Refused(_), Parsed::Incomplete) => {
+                let begun = text.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(text.len());
+                prop_assert!(!holds_end(&text[begun..]));
+            }
             (a, b) => prop_assert!(false, "whole {:?}, dripped {:?}", a, b),
         }
     }
