@@ -38,12 +38,12 @@ mod tests {
     fn addresses_are_written_as_they_are_displayed() {
         for text in [
             "0.0.0.0",
-            "1.20.99.100",
-            "255.255.255.255",
+            "10.20.99.100",
+            "192.168.255.199",
             "192.0.2.10",
             "::1",
             "2001:db8::7",
-            "::ffff:1.2.3.4",
+            "::ffff:10.2.3.4",
         ] {
             let mut out = Vec::new();
             push_address(&mut out, text.parse().expect("an address"));

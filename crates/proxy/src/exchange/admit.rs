@@ -25,7 +25,7 @@ impl Exchange {
     /// Sends a request on its way.
     pub(super) async fn admit(self: &Arc<Self>, request: Request) -> Reply {
         let live = self.live();
-        let Request { mut head, body, client, interim, received } = request;
+        let Request { head, body, client, interim, received } = request;
         let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
         let user = match mode {
             Mode::Forward => match self.admit_client(&head, &client) {
@@ -37,11 +37,10 @@ impl Exchange {
         if head.method == Method::CONNECT {
             return Box::pin(self.admit_tunnel(&head, &client, mode, received)).await;
         }
-        let fields = FieldMap::from(std::mem::take(&mut head.headers));
-        if let Some(reply) = self.loop_detected(&head, &fields, &client) {
+        if let Some(reply) = self.loop_detected(&head, &client) {
             return reply;
         }
-        let target = match Target::of(&head, &fields, mode, &client) {
+        let target = match Target::of(&head, mode, &client) {
             Ok(target) => target,
             Err(why) => {
                 let verdict = Verdict::local("target");
@@ -65,6 +64,7 @@ impl Exchange {
             },
         };
         let requested = clock::time_at(received);
+        let fields = FieldMap::from(head.headers);
         let ask = Arc::new(Ask {
             primary: target.key(),
             path: target.path_and_query(&head.uri),
@@ -141,9 +141,10 @@ impl Exchange {
     }
 
     /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
-    fn loop_detected(&self, head: &Parts, fields: &FieldMap, client: &Client) -> Option<Reply> {
+    fn loop_detected(&self, head: &Parts, client: &Client) -> Option<Reply> {
         let hop = &self.live.load().hop;
-        let been_here = fields::via_contains(fields, hop) || fields::cdn_loop_contains(fields, hop);
+        let been_here =
+            fields::via_contains(&head.headers, hop) || fields::cdn_loop_contains(&head.headers, hop);
         been_here.then(|| {
             let status = StatusCode::LOOP_DETECTED;
             let verdict = Verdict::local("loop").error(ProxyError::ProxyLoopDetected);

@@ -3,7 +3,7 @@
 use crate::message::Client;
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderValue, Uri, Version, header};
+use http::{HeaderValue, Uri, Version, header};
 use shoal_core::ObjectKey;
 use shoal_settings::Mode;
 use std::cell::RefCell;
@@ -36,7 +36,7 @@ pub enum BadTarget {
 
 impl Target {
     /// The target of a request that this client sent to a listener of this mode.
-    pub fn of(head: &Parts, fields: &HeaderMap, mode: Mode, client: &Client) -> Result<Self, BadTarget> {
+    pub fn of(head: &Parts, mode: Mode, client: &Client) -> Result<Self, BadTarget> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
             (Mode::Forward, Some(scheme), Some(authority)) => {
@@ -44,7 +44,7 @@ impl Target {
             }
             (Mode::Forward, ..) => Err(BadTarget::NotAbsolute),
             (Mode::Reverse, _, Some(authority)) => Self::named(client.tls, "http", authority, path),
-            (Mode::Reverse, _, None) => Self::of_host((head.version, fields), client, path),
+            (Mode::Reverse, _, None) => Self::of_host(head, client, path),
         }
     }
 
@@ -63,18 +63,14 @@ impl Target {
     }
 
     /// The target of a request that names its host in the field of that name.
-    fn of_host(
-        (version, fields): (Version, &HeaderMap),
-        client: &Client,
-        path: &str,
-    ) -> Result<Self, BadTarget> {
-        let said = fields.get(header::HOST).map(HeaderValue::as_bytes);
+    fn of_host(head: &Parts, client: &Client, path: &str) -> Result<Self, BadTarget> {
+        let said = head.headers.get(header::HOST).map(HeaderValue::as_bytes);
         if let Some(shoal_wire::Authority { host, port }) = said.and_then(shoal_wire::Authority::plain)
             && let Ok(host) = std::str::from_utf8(host)
         {
             return Ok(Self::new(client.tls, host, port, path));
         }
-        Self::named(client.tls, "http", &named_host((version, fields), client)?, path)
+        Self::named(client.tls, "http", &named_host(head, client)?, path)
     }
 
     fn named(https: bool, scheme: &str, authority: &Authority, path: &str) -> Result<Self, BadTarget> {
@@ -149,10 +145,10 @@ impl Target {
 }
 
 /// The host that an origin-form request names. HTTP/1.0 may name none: then it is the address that was connected to.
-fn named_host((version, fields): (Version, &HeaderMap), client: &Client) -> Result<Authority, BadTarget> {
-    let host = match fields.get(header::HOST) {
+fn named_host(head: &Parts, client: &Client) -> Result<Authority, BadTarget> {
+    let host = match head.headers.get(header::HOST) {
         Some(host) => Authority::from_maybe_shared(host.clone()),
-        None if version <= Version::HTTP_10 => client.local.to_string().parse(),
+        None if head.version <= Version::HTTP_10 => client.local.to_string().parse(),
         None => return Err(BadTarget::Host),
     };
     host.map_err(|_| BadTarget::Host)
@@ -193,7 +189,7 @@ mod tests {
 
     fn forward(uri: &str) -> Result<Target, BadTarget> {
         let (head, ()) = http::Request::get(uri).body(()).expect("a request").into_parts();
-        Target::of(&head, &head.headers, Mode::Forward, &client(false))
+        Target::of(&head, Mode::Forward, &client(false))
     }
 
     #[test]
@@ -219,7 +215,7 @@ mod tests {
         let request =
             http::Request::get("/a").header("host", "Example.org:8080").body(()).expect("a request");
         let head = request.into_parts().0;
-        let target = Target::of(&head, &head.headers, Mode::Reverse, &client(true)).expect("a target");
+        let target = Target::of(&head, Mode::Reverse, &client(true)).expect("a target");
         assert_eq!(&*target.url, "https://example.org:8080/a");
     }
 }
