@@ -278,9 +278,8 @@ impl Volume {
         }
         let mut older: Vec<Entry> = self.table.candidates(key).collect();
         older.retain(|entry| self.table.remove(key, *entry));
-        if older.is_empty() {
-            return false;
-        }
+        // Also when there is none: what could not be written may stand on the disk nevertheless, and be older by then than what came
+        // after it and was lost too.
         let is_first = queue.push(Queued::Removed(key));
         queue.mark_later(key, older) || is_first
     }

@@ -276,7 +276,7 @@ fn closed_before_the_log_has_been_followed_to_its_end_nothing_is_lost() {
 }
 
 /// Seeds, times the factor that a long run asks for.
-fn budget(seeds: u64) -> u64 {
+pub(super) fn budget(seeds: u64) -> u64 {
     let times = std::env::var("SHOAL_CRASH_TIMES").ok().and_then(|times| times.parse::<u64>().ok());
     seeds * times.unwrap_or(1)
 }

@@ -2,6 +2,7 @@
 
 mod at_once;
 mod budget;
+mod chaos;
 mod crash;
 mod damage;
 mod disks;
