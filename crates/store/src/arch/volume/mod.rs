@@ -306,9 +306,19 @@ impl Volume {
             let mut entries: Vec<Entry> = self.table.candidates(key.hash()).collect();
             entries.retain(|entry| self.table.remove(key.hash(), *entry));
             let found = has_waited || !entries.is_empty();
-            // Even when it is not found: the index on disk may still have what was given up since.
             let is_logged = queue.bytes() < limit_bytes;
-            let is_first = is_logged && queue.push(Queued::Removed(key.hash()));
+            let removal = Queued::Removed(key.hash());
+            let is_first = match found || !self.is_recovered.load(Relaxed) {
+                true => is_logged && queue.push(removal),
+                // The index on disk may still have what was given up since. Such removals are no reason to write at all: a stream of
+                // unsafe requests for what is not stored would wake the disk every second.
+                false => {
+                    if is_logged {
+                        queue.push_unhurried(removal);
+                    }
+                    false
+                }
+            };
             (TakenOut { found, entries, is_logged }, is_first)
         };
         if is_first {

@@ -49,13 +49,17 @@ pub(super) struct Batch {
 impl Queue {
     /// Appends a record. True when it is the first that has to be brought to disk.
     pub(super) fn push(&mut self, record: Queued) -> bool {
-        if !self.note(&record) {
-            return false;
-        }
-        self.bytes += cost(&record);
-        self.waiting.push_back((self.next, record));
-        self.next += 1;
+        self.push_unhurried(record);
         !std::mem::replace(&mut self.is_unsynced, true)
+    }
+
+    /// Appends a record that is brought to disk with whatever comes after it.
+    pub(super) fn push_unhurried(&mut self, record: Queued) {
+        if self.note(&record) {
+            self.bytes += cost(&record);
+            self.waiting.push_back((self.next, record));
+            self.next += 1;
+        }
     }
 
     /// Puts records in front of all others, in their order.

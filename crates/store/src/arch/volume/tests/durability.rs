@@ -152,3 +152,20 @@ fn what_could_not_be_brought_to_disk_is_tried_again() {
     assert!(store.volume.bring_to_disk().is_err());
     assert!(store.volume.queue.lock().is_unsynced());
 }
+
+#[test]
+fn removals_of_what_is_not_there_are_written_with_other_things_only() {
+    let world = World::new(8 << 20);
+    let store = world.open();
+    put(&store, 0, 1, 500).unwrap();
+    store.write_all();
+    let sequence = || store.volume.writer.lock().sequence;
+    let before = sequence();
+    for number in 100..200 {
+        assert!(!store.remove(&key(number)).unwrap());
+    }
+    assert!(!store.volume.queue.lock().is_unsynced(), "nobody has to hurry");
+    assert!(store.remove(&key(0)).unwrap() && store.volume.queue.lock().is_unsynced());
+    store.write_all();
+    assert_eq!((sequence(), store.volume.queue.lock().bytes()), (before + 1, 0), "all in one chunk");
+}
