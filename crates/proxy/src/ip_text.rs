@@ -1,7 +1,8 @@
 //! IP addresses as text, for what is written of every request: the formatter's padding costs more than the digits do.
 
+use shoal_wire::response::push_decimal;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Appends the address as [`IpAddr`] displays it.
 pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
@@ -9,6 +10,16 @@ pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
         IpAddr::V4(address) => push_v4(out, address),
         IpAddr::V6(address) => write!(out, "{address}").expect("memory takes every write"),
     }
+}
+
+/// The address and port as [`SocketAddr`] displays them.
+pub fn socket_text(address: SocketAddr) -> String {
+    let SocketAddr::V4(v4) = address else { return address.to_string() };
+    let mut out = Vec::with_capacity("255.255.255.255:65535".len());
+    push_v4(&mut out, *v4.ip());
+    out.push(b':');
+    push_decimal(&mut out, u64::from(v4.port()));
+    String::from_utf8(out).expect("digits, points and a colon")
 }
 
 fn push_v4(out: &mut Vec<u8>, address: Ipv4Addr) {
@@ -48,6 +59,8 @@ mod tests {
             let mut out = Vec::new();
             push_address(&mut out, text.parse().expect("an address"));
             assert_eq!(String::from_utf8(out).expect("ASCII"), text);
+            let socket = SocketAddr::new(text.parse().expect("an address"), 8081);
+            assert_eq!(socket_text(socket), socket.to_string());
         }
     }
 }

@@ -8,6 +8,7 @@ use super::live::Live;
 use super::record::Head;
 use super::serve::Why;
 use super::verdict::Verdict;
+use crate::ip_text::socket_text;
 use crate::message::{Client, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody};
 use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
 use crate::{route, tunnel};
@@ -75,7 +76,7 @@ impl Exchange {
 
     /// A reply that carries an upstream's response to one client.
     pub(super) fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
-        let verdict = verdict.upstream(&response.peer.to_string());
+        let verdict = verdict.upstream(socket_text(response.peer));
         let (head, cache_status) = relayed(&response, &ask.live, &verdict);
         let content_type = response.fields.shared_value(&header::CONTENT_TYPE);
         let record = verdict.record(ask, cache_status, response.status, content_type);

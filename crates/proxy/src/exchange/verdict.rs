@@ -88,8 +88,8 @@ impl Verdict {
     }
 
     /// Who was asked.
-    pub fn upstream(self, upstream: &str) -> Self {
-        Self { upstream: Some(upstream.to_owned()), ..self }
+    pub fn upstream(self, upstream: String) -> Self {
+        Self { upstream: Some(upstream), ..self }
     }
 
     /// No answer came.
