@@ -33,6 +33,11 @@ impl<'f, F: Fields> Onward<'f, F> {
         Self { source, nominated, lines }
     }
 
+    /// Whether Connection names this field, so that it stays here.
+    pub fn leaves_behind(&self, name: &HeaderName) -> bool {
+        self.nominated.contains(name)
+    }
+
     /// Adds a line.
     pub fn field(&mut self, name: &HeaderName, value: &[u8]) {
         self.lines.push(name.as_str().as_bytes(), value);
@@ -166,6 +171,8 @@ mod tests {
             ("c", ""),
         ]);
         let onward = Onward::of(&source, |name| name == b"a");
+        let names = ["b", "c", "via"].map(HeaderName::from_static);
+        assert_eq!(names.each_ref().map(|name| onward.leaves_behind(name)), [true, false, false]);
         assert_eq!(text(onward), "via: 1.0 x\r\nc: \r\n");
     }
 

@@ -77,8 +77,7 @@ impl Exchange {
     /// A reply that carries an upstream's response to one client.
     pub(super) fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
         let verdict = verdict.upstream(socket_text(response.peer));
-        let (head, cache_status) = relayed(&response, &ask.live, &verdict);
-        let content_type = response.fields.shared_value(&header::CONTENT_TYPE);
+        let (head, cache_status, content_type) = relayed(&response, &ask.live, &verdict);
         let record = verdict.record(ask, cache_status, response.status, content_type);
         let body = match response.upgraded {
             Some(far_end) => ReplyBody::Tunnel(far_end),
@@ -263,8 +262,12 @@ impl Exchange {
     }
 }
 
-/// The head of a reply that carries this response, and the Cache-Status member of this node in it.
-fn relayed(response: &UpstreamResponse, live: &Live, verdict: &Verdict) -> (RelayedHead, Bytes) {
+/// The head of a reply that carries this response; the Cache-Status member of this node, and the content type, in it.
+fn relayed(
+    response: &UpstreamResponse,
+    live: &Live,
+    verdict: &Verdict,
+) -> (RelayedHead, Bytes, Option<HeaderValue>) {
     let fields = &response.fields;
     let is_left_out =
         |name: &[u8]| matches!(name, b"content-length" | b"via" | b"cache-status" | b"proxy-status");
@@ -281,7 +284,9 @@ fn relayed(response: &UpstreamResponse, live: &Live, verdict: &Verdict) -> (Rela
     }
     let said = fields.value(&header::CONTENT_LENGTH);
     let length = said.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
-    (RelayedHead { status: response.status, lines: onward.finish(), length }, cache_status)
+    let stays = onward.leaves_behind(&header::CONTENT_TYPE);
+    let content_type = fields.shared_value(&header::CONTENT_TYPE).filter(|_| !stays);
+    (RelayedHead { status: response.status, lines: onward.finish(), length }, cache_status, content_type)
 }
 
 /// Whether a field says something of a request's body, and does not go along without one. Its length does for methods that are meant
