@@ -63,6 +63,13 @@ struct Ends {
     last: Option<(Chunk, Vec<Item>)>,
 }
 
+impl Ends {
+    /// The chunk that the stripe begins with, or ends with where that is not known.
+    fn any(&self) -> Option<&Chunk> {
+        self.first.as_ref().or_else(|| self.last.as_ref().map(|(chunk, _)| chunk))
+    }
+}
+
 impl Following {
     /// From this stripe on.
     pub(super) fn from(next: u32) -> Self {
@@ -159,8 +166,10 @@ impl Volume {
     fn read_ends(&self, stripes: &[u32], newer_than: u64) -> Vec<Ends> {
         let read = |stripe: &u32| {
             let first = self.first_chunk(*stripe);
-            let is_newer = first.is_some_and(|chunk| chunk.sequence > newer_than);
-            Ends { first, last: if is_newer { self.last_chunk(*stripe) } else { None } }
+            // Where the beginning is damaged, the end may say as much.
+            let may_be_newer = first.is_none_or(|chunk| chunk.sequence > newer_than);
+            let last = if may_be_newer { self.last_chunk(*stripe) } else { None };
+            Ends { first, last: last.filter(|(chunk, _)| first.is_some() || chunk.sequence > newer_than) }
         };
         if stripes.len() <= READ_BY_ONE {
             return stripes.iter().map(read).collect();
@@ -200,7 +209,7 @@ impl Volume {
         let newest = self.writer.lock().sequence;
         let stripe = following.next;
         // The stripe that the index names may have got chunks since.
-        let is_newer = !following.has_begun || ends.first.is_some_and(|chunk| chunk.sequence > newest);
+        let is_newer = !following.has_begun || ends.any().is_some_and(|chunk| chunk.sequence > newest);
         following.has_begun = true;
         if is_newer && self.enter_stripe(stripe, ends) {
             following.not_newer = 0;
@@ -250,10 +259,12 @@ impl Volume {
     /// Enters what stands in a stripe, if it is newer than all before, and moves the log's end behind it.
     fn enter_stripe(&self, stripe: u32, ends: Ends) -> bool {
         let mut writer = self.writer.lock();
-        let walked = match ends.last.zip(ends.first) {
-            Some(((last, items), first)) if first.sequence <= last.sequence => {
+        // A beginning that is not known came after all before.
+        let first = ends.first.map_or(writer.sequence + 1, |first| first.sequence);
+        let walked = match ends.last {
+            Some((last, items)) if first <= last.sequence => {
                 let offset = self.geometry.stripe_bytes;
-                Some(Walked { items, first: first.sequence, last: last.sequence, offset })
+                Some(Walked { items, first, last: last.sequence, offset })
             }
             _ => self.walk(stripe),
         };

@@ -1,6 +1,6 @@
 //! Single calls that fail at the worst moment: what is lost is a miss, and what was said to be gone stays gone.
 
-use super::scripted::{Fate, Scripted};
+use super::scripted::{Fate, Kind, Scripted};
 use super::*;
 
 fn opened(world: &World) -> (VolumeStore, Arc<Scripted>) {
@@ -119,4 +119,30 @@ fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
     assert_eq!(entries, left, "the index has nothing else");
     let lost = (0..number).filter(|number| !told.contains(&key(*number).hash())).count() - left;
     assert_eq!(lost, 5, "who has a copy elsewhere was told of all others");
+}
+
+/// What the stripe says is at its end too.
+#[test]
+fn a_stripe_whose_beginning_cannot_be_read_is_followed_all_the_same() {
+    let world = World::new(8 << 20);
+    let store = world.open();
+    (0..100).for_each(|number| put(&store, number, 1, 9000).unwrap());
+    store.write_all();
+    store.volume.write_checkpoint().unwrap();
+    let from = store.volume.writer.lock().stripe;
+    (0..100).for_each(|number| put(&store, number, 2, 9000).unwrap());
+    store.write_all();
+    let geometry = store.volume.geometry;
+    assert!(store.volume.writer.lock().stripe > from + 2);
+    drop(store);
+    let bad = geometry.stripe_at(from + 1);
+    let door = Scripted::new(&world.files);
+    door.play(move |call| match call.path == DATA && call.kind == Kind::Read && call.offset == bad {
+        true => Fate::Fails,
+        false => Fate::Passes,
+    });
+    let store = world.try_open(door).unwrap();
+    let versions: Vec<_> = (0..100).map(|number| version_of(&store, number)).collect();
+    assert!(!versions.contains(&Some(1)), "an older version: {versions:?}");
+    assert!(versions.iter().filter(|version| **version == Some(2)).count() > 90);
 }
