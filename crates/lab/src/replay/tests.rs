@@ -4,7 +4,7 @@ use super::*;
 use shoal_core::Timestamp;
 use shoal_policy::Policy;
 use shoal_store::arch::{Parts, Settings, open_store};
-use shoal_store::door::{FileSystem, Memory};
+use shoal_store::door::{Access, FileSystem, Memory};
 use shoal_store::index::MemoryHome;
 use shoal_trace::{Random, Record};
 use std::collections::VecDeque;
@@ -160,6 +160,17 @@ fn a_full_disk_ends_the_run_and_keeps_what_was_counted() {
     let End::Failed(why) = &outcome.end else { panic!("{:?}", outcome.end) };
     assert!(why.starts_with("could not write 00/"), "{why}");
     assert!(why.contains("full") || why.contains("space"), "{why}");
+}
+
+#[test]
+fn what_is_told_of_a_failure_is_no_folder_that_still_holds_others() {
+    let door = Timed::new(Arc::new(Memory::new(1 << 20)), Box::new(Ticks::default()));
+    assert!(door.make_folder("00").expect("made"));
+    door.create("00/file").map(drop).expect("made");
+    door.open("00/absent", Access::Read).map(drop).expect_err("not there");
+    door.remove_folder("00").expect_err("not empty");
+    let told = door.latest_failed().expect("one call failed");
+    assert_eq!((told.call, &*told.path), (Call::Open, "00/absent"));
 }
 
 #[test]
