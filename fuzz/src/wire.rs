@@ -130,7 +130,7 @@ fn response(data: &[u8], piece: usize) -> Result<Option<ResponseParts>, BadHead>
         read += piece.len();
         if let Some(head) = parser.parse(&mut buffer, LIMITS.head_bytes_max)? {
             let left = buffer.len() + data.len() - read;
-            return Ok(Some((head.status.as_u16(), head.version, head.fields, left)));
+            return Ok(Some((head.status.as_u16(), head.version, head.fields.to_map(), left)));
         }
     }
     Ok(None)
