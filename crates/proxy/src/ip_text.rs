@@ -23,22 +23,12 @@ pub fn socket_text(address: SocketAddr) -> String {
 }
 
 fn push_v4(out: &mut Vec<u8>, address: Ipv4Addr) {
-    let mut text = [b'.'; "255.255.255.255.".len()];
-    let mut end = 0;
-    for octet in address.octets() {
-        if octet >= 100 {
-            text[end] = b'0' + octet / 100;
-            end += 1;
-        }
-        if octet >= 10 {
-            text[end] = b'0' + octet / 10 % 10;
-            end += 1;
-        }
-        text[end] = b'0' + octet % 10;
-        // The array was made of points.
-        end += 2;
+    let [first, rest @ ..] = address.octets();
+    push_decimal(out, first.into());
+    for octet in rest {
+        out.push(b'.');
+        push_decimal(out, octet.into());
     }
-    out.extend_from_slice(&text[..end - 1]);
 }
 
 #[cfg(test)]

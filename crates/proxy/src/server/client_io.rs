@@ -45,15 +45,6 @@ impl<T: ClientIo> ClientIo for Rewind<T> {
     fn reset_on_close(&self, reset: bool) {
         self.inner().reset_on_close(reset);
     }
-
-    fn poll_lend(
-        &self,
-        context: &mut Context<'_>,
-        head: &[u8],
-        body: &[u8],
-    ) -> Option<Poll<io::Result<usize>>> {
-        self.inner().poll_lend(context, head, body)
-    }
 }
 
 impl<T: ClientIo> ClientIo for Box<T> {
