@@ -1,8 +1,7 @@
 //! IP addresses as text, for what is written of every request: the formatter's padding costs more than the digits do.
 
-use shoal_wire::response::push_decimal;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Appends the address as [`IpAddr`] displays it.
 pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
@@ -12,24 +11,43 @@ pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
-/// The address and port as [`SocketAddr`] displays them.
-pub fn socket_text(address: SocketAddr) -> String {
-    let SocketAddr::V4(v4) = address else { return address.to_string() };
-    let mut out = Vec::with_capacity("255.255.255.255:65535".len());
-    push_v4(&mut out, *v4.ip());
-    out.push(b':');
-    push_decimal(&mut out, u64::from(v4.port()));
-    String::from_utf8(out).expect("digits, points and a colon")
+fn push_v4(out: &mut Vec<u8>, address: Ipv4Addr) {
+    let mut text = [b'.'; "255.255.255.255.".len()];
+    let mut end = 0;
+    for octet in address.octets() {
+        let Octet { digits, count } = OCTETS[usize::from(octet)];
+        *text[end..].first_chunk_mut().expect("room for four octets with their points") = digits;
+        // The point comes after the digits that count.
+        end += usize::from(count) + 1;
+    }
+    out.extend_from_slice(&text[..end - 1]);
 }
 
-fn push_v4(out: &mut Vec<u8>, address: Ipv4Addr) {
-    let [first, rest @ ..] = address.octets();
-    push_decimal(out, first.into());
-    for octet in rest {
-        out.push(b'.');
-        push_decimal(out, octet.into());
-    }
+/// The text of an octet.
+#[derive(Clone, Copy)]
+struct Octet {
+    /// Its digits, and points behind them.
+    digits: [u8; 4],
+    count: u8,
 }
+
+static OCTETS: [Octet; 256] = {
+    let mut octets = [Octet { digits: [b'.'; 4], count: 0 }; 256];
+    let mut value = 0;
+    while value < octets.len() {
+        let octet = &mut octets[value];
+        let mut unit = 100;
+        while unit > 0 {
+            if value >= unit || unit == 1 {
+                octet.digits[octet.count as usize] = b'0' + (value / unit % 10) as u8;
+                octet.count += 1;
+            }
+            unit /= 10;
+        }
+        value += 1;
+    }
+    octets
+};
 
 #[cfg(test)]
 mod tests {
@@ -49,8 +67,11 @@ mod tests {
             let mut out = Vec::new();
             push_address(&mut out, text.parse().expect("an address"));
             assert_eq!(String::from_utf8(out).expect("ASCII"), text);
-            let socket = SocketAddr::new(text.parse().expect("an address"), 8081);
-            assert_eq!(socket_text(socket), socket.to_string());
+        }
+        for octet in 0..=255 {
+            let (address, mut out) = (Ipv4Addr::new(octet, 0, octet, octet), Vec::new());
+            push_address(&mut out, address.into());
+            assert_eq!(String::from_utf8(out).expect("ASCII"), address.to_string());
         }
     }
 }

@@ -14,6 +14,7 @@ use shoal_core::Timestamp;
 use shoal_semantics::OnwardLines;
 use shoal_store::memory::Body;
 use shoal_wire::PlainGet;
+use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -167,8 +168,8 @@ pub struct Record {
     pub aborted: bool,
     /// What the cache did.
     pub outcome: Outcome,
-    /// How the origin was reached, and where: `None` when it was not.
-    pub upstream: Option<String>,
+    /// Who was asked; `None` when nobody was.
+    pub upstream: Option<NextHop>,
     /// Referer and User-Agent for the combined format.
     pub referer: Option<HeaderValue>,
     /// User agent.
@@ -177,6 +178,25 @@ pub struct Record {
     pub content_type: Option<HeaderValue>,
     /// The Cache-Status value of the reply.
     pub cache_status: Bytes,
+}
+
+/// Who was asked for a response.
+#[derive(Clone, Debug)]
+pub enum NextHop {
+    /// Who answered, at this address.
+    Address(SocketAddr),
+    /// Who did not answer, or is known by name only: a host with its port, or a code of Squid's hierarchy with a host.
+    Name(String),
+}
+
+impl NextHop {
+    /// As text: an address with its port, or the name.
+    pub fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Address(address) => address.to_string().into(),
+            Self::Name(name) => name.as_str().into(),
+        }
+    }
 }
 
 /// What the cache did with a request, in Squid's words in the log.

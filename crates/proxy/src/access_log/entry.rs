@@ -1,6 +1,6 @@
 //! What one line of the access log says, borrowed from wherever it stands.
 
-use crate::message::{Outcome, Record};
+use crate::message::{NextHop, Outcome, Record};
 use http::HeaderValue;
 use shoal_core::Timestamp;
 use std::net::SocketAddr;
@@ -32,8 +32,8 @@ pub struct Entry<'a> {
     pub aborted: bool,
     /// What the cache did.
     pub outcome: Outcome,
-    /// How the origin was reached.
-    pub upstream: &'a str,
+    /// Who was asked.
+    pub upstream: Option<&'a NextHop>,
     /// The Referer field.
     pub referer: &'a [u8],
     /// The User-Agent field.
@@ -60,7 +60,7 @@ impl<'a> From<&'a Record> for Entry<'a> {
             head_bytes: record.head_bytes,
             aborted: record.aborted,
             outcome: record.outcome,
-            upstream: record.upstream.as_deref().unwrap_or_default(),
+            upstream: record.upstream.as_ref(),
             referer: value(&record.referer),
             user_agent: value(&record.user_agent),
             content_type: value(&record.content_type),

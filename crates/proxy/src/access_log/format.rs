@@ -2,11 +2,11 @@
 
 use super::{Entry, date, escape};
 use crate::ip_text::push_address;
-use crate::message::Outcome;
+use crate::message::{NextHop, Outcome};
 use serde::Serialize;
 use shoal_settings::LogFormat;
 use shoal_wire::response::push_decimal;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Appends the line of `entry`, its newline included.
@@ -71,7 +71,14 @@ fn result_code(outcome: Outcome) -> &'static str {
 
 /// `CODE/host`: how the origin was reached. A entry may name the code itself.
 fn hierarchy(entry: &Entry<'_>, line: &mut Vec<u8>) {
-    let upstream = entry.upstream;
+    let upstream = match entry.upstream {
+        Some(NextHop::Address(SocketAddr::V4(address))) => {
+            line.extend_from_slice(b"HIER_DIRECT/");
+            return push_address(line, (*address.ip()).into());
+        }
+        Some(other) => &*other.to_text(),
+        None => return line.extend_from_slice(b"HIER_NONE/-"),
+    };
     if upstream.is_empty() {
         return line.extend_from_slice(b"HIER_NONE/-");
     }
@@ -149,6 +156,7 @@ fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
     let [url, referer, user_agent, content_type, cache_status] =
         [entry.url, entry.referer, entry.user_agent, entry.content_type, entry.cache_status]
             .map(String::from_utf8_lossy);
+    let upstream = entry.upstream.map(NextHop::to_text);
     let values = JsonLine {
         duration_us: entry.duration_us,
         client: entry.client.map(|client| client.ip().to_canonical()),
@@ -162,7 +170,7 @@ fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
         body_bytes: entry.body_bytes,
         aborted: entry.aborted,
         outcome: outcome_name(entry.outcome),
-        upstream: some(entry.upstream),
+        upstream: some(upstream.as_deref().unwrap_or_default()),
         referer: some(&referer),
         user_agent: some(&user_agent),
         content_type: some(&content_type),

@@ -1,7 +1,7 @@
 //! The access log as its readers find it: lines in each format, escapes, rotation, a disk that refuses.
 
 use super::*;
-use crate::message::{Outcome, Record};
+use crate::message::{NextHop, Outcome, Record};
 use http::{HeaderValue, Method};
 use proptest::prelude::*;
 use shoal_core::Timestamp;
@@ -29,6 +29,10 @@ fn record() -> Record {
     }
 }
 
+fn name(upstream: &str) -> Option<NextHop> {
+    Some(NextHop::Name(upstream.into()))
+}
+
 fn line(format: LogFormat, record: &Record) -> String {
     let mut line = Vec::new();
     format::append(format, &Entry::from(record), &mut line);
@@ -47,7 +51,7 @@ fn squid_lines() {
         url: "example.org:443".into(),
         aborted: true,
         outcome: Outcome::Tunnel,
-        upstream: Some("203.0.113.9".into()),
+        upstream: name("203.0.113.9"),
         content_type: None,
         ..record()
     };
@@ -55,13 +59,20 @@ fn squid_lines() {
     assert_eq!(line(LogFormat::Squid, &tunnel), expected);
     for (upstream, shown) in [
         ("origin.example:8080", "HIER_DIRECT/origin.example"),
+        ("10.20.30.40:8080", "HIER_DIRECT/10.20.30.40"),
         ("[2001:db8::1]:80", "HIER_DIRECT/[2001:db8::1]"),
         ("2001:db8::1", "HIER_DIRECT/2001:db8::1"),
     ] {
-        let direct = Record { upstream: Some(upstream.into()), ..record() };
+        let direct = Record { upstream: name(upstream), ..record() };
         assert!(line(LogFormat::Squid, &direct).contains(&format!(" {shown} ")), "{upstream}");
+        // An address is shown as its text is.
+        let Ok(address) = upstream.parse() else { continue };
+        let by_address = Record { upstream: Some(NextHop::Address(address)), ..record() };
+        for format in [LogFormat::Squid, LogFormat::Json] {
+            assert_eq!(line(format, &by_address), line(format, &direct));
+        }
     }
-    let parent = Record { upstream: Some("FIRSTUP_PARENT/10.0.0.2".into()), ..record() };
+    let parent = Record { upstream: name("FIRSTUP_PARENT/10.0.0.2"), ..record() };
     assert!(line(LogFormat::Squid, &parent).contains(" FIRSTUP_PARENT/10.0.0.2 "));
 }
 
@@ -100,7 +111,7 @@ proptest! {
         // what the transports let through as a field's value
         let mut values = values.iter().map(|bytes| HeaderValue::from_bytes(bytes).ok());
         let record = Record {
-            user: Some(user), url: url.into(), upstream: Some(upstream),
+            user: Some(user), url: url.into(), upstream: name(&upstream),
             method: Some(Method::from_bytes(method.as_bytes()).expect("a token")),
             referer: values.next().flatten(), user_agent: values.next().flatten(),
             content_type: values.next().flatten(), ..record()

@@ -71,8 +71,8 @@ pub struct Arrived {
     pub selecting: Option<Selecting>,
     /// Whether the URL was not invalidated since it was asked for.
     pub validity: Validity,
-    /// Who was asked, for the log.
-    pub upstream: String,
+    /// Who sent it, for the log.
+    pub upstream: SocketAddr,
 }
 
 /// What selects a variant: the nominated fields and their values, normalised.

@@ -9,7 +9,6 @@ use super::invalidations::Validity;
 use super::record::{Head, Names, PartRange, PartsNote, Record, VaryNote};
 use super::shelf::Found;
 use super::target::{part_key, variant_key};
-use crate::ip_text::socket_text;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use shoal_core::{FieldLines, ObjectKey};
 use shoal_semantics::date;
@@ -137,7 +136,7 @@ impl Exchange {
             length: response.length.or(keeping.part.as_ref().map(|part| part.range.end - part.range.start)),
             selecting: keeping.selecting.clone(),
             validity: fetch.validity.clone(),
-            upstream: socket_text(response.peer),
+            upstream: response.peer,
         }
     }
 

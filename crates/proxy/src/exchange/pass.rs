@@ -8,8 +8,7 @@ use super::live::Live;
 use super::record::Head;
 use super::serve::Why;
 use super::verdict::Verdict;
-use crate::ip_text::socket_text;
-use crate::message::{Client, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody};
+use crate::message::{Client, NextHop, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody};
 use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
 use crate::{route, tunnel};
 use bytes::Bytes;
@@ -76,7 +75,7 @@ impl Exchange {
 
     /// A reply that carries an upstream's response to one client.
     pub(super) fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
-        let verdict = verdict.upstream(socket_text(response.peer));
+        let verdict = verdict.upstream(response.peer);
         let (head, cache_status, content_type) = relayed(&response, &ask.live, &verdict);
         let record = verdict.record(ask, cache_status, response.status, content_type);
         let body = match response.upgraded {
@@ -114,7 +113,7 @@ impl Exchange {
                 );
                 reply.head = ReplyHead::Built(StatusCode::OK, HeaderMap::new());
                 reply.body = ReplyBody::Tunnel(far_end.io);
-                reply.record.upstream = Some(far_end.peer.to_string());
+                reply.record.upstream = Some(NextHop::Address(far_end.peer));
                 reply
             }
             Err(error) => {

@@ -8,7 +8,6 @@ use super::flight::{Landing, Leader, Part};
 use super::growing::Attached;
 use super::lookup::{Lookup, StoredResponse};
 use super::verdict::Verdict;
-use crate::ip_text::socket_text;
 use crate::message::{Outcome, Reply};
 use http::{Method, StatusCode, header};
 use shoal_core::{Key, ObjectKey};
@@ -220,7 +219,7 @@ impl Exchange {
             .outcome(Outcome::RefreshUnmodified)
             .forward_status(StatusCode::NOT_MODIFIED)
             .ttl(ttl)
-            .upstream(socket_text(peer));
+            .upstream(peer);
         self.deliver(ask, delivery, verdict).expect("a stored body is at hand")
     }
 
@@ -307,7 +306,7 @@ impl Exchange {
             .forward_status(arrived.head.stored.status())
             .stored(true)
             .ttl(arrived.head.policy.time_to_live(self.now()))
-            .upstream(arrived.upstream.clone())
+            .upstream(arrived.upstream)
     }
 
     /// Why a stored response is not reused as it is, in the words of RFC 9211.

@@ -3,7 +3,7 @@
 use super::ask::Ask;
 use super::fetch::Failure;
 use super::live::Live;
-use crate::message::{Client, Outcome, Record};
+use crate::message::{Client, NextHop, Outcome, Record};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use shoal_core::{Fields, Timestamp};
@@ -11,6 +11,7 @@ use shoal_semantics::Onward;
 use shoal_semantics::status_fields::{
     CACHE_STATUS, CacheStatus, ForwardReason, Forwarded, Handling, PROXY_STATUS, ProxyError, ProxyStatus,
 };
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// What is told of one request.
@@ -24,7 +25,7 @@ pub struct Verdict {
     ttl_seconds: Option<i64>,
     detail: Option<&'static str>,
     proxy_error: Option<ProxyError>,
-    upstream: Option<String>,
+    upstream: Option<NextHop>,
 }
 
 impl Verdict {
@@ -87,15 +88,15 @@ impl Verdict {
         Self { detail: Some(detail), ..self }
     }
 
-    /// Who was asked.
-    pub fn upstream(self, upstream: String) -> Self {
-        Self { upstream: Some(upstream), ..self }
+    /// Who answered.
+    pub fn upstream(self, peer: SocketAddr) -> Self {
+        Self { upstream: Some(NextHop::Address(peer)), ..self }
     }
 
     /// No answer came.
     pub fn failure(self, failure: &Failure) -> Self {
         let outcome = if failure.denied { Outcome::Denied } else { self.outcome };
-        let upstream = Some(failure.upstream.clone()).filter(|_| !failure.denied);
+        let upstream = (!failure.denied).then(|| NextHop::Name(failure.upstream.clone()));
         Self { outcome, proxy_error: Some(failure.proxy_error), upstream, ..self }
     }
 
