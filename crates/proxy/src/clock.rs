@@ -9,16 +9,21 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The time of day at `now`, an instant that was read a moment ago.
 pub fn time_at(now: Instant) -> Timestamp {
-    let read = READ.get().filter(|(at, _)| {
-        // Later than the last reading, but not by more than what a clock that was set meanwhile may be wrong for.
-        now.checked_duration_since(*at).is_some_and(|since| since < REREAD)
-    });
-    let (at, time) = read.unwrap_or_else(|| {
-        // Read anew together, since `now` may be long ago.
-        let fresh = (Instant::now(), Timestamp::from_system(SystemTime::now()));
-        READ.set(Some(fresh));
-        fresh
-    });
+    // Later than the last reading, but not by more than what a clock that was set meanwhile may be wrong for.
+    if let Some((at, time)) = READ.get()
+        && let Some(since) = now.checked_duration_since(at)
+        && since < REREAD
+    {
+        return time.plus(since);
+    }
+    reread(now)
+}
+
+/// Reads both clocks together, since `now` may be long ago.
+#[cold]
+fn reread(now: Instant) -> Timestamp {
+    let (at, time) = (Instant::now(), Timestamp::from_system(SystemTime::now()));
+    READ.set(Some((at, time)));
     match now.checked_duration_since(at) {
         Some(since) => time.plus(since),
         None => time.minus(at.duration_since(now)),

@@ -5,7 +5,7 @@
 //! non-idempotent requests" unless it knows that the first was not processed.
 
 use super::Inner;
-use super::carrier::{Aim, Answer, Carrier};
+use super::carrier::{Aim, Answer, Carrier, Found, Wish};
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Destination, UpstreamRequest, UpstreamResponse};
 use super::framing;
@@ -13,12 +13,12 @@ use super::group::{Group, InFlight};
 use super::head::{Failure, Head, Sending};
 use super::incoming::{Received, Stall};
 use super::outgoing::Upload;
+use crate::clock;
 use crate::message::{InterimSink, RequestBody};
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Empty};
 use shoal_core::{FieldLines, Fields, Timestamp};
 use std::sync::Arc;
-use std::time::SystemTime;
 use tokio::time::Instant;
 
 /// A request under way, over all its attempts.
@@ -76,33 +76,43 @@ impl<'a> Journey<'a> {
 
     /// Asks whom the request is meant for.
     async fn go(&mut self, destination: &Destination) -> Result<UpstreamResponse, UpstreamError> {
+        let now = Instant::now();
         match destination {
             Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
-                Ok(()) => self.ask(Aim { origin, rules: Some(rules), is_check: false }).await,
+                Ok(()) => {
+                    self.ask(Aim { origin, rules: Some(rules), is_check: false, place: None }, now).await
+                }
                 Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
             },
-            Destination::Group { group, key } => self.ask_one_of(group, *key).await,
+            Destination::Group { group, key } => self.ask_one_of(group, *key, now).await,
         }
     }
 
     /// Asks a site's upstreams in turn, until one is reached.
-    async fn ask_one_of(&mut self, group: &Arc<Group>, key: u64) -> Result<UpstreamResponse, UpstreamError> {
+    async fn ask_one_of(
+        &mut self,
+        group: &Arc<Group>,
+        key: u64,
+        mut now: Instant,
+    ) -> Result<UpstreamResponse, UpstreamError> {
         let mut tried = Vec::new();
         let mut last = None;
-        while let Some(index) = group.choose(key, &tried, Instant::now().into_std()) {
+        while let Some(index) = group.choose(key, &tried, now.into_std()) {
             self.in_flight = Some(InFlight::begin(group, index));
-            let origin = &group.members()[index].origin;
-            let outcome = self.ask(Aim { origin, rules: None, is_check: false }).await;
-            let now = Instant::now().into_std();
+            let member = &group.members()[index];
+            let place = member.place(&self.inner.pool);
+            let outcome =
+                self.ask(Aim { origin: &member.origin, rules: None, is_check: false, place }, now).await;
             let error = match outcome {
                 Ok(response) => {
-                    group.record(index, true, now);
+                    group.answered(index);
                     return Ok(response);
                 }
                 Err(error) => error,
             };
+            now = Instant::now();
             if error.cause.blames_upstream() {
-                group.record(index, false, now);
+                group.failed(index, now.into_std());
             }
             tried.push(index);
             let reached = !error.cause.before_sending();
@@ -113,28 +123,29 @@ impl<'a> Journey<'a> {
             self.inner.metrics.upstream_failovers.count();
         }
         let mut error = last.expect("a group has a member, so one was tried");
-        error.retry_after = error.retry_after.or(group.back_in(Instant::now().into_std()));
+        error.retry_after = error.retry_after.or(group.back_in(now.into_std()));
         Err(error)
     }
 
-    /// Asks one origin.
-    pub async fn ask(&mut self, aim: Aim<'_>) -> Result<UpstreamResponse, UpstreamError> {
-        match self.attempt(aim, false).await {
+    /// Asks one origin, at `now`.
+    pub async fn ask(&mut self, aim: Aim<'_>, now: Instant) -> Result<UpstreamResponse, UpstreamError> {
+        match self.attempt(aim, false, now).await {
             Err(lost) if lost.again => {
                 self.inner.metrics.upstream_retries.count();
-                self.attempt(aim, true).await.map_err(|lost| lost.error)
+                // Rare, and every request would carry the room for it.
+                Box::pin(self.attempt(aim, true, Instant::now())).await.map_err(|lost| lost.error)
             }
             outcome => outcome.map_err(|lost| lost.error),
         }
     }
 
-    /// Sends the request once; `fresh` asks for a connection that carried none before.
-    async fn attempt(&mut self, aim: Aim<'_>, fresh: bool) -> Result<UpstreamResponse, Lost> {
+    /// Sends the request once, from `now` on; `fresh` asks for a connection that carried none before.
+    async fn attempt(&mut self, aim: Aim<'_>, fresh: bool, now: Instant) -> Result<UpstreamResponse, Lost> {
         let lost = |error| Lost { error, again: false };
-        let http1_only = self.head.upgrade.is_some();
-        let (carrier, reused) = Carrier::find(self.inner, aim, fresh, http1_only).await.map_err(lost)?;
-        let sending = Sending::new(self.body.take(), self.hold, self.interim.clone());
-        let request_time = now();
+        let wish = Wish { fresh, http1_only: self.head.upgrade.is_some() };
+        let Found { carrier, reused, at } = Carrier::find(self.inner, aim, wish, now).await.map_err(lost)?;
+        let sending = Sending::new(self.body.take(), self.hold, self.interim.clone(), at);
+        let request_time = clock::time_at(at.into_std());
         match carrier.send(&self.head, aim, &sending, self.inner.settings.first_byte_timeout).await {
             Ok(answer) => self.judge(aim, answer, request_time, &sending.upload).map_err(lost),
             Err(failure) => {
@@ -164,7 +175,7 @@ impl<'a> Journey<'a> {
         request_time: Timestamp,
         upload: &Arc<Upload>,
     ) -> Result<UpstreamResponse, UpstreamError> {
-        let response_time = now();
+        let response_time = clock::time_at(Instant::now().into_std());
         let fail = |(cause, what): (Cause, &str)| UpstreamError::new(cause, aim.origin.authority(), what);
         let (status, version, peer) = (answer.status(), answer.version(), answer.peer());
         let switches = status == StatusCode::SWITCHING_PROTOCOLS;
@@ -215,8 +226,4 @@ fn switched(offer: Option<&HeaderValue>, fields: &FieldLines) -> Result<(), (Cau
         return Err((Cause::UpgradeFailed, "101 for a protocol that was not offered"));
     }
     Ok(())
-}
-
-fn now() -> Timestamp {
-    Timestamp::from_system(SystemTime::now())
 }

@@ -33,6 +33,27 @@ pub(super) struct Aim<'a> {
     pub rules: Option<&'a ForwardRules>,
     /// A check of the upstream's health, which has connections of its own: it must not wait for those that requests hold.
     pub is_check: bool,
+    /// The place of its connections, where it is known already.
+    pub place: Option<&'a PlaceHandle>,
+}
+
+/// What a carrier has to be like.
+#[derive(Clone, Copy)]
+pub(super) struct Wish {
+    /// It carried no request before.
+    pub fresh: bool,
+    /// It is no HTTP/2 connection.
+    pub http1_only: bool,
+}
+
+/// A carrier that was found.
+pub(super) struct Found {
+    /// The carrier.
+    pub carrier: Carrier,
+    /// It carried requests before.
+    pub reused: bool,
+    /// When it was found.
+    pub at: Instant,
 }
 
 /// What carries an attempt.
@@ -62,36 +83,59 @@ pub(super) struct Responded {
 }
 
 impl Carrier {
-    /// Takes a connection from the pool or opens one; tells whether it carried requests before. What is rarely waited for is
-    /// boxed, since all requests carry the room for it.
-    pub async fn find(
+    /// Takes a connection from the pool or opens one, at `now`. What is waited for is boxed, since all requests would carry the
+    /// room for it.
+    pub async fn find(inner: &Inner, aim: Aim<'_>, wish: Wish, now: Instant) -> Result<Found, UpstreamError> {
+        let looked_up;
+        let place = match aim.place {
+            Some(place) => place,
+            None => {
+                let rules = aim.rules.map_or(0, ForwardRules::id);
+                looked_up =
+                    inner.pool.place(&PlaceKey { origin: aim.origin.clone(), rules, is_check: aim.is_check });
+                &looked_up
+            }
+        };
+        match place.ticket_at_once(wish.is_for_one()) {
+            Some(Ticket::Reused(lease)) => Ok(inner.reused(Self::H1(lease), now)),
+            Some(Ticket::Stream(stream)) => Ok(inner.reused(Self::H2(stream), now)),
+            ticket => Box::pin(Self::wait(inner, aim, place, ticket, wish, now)).await,
+        }
+    }
+
+    /// Waits for a connection or opens one.
+    async fn wait(
         inner: &Inner,
         aim: Aim<'_>,
-        fresh: bool,
-        http1_only: bool,
-    ) -> Result<(Self, bool), UpstreamError> {
-        let deadline = Instant::now() + inner.settings.connect_timeout;
-        let rules = aim.rules.map_or(0, ForwardRules::id);
-        let key = PlaceKey { origin: aim.origin.clone(), rules, is_check: aim.is_check };
-        let place = inner.pool.place(&key);
+        place: &PlaceHandle,
+        ticket: Option<Ticket>,
+        wish: Wish,
+        now: Instant,
+    ) -> Result<Found, UpstreamError> {
+        let deadline = now + inner.settings.connect_timeout;
         let failed = |(cause, detail)| UpstreamError::new(cause, aim.origin.authority(), detail);
-        match place.ticket(fresh || http1_only, deadline).await.map_err(failed)? {
-            Ticket::Reused(lease) => Ok(inner.reused(Self::H1(lease))),
-            Ticket::Stream(stream) => Ok(inner.reused(Self::H2(stream))),
-            Ticket::Open(permit) if http1_only || aim.origin.scheme == Scheme::Http => {
-                let opened = Self::open(inner, aim, &place, permit, http1_only, deadline);
-                Ok((Box::pin(opened).await?, false))
-            }
-            Ticket::Open(permit) => {
-                let _opening = Box::pin(place.opening(deadline)).await.map_err(failed)?;
-                // Whoever opened before may have left room on an HTTP/2 connection.
-                if let Some(stream) = place.roomy_stream().filter(|_| !fresh) {
-                    return Ok(inner.reused(Self::H2(stream)));
-                }
-                let opened = Self::open(inner, aim, &place, permit, false, deadline);
-                Ok((Box::pin(opened).await?, false))
-            }
+        let ticket = match ticket {
+            Some(ticket) => ticket,
+            None => place.ticket(wish.is_for_one(), deadline).await.map_err(failed)?,
+        };
+        let permit = match ticket {
+            Ticket::Reused(lease) => return Ok(inner.reused(Self::H1(lease), Instant::now())),
+            Ticket::Stream(stream) => return Ok(inner.reused(Self::H2(stream), Instant::now())),
+            Ticket::Open(permit) => permit,
+        };
+        let _opening = match wish.http1_only || aim.origin.scheme == Scheme::Http {
+            true => None,
+            false => place.opening(deadline).await.map_err(failed)?,
+        };
+        if !wish.http1_only
+            && !wish.fresh
+            // Whoever opened before may have left room on an HTTP/2 connection.
+            && let Some(stream) = place.roomy_stream()
+        {
+            return Ok(inner.reused(Self::H2(stream), Instant::now()));
         }
+        let carrier = Self::open(inner, aim, place, permit, wish.http1_only, deadline).await?;
+        Ok(Found { carrier, reused: false, at: Instant::now() })
     }
 
     async fn open(
@@ -166,10 +210,17 @@ impl Carrier {
     }
 }
 
+impl Wish {
+    /// Whether the carrier must be a connection that nobody else uses.
+    fn is_for_one(self) -> bool {
+        self.fresh || self.http1_only
+    }
+}
+
 impl Inner {
-    fn reused(&self, carrier: Carrier) -> (Carrier, bool) {
+    fn reused(&self, carrier: Carrier, at: Instant) -> Found {
         self.metrics.upstream_reused.count();
-        (carrier, true)
+        Found { carrier, reused: true, at }
     }
 }
 

@@ -12,7 +12,7 @@ use shoal_semantics::OnwardLines;
 use shoal_settings::HealthCheck;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Checks one upstream until its group is dropped.
 pub(super) async fn watch(inner: Arc<Inner>, group: Weak<Group>, index: usize, delay: Duration) {
@@ -36,9 +36,10 @@ async fn is_healthy(inner: &Inner, group: &Group, index: usize, check: &HealthCh
     let head =
         Head { method: Method::GET, target, fields: OnwardLines::default(), host: None, upgrade: None };
     let origin = &group.members()[index].origin;
+    let aim = Aim { origin, rules: None, is_check: true, place: None };
     let ask = async {
         let mut journey = Journey::new(inner, head, None, None);
-        let response = journey.ask(Aim { origin, rules: None, is_check: true }).await.ok()?;
+        let response = journey.ask(aim, Instant::now()).await.ok()?;
         // Read to its end, the connection can be used again; a body that is longer is not worth it.
         let mut body = response.body;
         let mut read = 0;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// A request's head, ready to be made for either version, and more than once.
 pub(super) struct Head {
@@ -37,15 +38,8 @@ pub(super) struct Failure {
 pub(super) struct Sending {
     /// The body.
     pub upload: Arc<Upload>,
-    /// The interim responses.
-    pub interim: Arc<Interim>,
-}
-
-/// Takes the interim responses of one attempt.
-pub(super) struct Interim {
     sink: Option<InterimSink>,
-    upload: Arc<Upload>,
-    count: AtomicU32,
+    interims: AtomicU32,
     flooded: Notify,
 }
 
@@ -98,11 +92,10 @@ impl Failure {
 }
 
 impl Sending {
-    pub fn new(body: RequestBody, hold: bool, sink: Option<InterimSink>) -> Self {
-        let upload = Upload::new(body, hold);
-        let (count, flooded) = (AtomicU32::new(0), Notify::new());
-        let interim = Arc::new(Interim { sink, upload: Arc::clone(&upload), count, flooded });
-        Self { upload, interim }
+    /// For an attempt that begins at `now`.
+    pub fn new(body: RequestBody, hold: bool, sink: Option<InterimSink>, now: Instant) -> Self {
+        let (interims, flooded) = (AtomicU32::new(0), Notify::new());
+        Self { upload: Upload::new(body, hold, now), sink, interims, flooded }
     }
 
     /// Waits for an answer, but not for longer than `timeout` after the last sign of life.
@@ -118,19 +111,17 @@ impl Sending {
             cause = self.upload.overdue(timeout) => {
                 Err(late(cause, format!("no sign of a response within {timeout:?}")))
             }
-            () = self.interim.flooded.notified() => {
+            () = self.flooded.notified() => {
                 Err(late(Cause::Malformed, format!("more than {INTERIM_MAX} interim responses")))
             }
         }
     }
-}
 
-impl Interim {
     /// Passes an interim response on. 100 releases the body instead: the client's own server side sends it a 100
     /// when the body is asked for.
     /// False when there are too many.
     pub fn received(&self, status: StatusCode, fields: impl FnOnce() -> HeaderMap) -> bool {
-        if self.count.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
+        if self.interims.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
             self.flooded.notify_one();
             return false;
         }

@@ -5,7 +5,7 @@
 
 use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
-use super::head::{Failure, HEAD_MAX, Interim, Sending};
+use super::head::{Failure, HEAD_MAX, Sending};
 use super::outgoing::{Outgoing, Upload};
 use super::pool::PlaceHandle;
 use super::socket::Socket;
@@ -85,7 +85,7 @@ impl H2 {
         let bodiless = body.is_end_stream();
         let (response, stream) = sender.send_request(request, bodiless).map_err(failed)?;
         let pump = (!bodiless).then(|| Pump(tokio::spawn(pump(body, stream)).abort_handle()));
-        let response = head(response, &sending.interim).await.map_err(failed)?;
+        let response = head(response, sending).await.map_err(failed)?;
         Ok((response, pump))
     }
 
@@ -130,11 +130,11 @@ impl Drop for Pump {
 }
 
 /// Waits for the final response, handing interim ones over as they come.
-async fn head(mut response: ResponseFuture, interim: &Interim) -> Result<Response<RecvStream>, h2::Error> {
+async fn head(mut response: ResponseFuture, sending: &Sending) -> Result<Response<RecvStream>, h2::Error> {
     poll_fn(|cx| {
         while let Poll::Ready(Some(earlier)) = response.poll_informational(cx) {
             let earlier = earlier?;
-            interim.received(earlier.status(), || earlier.headers().clone());
+            sending.received(earlier.status(), || earlier.headers().clone());
         }
         Pin::new(&mut response).poll(cx)
     })

@@ -36,8 +36,8 @@ struct State {
 }
 
 impl Upload {
-    /// A body to send; `hold` keeps it back until [`Self::release`].
-    pub fn new(body: RequestBody, hold: bool) -> Arc<Self> {
+    /// A body to send from `now` on; `hold` keeps it back until [`Self::release`].
+    pub fn new(body: RequestBody, hold: bool, now: Instant) -> Arc<Self> {
         let finished = body.as_ref().is_none_or(Body::is_end_stream);
         Arc::new(Self(Mutex::new(State {
             body,
@@ -46,7 +46,7 @@ impl Upload {
             touched: false,
             finished,
             failure: None,
-            progress: Instant::now(),
+            progress: now,
         })))
     }
 

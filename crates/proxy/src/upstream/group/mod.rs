@@ -9,13 +9,14 @@ mod health;
 
 use crate::metrics::Counter;
 use crate::upstream::exchanged::{Origin, Scheme};
+use crate::upstream::pool::{PlaceHandle, PlaceKey, Pool};
 use balance::Candidate;
 use health::Health;
 use parking_lot::Mutex;
 use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The upstreams of one site.
@@ -45,6 +46,8 @@ pub struct Member {
     health: Mutex<Health>,
     /// A hash of its name: the same on every node and after a restart.
     hash: u64,
+    /// Where its connections are kept, once there was a request.
+    place: OnceLock<PlaceHandle>,
 }
 
 /// A request in flight to a member; counts until it is dropped.
@@ -101,15 +104,16 @@ impl Group {
         }
     }
 
-    /// Takes note of what became of a request to member `index`.
-    pub(in crate::upstream) fn record(&self, index: usize, answered: bool, now: Instant) {
+    /// Takes note of an answer of member `index`.
+    pub(in crate::upstream) fn answered(&self, index: usize) {
+        self.members[index].health.lock().succeeded();
+    }
+
+    /// Takes note that a request to member `index` failed at `now`.
+    pub(in crate::upstream) fn failed(&self, index: usize, now: Instant) {
         let member = &self.members[index];
-        if answered {
-            member.health.lock().succeeded();
-        } else {
-            member.failures.count();
-            member.health.lock().failed(now, self.random());
-        }
+        member.failures.count();
+        member.health.lock().failed(now, self.random());
     }
 
     /// When the first upstream comes back from its backoff, if all are out at `now`.
@@ -147,7 +151,14 @@ impl Member {
             failures: Counter::default(),
             in_flight: Counter::default(),
             health: Mutex::default(),
+            place: OnceLock::new(),
         })
+    }
+
+    /// Where `pool` keeps its connections. It is looked up once, for the pool that asks first.
+    pub(in crate::upstream) fn place(&self, pool: &Arc<Pool>) -> Option<&PlaceHandle> {
+        let look_up = || pool.place(&PlaceKey { origin: self.origin.clone(), rules: 0, is_check: false });
+        Some(self.place.get_or_init(look_up)).filter(|place| place.is_of(pool))
     }
 
     /// Whether it takes part at `now`.

@@ -20,7 +20,7 @@ fn an_upstream_that_fails_is_left_out_until_its_backoff_ends() {
     let group = group(&["http://a", "http://b"]);
     let now = Instant::now();
     for _ in 0..3 {
-        group.record(0, false, now);
+        group.failed(0, now);
     }
     for _ in 0..4 {
         assert_eq!(group.choose(0, &[], now), Some(1));
@@ -36,7 +36,7 @@ fn when_all_are_out_one_is_asked_nevertheless() {
     let group = group(&["http://a", "http://b"]);
     let now = Instant::now();
     for index in [0, 1, 0, 1, 0, 1] {
-        group.record(index, false, now);
+        group.failed(index, now);
     }
     let first = group.choose(0, &[], now).expect("fails open");
     let second = group.choose(0, &[first], now).expect("the other one");
@@ -44,7 +44,7 @@ fn when_all_are_out_one_is_asked_nevertheless() {
     assert_eq!(group.choose(0, &[first, second], now), None);
     let back = group.back_in(now).expect("all are in a backoff");
     assert!((Duration::from_millis(750)..=Duration::from_millis(1250)).contains(&back), "{back:?}");
-    group.record(0, true, now);
+    group.answered(0);
     assert_eq!(group.back_in(now), None);
 }
 

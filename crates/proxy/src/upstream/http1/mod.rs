@@ -40,8 +40,8 @@ use std::time::Duration;
 
 /// A connection.
 pub(super) struct H1 {
-    /// Its stream, while it is in use.
-    io: Option<Io>,
+    /// Its stream, while it is in use. In a box, since it moves with each request.
+    io: Option<Box<Io>>,
     shared: Arc<Shared>,
     peer: SocketAddr,
     /// Whose runtime watches the stream.
@@ -64,9 +64,9 @@ enum Held {
     /// With whoever uses it.
     InUse,
     /// Here, to be watched.
-    Parked(Io),
+    Parked(Box<Io>),
     /// Here, to be closed.
-    Leaving(Io),
+    Leaving(Box<Io>),
     /// Closed, or a tunnel by now.
     Gone,
 }
@@ -80,7 +80,7 @@ impl H1 {
         let keeper = Keeper(Arc::clone(&shared));
         let watch = async move { poll_fn(|context| keeper.0.poll_gone(context)).await };
         tokio::spawn(drive(watch, id, place.downgrade()));
-        Self { io: Some(io), shared, peer, thread, user: thread, id }
+        Self { io: Some(Box::new(io)), shared, peer, thread, user: thread, id }
     }
 
     /// Sends a request and waits for the head of the final response, at most `timeout` after the last sign of life.
@@ -110,8 +110,11 @@ impl H1 {
         let Some(mut io) = self.io.take() else { return false };
         let is_clean = io.input.is_empty();
         io.rest();
-        self.shared.hold(if is_clean { Held::Parked(io) } else { Held::Leaving(io) });
-        is_clean
+        if is_clean {
+            return self.shared.park(io);
+        }
+        self.shared.hold(Held::Leaving(io));
+        false
     }
 
     /// Takes the stream back from the keeper. False when it has ended meanwhile.
@@ -178,6 +181,19 @@ impl Shared {
         let mut state = self.0.lock();
         state.held = held;
         state.wake();
+    }
+
+    /// Leaves the stream to the keeper. It is polled once in the keeper's name, so that what happens to it wakes the keeper;
+    /// the keeper itself need not run for that. False when something has happened already.
+    fn park(&self, mut io: Box<Io>) -> bool {
+        let mut state = self.0.lock();
+        let polled = state.keeper.as_ref().map(|keeper| io.poll_disturbed(&mut Context::from_waker(keeper)));
+        let is_quiet = !matches!(polled, Some(Poll::Ready(())));
+        state.held = if is_quiet { Held::Parked(io) } else { Held::Gone };
+        if !is_quiet {
+            state.wake();
+        }
+        is_quiet
     }
 
     /// For the keeper: ready once the connection is gone.
@@ -268,7 +284,7 @@ impl Io {
 /// What becomes of a head: the answer, a failure, or nothing when it was interim.
 fn judged(head: ResponseHead, sending: &Sending) -> Option<Result<ResponseHead, Failure>> {
     if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
-        let is_bearable = sending.interim.received(head.status, || head.fields.to_map());
+        let is_bearable = sending.received(head.status, || head.fields.to_map());
         return (!is_bearable).then(|| Err(failure(Cause::Malformed, "too many interim responses")));
     }
     // RFC 9112, 6.1: "A server or client that receives an HTTP/1.0 message containing a Transfer-Encoding header field MUST

@@ -20,6 +20,7 @@ use crate::upstream::http2::H2;
 use parking_lot::Mutex;
 use shoal_settings::Upstream;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -119,28 +120,40 @@ impl PlaceHandle {
         Self(Arc::clone(place))
     }
 
-    /// Something to send a request on, before `deadline`; `fresh` asks for a new HTTP/1 connection.
-    pub async fn ticket(&self, fresh: bool, deadline: Instant) -> Result<Ticket, (Cause, String)> {
+    /// Whether it is a place of this pool.
+    pub fn is_of(&self, pool: &Arc<Pool>) -> bool {
+        std::ptr::eq(self.0.pool.as_ptr(), Arc::as_ptr(pool))
+    }
+
+    /// Something to send a request on, if it is there; `fresh` asks for a new HTTP/1 connection.
+    pub fn ticket_at_once(&self, fresh: bool) -> Option<Ticket> {
         if !fresh && let Some(stream) = self.roomy_stream() {
-            return Ok(Ticket::Stream(stream));
+            return Some(Ticket::Stream(stream));
         }
-        let permit = self.permit(fresh, deadline).await?;
-        let Some(permit) = permit else {
-            let queued = self.stream(STREAMS_MAX + WAITING_MAX);
-            return queued
-                .map(Ticket::Stream)
-                .ok_or((Cause::ConnectionLimit, "all streams are taken".into()));
-        };
+        let permit = Arc::clone(&self.0.permits).try_acquire_owned().ok()?;
+        Some(self.ticket_with(permit, fresh))
+    }
+
+    /// The same, waited for until `deadline`.
+    pub async fn ticket(&self, fresh: bool, deadline: Instant) -> Result<Ticket, (Cause, String)> {
+        if let Some(permit) = self.permit(fresh, deadline).await? {
+            return Ok(self.ticket_with(permit, fresh));
+        }
+        let queued = self.stream(STREAMS_MAX + WAITING_MAX);
+        queued.map(Ticket::Stream).ok_or((Cause::ConnectionLimit, "all streams are taken".into()))
+    }
+
+    fn ticket_with(&self, permit: OwnedSemaphorePermit, fresh: bool) -> Ticket {
         if fresh {
             self.make_room();
-            return Ok(Ticket::Open(permit));
+            return Ticket::Open(permit);
         }
         if let Some(stream) = self.roomy_stream() {
-            return Ok(Ticket::Stream(stream));
+            return Ticket::Stream(stream);
         }
         match self.unpark() {
-            Some(connection) => Ok(Ticket::Reused(Lease { connection, permit, place: self.clone() })),
-            None => Ok(Ticket::Open(permit)),
+            Some(connection) => Ticket::Reused(Lease { connection, permit, place: self.clone() }),
+            None => Ticket::Open(permit),
         }
     }
 
@@ -202,7 +215,7 @@ impl PlaceHandle {
         Arc::downgrade(&self.0)
     }
 
-    /// A permit to open a connection. `None` when there is none and the origin's HTTP/2 connections are to carry
+    /// A permit to open a connection, which has to be waited for. `None` when the origin's HTTP/2 connections are to carry
     /// the request instead.
     async fn permit(
         &self,
@@ -210,9 +223,6 @@ impl PlaceHandle {
         deadline: Instant,
     ) -> Result<Option<OwnedSemaphorePermit>, (Cause, String)> {
         let place = &self.0;
-        if let Ok(permit) = Arc::clone(&place.permits).try_acquire_owned() {
-            return Ok(Some(permit));
-        }
         if !fresh && !place.connections.lock().h2.is_empty() {
             return Ok(None);
         }
@@ -270,6 +280,12 @@ impl PlaceHandle {
             pool.parked.fetch_add(1, Ordering::Relaxed);
             connections.parked.push(Parked { connection, since: Instant::now() });
         }
+    }
+}
+
+impl fmt::Debug for PlaceHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PlaceHandle").field(&self.0.key).finish()
     }
 }
 
