@@ -212,3 +212,19 @@ fn differing(number: f64, default: f64) -> Option<f64> {
 /// The least that `cache.ram` takes.
 const LEAST_RAM: u64 = 4 << 20;
 const HEAD_MAX: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_lab::plan::NEIGHBOURHOOD_PERCENT;
+    use shoal_settings::Settings;
+
+    #[test]
+    fn what_is_planned_with_is_the_default_of_the_settings() {
+        let (settings, footprint) = (Settings::default(), Footprint::default());
+        assert_eq!(footprint.ram_object_max, settings.cache.ram_object_max.0);
+        assert_eq!(footprint.object_max, settings.store.object_max.0);
+        assert_eq!(NEIGHBOURHOOD_PERCENT, settings.store.neighbourhood_percent);
+        assert_eq!(settings.cache.ram_policy, "s3_fifo");
+    }
+}

@@ -74,21 +74,31 @@ impl MiniSimulation {
     /// The next request, for an object that takes another number of bytes than are asked for.
     #[inline]
     pub fn request_weighing(&mut self, object: u64, bytes: u64, weight_bytes: u64) {
+        let request = Request { object, bytes };
+        self.each(object, bytes, |cache| {
+            cache.request_weighing(request, weight_bytes);
+        });
+    }
+
+    /// The next request, for an object that none of the caches takes: a miss of all.
+    #[inline]
+    pub fn pass(&mut self, object: u64, bytes: u64) {
+        self.each(object, bytes, |cache| cache.pass(bytes));
+    }
+
+    /// Counts a request, and does this with each cache that its object is a part of the sample for.
+    #[inline]
+    fn each(&mut self, object: u64, bytes: u64, mut ask: impl FnMut(&mut Cache)) {
         self.requests += 1;
         self.bytes += bytes;
         let hash = mixed(object, self.seed);
         if hash > self.threshold {
             return;
         }
-        let request = Request { object, bytes };
-        for cache in &mut self.caches {
-            cache.request_weighing(request, weight_bytes);
-        }
+        self.caches.iter_mut().for_each(&mut ask);
         if !self.groups.is_empty() {
             let group = ((u128::from(hash.reverse_bits()) * GROUPS as u128) >> 64) as usize;
-            for cache in &mut self.groups[group] {
-                cache.request_weighing(request, weight_bytes);
-            }
+            self.groups[group].iter_mut().for_each(ask);
         }
     }
 

@@ -181,8 +181,8 @@ fn sizes_knees_and_targets_are_found() {
     assert_eq!(Curve { points: vec![point(1, 0.5); 3] }.knee(), None);
 }
 
-/// A disk replaced by LRU.
-fn disk(bytes: u64) -> Box<dyn DiskTier> {
+/// A disk replaced by LRU, for a share of the objects.
+fn disk(bytes: u64, rate: f64) -> Box<dyn DiskTier> {
     let lru: Box<dyn shoal_policy::Replacement<u64>> = Box::new(Lru::default());
-    Box::new(Simulator::new(lru, Capacity::Bytes(bytes)))
+    Box::new(Simulator::new(lru, Capacity::Bytes((bytes as f64 * rate).ceil() as u64)))
 }

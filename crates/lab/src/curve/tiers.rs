@@ -56,8 +56,8 @@ pub trait DiskTier {
     fn is_full(&self) -> bool;
 }
 
-/// Makes a disk of so many bytes.
-pub type MakeDisk<'a> = &'a dyn Fn(u64) -> Box<dyn DiskTier>;
+/// Makes a disk of so many bytes that is asked for this share of the objects, and as much smaller as that.
+pub type MakeDisk<'a> = &'a dyn Fn(u64, f64) -> Box<dyn DiskTier>;
 
 impl DiskTier for Simulator<Box<dyn Replacement<u64>>> {
     fn request(&mut self, object: u64, body_bytes: u64) -> bool {
@@ -136,7 +136,7 @@ impl TwoTiers {
         let rate = rate.clamp(f64::MIN_POSITIVE, 1.0);
         let room = |bytes: u64| (bytes as f64 * rate).ceil() as u64;
         let pair = |(ram_bytes, disk_bytes): &(u64, u64)| {
-            let disk = (*disk_bytes > 0).then(|| disk(room(*disk_bytes)));
+            let disk = (*disk_bytes > 0).then(|| disk(*disk_bytes, rate));
             let ram_left = disk.as_ref().map_or(*ram_bytes, |disk| disk.ram_left(*ram_bytes));
             Pair {
                 ram: Simulator::new(ram(), Capacity::Bytes(room(ram_left))),

@@ -78,12 +78,13 @@ impl Choice {
             (Some(told), _) => told,
             (None, bytes) => rounded(bytes.max(LEAST_DISK)),
         };
-        let objects =
-            tier::objects(disk.recommended(), disk_bytes, demand.mean_object_bytes(), wishes.footprint);
+        let (architecture, footprint) = (disk.recommended(), wishes.footprint);
+        let mean = demand.objects_up_to(tier::largest(architecture, disk_bytes, footprint)).mean();
+        let objects = tier::objects(architecture, disk_bytes, mean, footprint);
         Self {
             ram_bytes,
             disk_bytes,
-            architecture: disk.recommended().into(),
+            architecture: architecture.into(),
             objects: (objects * tier::OBJECTS_ROOM / 100).max(LEAST_OBJECTS),
             hint: hint(memory, ram_bytes),
             why,
@@ -96,11 +97,10 @@ impl Choice {
 /// will do.
 fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &Wishes) -> (u64, u64, String) {
     let target = memory.targets.iter().find(|target| target.goal == Goal::Throughput);
-    let most = memory.curve().points.last().map_or(0.0, |point| point.hit_ratio);
     let at_knee = memory
         .knee
         .zip(demand.storable_peak())
-        .map(|(knee, peak)| (knee.size, peak * disk.ios((most - knee.hit_ratio).max(0.0), 1.0 - most)));
+        .map(|(knee, peak)| (knee.size, peak * memory.ios_beside(knee.hit_ratio, disk)));
     let idle = at_knee.filter(|(_, ios)| *ios <= wishes.drive_operations * IDLE);
     let (ram, told) = match (idle, target) {
         (Some((ram, ios)), _) => {
@@ -113,9 +113,11 @@ fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &Wishes) -> (
         (None, Some(target)) => {
             (target.ram_bytes, "RAM gives 95% of the throughput that RAM for everything would".into())
         }
-        (None, None) => {
-            (memory.knee.map_or(LEAST_RAM, |knee| knee.size), "RAM is at the knee of its curve".into())
-        }
+        (None, None) => (
+            LEAST_RAM,
+            "RAM is the least that is proposed, since it takes none of the objects that are asked for again"
+                .into(),
+        ),
     };
     let why = format!("{told}; the disk holds what 99% of the achievable hits take; no prices were told");
     (ram, disk.bytes, why)

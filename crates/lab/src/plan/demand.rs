@@ -1,9 +1,10 @@
 //! What a log demands: rates, and which of its requests can hit at all.
 
+use super::by_size::{BySize, UpTo};
 use crate::character::{Character, Loaded};
 
 /// Rates and shares.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     /// Requests in the log.
     pub requests: u64,
@@ -25,6 +26,8 @@ pub struct Demand {
     pub objects: u64,
     /// What an infinite cache would hit of the storable requests that are measured.
     pub achievable: f64,
+    /// The objects by size.
+    pub by_size: BySize,
 }
 
 impl Demand {
@@ -54,6 +57,7 @@ impl Demand {
             unique_bytes: character.unique_bytes,
             objects: character.objects,
             achievable: hits as f64 / (requests.len() - warm_up).max(1) as f64,
+            by_size: BySize::of(&loaded.trace),
         }
     }
 
@@ -62,9 +66,9 @@ impl Demand {
         self.storable as f64 / self.requests.max(1) as f64
     }
 
-    /// Mean size of an object, in bytes.
-    pub fn mean_object_bytes(&self) -> u64 {
-        self.unique_bytes / self.objects.max(1)
+    /// The objects that a cache takes which takes none of more bytes than these.
+    pub fn objects_up_to(&self, largest: u64) -> UpTo {
+        self.by_size.up_to(largest)
     }
 
     /// Storable requests a day, on average.

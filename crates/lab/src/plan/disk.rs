@@ -8,7 +8,7 @@ use super::Wishes;
 use super::demand::Demand;
 use super::memory::Memory;
 use super::tier;
-use crate::character::{Character, Loaded};
+use crate::character::Loaded;
 use crate::curve::Curve;
 use crate::experiment::maltzahn::{Outcome, modelled};
 use crate::experiment::{Error, Inputs, Progress};
@@ -54,24 +54,25 @@ impl Disk {
     /// Of a log: as many bytes as 99% of the achievable hits take, or those that there are.
     pub(super) fn of(
         loaded: &Loaded,
-        character: &Character,
         demand: &Demand,
         memory: &Memory,
         wishes: &Wishes,
         progress: &mut dyn Progress,
     ) -> Result<Self, Error> {
-        let curve = memory.curve();
+        let (curve, footprint) = (&memory.whole, wishes.footprint);
         let most = curve.points.last().map_or(0.0, |point| point.hit_ratio);
         let bytes = wishes.disk_bytes.unwrap_or_else(|| wanted(curve, most));
         let hit_ratio = curve.at(bytes).0;
-        let trace = beginning(&loaded.trace);
+        let largest = tier::largest(tier::VOLUME, bytes, footprint);
+        let trace = beginning(&loaded.trace, largest);
         let counted_over = trace.requests().len() as u64;
         let inputs = Inputs::new(trace, 0.0);
         let names: Vec<&'static str> = ARCHITECTURES.iter().map(|architecture| architecture.name).collect();
         let outcomes = modelled(&inputs, &names, progress)?;
         let inserted = inserted_bytes(&inputs);
         let missed_per_day = demand.storable_per_day().map(|requests| requests * (1.0 - hit_ratio));
-        let mean_missed = mean_missed(character, demand);
+        // The mean size of what is missed and stored: of objects, not of requests.
+        let mean_missed = demand.objects_up_to(largest).mean() as f64;
         let drive_bytes = wishes.drive_bytes.max(bytes);
         let of = |outcome: &Outcome| {
             Wear::of(
@@ -84,8 +85,9 @@ impl Disk {
         };
         let wear = outcomes.iter().map(of).collect();
         let mut disk = Self { bytes, hit_ratio, objects: 0, index_bytes: 0, wear, counted_over };
-        let (name, mean) = (disk.recommended(), demand.mean_object_bytes());
-        let objects = tier::objects(name, bytes, mean, wishes.footprint);
+        let name = disk.recommended();
+        let mean = demand.objects_up_to(tier::largest(name, bytes, footprint)).mean();
+        let objects = tier::objects(name, bytes, mean, footprint);
         (disk.index_bytes, disk.objects) = (objects * tier::index_bytes(name), objects);
         Ok(disk)
     }
@@ -144,20 +146,21 @@ fn wanted(curve: &Curve, most: f64) -> u64 {
     (bytes + bytes / 4).max(LEAST_DISK)
 }
 
-/// The mean size of what is missed: objects rather than requests.
-fn mean_missed(character: &Character, demand: &Demand) -> f64 {
-    let of_objects = character.sizes.of_objects.mean;
-    if of_objects > 0.0 { of_objects } else { demand.mean_bytes }
-}
-
-/// The first requests, which the modelled machine is driven with.
-fn beginning(trace: &Trace) -> Trace {
+/// The first requests for objects of at most so many bytes, which the modelled machine is driven with, as many as its disks have room for. What
+/// the store would not take is no part of what it writes.
+fn beginning(trace: &Trace, largest: u64) -> Trace {
     let mut first = Trace::default();
-    for request in trace.requests().iter().take(MODELLED_REQUESTS) {
+    let mut left = MODELLED_BYTES;
+    let stored = trace.requests().iter().filter(|request| request.bytes <= largest);
+    for request in stored.take(MODELLED_REQUESTS) {
         let record =
             Record { url: trace.url(request).into(), time_ms: Some(request.time_ms), ..Record::default() };
-        // What the store would not take is no part of what it writes.
-        first.push_sized(&record, request.bytes.min(OBJECT_MAX));
+        let (objects, bytes) = (first.objects().len(), request.bytes.min(MODELLED_MAX));
+        first.push_sized(&record, bytes);
+        if first.objects().len() > objects {
+            let Some(less) = left.checked_sub(bytes) else { break };
+            left = less;
+        }
     }
     first
 }
@@ -171,5 +174,7 @@ fn inserted_bytes(inputs: &Inputs) -> u64 {
 const LEAST_DISK: u64 = 64 << 20;
 /// Enough for the counts to settle, seconds of computing.
 const MODELLED_REQUESTS: usize = 20_000;
-/// The largest object that the modelled store takes.
-const OBJECT_MAX: u64 = 256 << 20;
+/// Bytes of objects that the modelled machine is given: its smallest disk, on which a volume stands, has 2 GB.
+const MODELLED_BYTES: u64 = 1 << 30;
+/// The largest object that it is given.
+const MODELLED_MAX: u64 = 256 << 20;

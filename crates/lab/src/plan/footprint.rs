@@ -12,11 +12,13 @@ pub struct Footprint {
     pub head_bytes: u64,
     /// Largest body kept in RAM.
     pub ram_object_max: u64,
+    /// Largest body stored at all.
+    pub object_max: u64,
 }
 
 impl Default for Footprint {
     fn default() -> Self {
-        Self { head_bytes: HEAD_BYTES, ram_object_max: RAM_OBJECT_MAX }
+        Self { head_bytes: HEAD_BYTES, ram_object_max: RAM_OBJECT_MAX, object_max: OBJECT_MAX }
     }
 }
 
@@ -29,6 +31,11 @@ impl Footprint {
     /// What is charged in RAM beside the body: the head's lines, the record, the key, the tier's entry.
     pub fn ram_overhead(self) -> u64 {
         self.head_bytes + RECORD_BYTES + KEY_BYTES + ENTRY_BYTES
+    }
+
+    /// Whether RAM takes a body of so many bytes.
+    pub fn is_kept_in_ram(self, body_bytes: u64) -> bool {
+        body_bytes <= self.ram_object_max
     }
 
     /// An object's file or segment (docs/FORMATS.md): header, key, metadata with room to grow, body, a checksum of 8 bytes for each 64 KiB.
@@ -51,8 +58,7 @@ impl Footprint {
 
     /// A request for a body of so many bytes.
     pub fn weights(self, body_bytes: u64) -> Weights {
-        let ram = (body_bytes <= self.ram_object_max).then(|| self.ram(body_bytes));
-        Weights { bytes: body_bytes, ram }
+        Weights { bytes: body_bytes, ram: self.is_kept_in_ram(body_bytes).then(|| self.ram(body_bytes)) }
     }
 }
 
@@ -60,6 +66,8 @@ impl Footprint {
 const HEAD_BYTES: u64 = 280;
 /// The default of `cache.ram_object_max`.
 const RAM_OBJECT_MAX: u64 = 1 << 20;
+/// The default of `store.object_max`.
+const OBJECT_MAX: u64 = 4_000_000_000;
 /// The judgement kept beside a response, and allocations.
 const RECORD_BYTES: u64 = 380;
 /// A URL.

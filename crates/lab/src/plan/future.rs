@@ -43,7 +43,7 @@ impl Future {
 /// objects are simulated.
 pub fn past(requests: &[Request], (ram_bytes, disk_bytes): (u64, u64), mean_object_bytes: u64) -> Past {
     let footprint = Footprint::default();
-    let disk = |bytes| tier::disk(tier::VOLUME, bytes, mean_object_bytes, footprint);
+    let disk = |bytes, rate| tier::disk(tier::VOLUME, (bytes, rate), mean_object_bytes, footprint);
     let mut tiers =
         TwoTiers::new(memory::policy(memory::POLICIES[0]), &disk, &[(ram_bytes, disk_bytes)], 1.0, 0);
     let mut past = Past::default();

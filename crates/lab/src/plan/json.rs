@@ -29,6 +29,8 @@ pub fn json(plan: &Plan, log: &str) -> Value {
             "curves": memory.curves.iter().map(|(name, curve)| (name.to_string(), Value::from(points(curve))))
                 .collect::<serde_json::Map<_, _>>(),
             "lru_by_stack_distance": points(&memory.stack),
+            "with_disk": points(&memory.whole),
+            "too_large_share": memory.too_large,
             "targets": memory.targets.iter().map(|target| json!({
                 "of": match target.goal { Goal::HitRatio => "hit_ratio", Goal::Throughput => "throughput" },
                 "share": target.share,

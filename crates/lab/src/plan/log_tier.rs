@@ -16,6 +16,8 @@ use std::collections::{HashMap, VecDeque};
 /// A volume. See the file's head.
 pub(super) struct Log {
     footprint: Footprint,
+    /// Bytes of the largest record that is taken.
+    largest: u64,
     room: u64,
     used: u64,
     /// Whether the cursor has been at the end.
@@ -34,13 +36,15 @@ struct Held {
 }
 
 impl Log {
-    /// An empty one with room for so many bytes of records.
-    pub(super) fn new(room: u64, footprint: Footprint) -> Self {
+    /// An empty one with room for so many bytes of records, asked for this share of the objects.
+    pub(super) fn new(room: u64, rate: f64, footprint: Footprint) -> Self {
         let stripe = (room / STRIPES_WANTED).clamp(STRIPE_MIN, STRIPE_BYTES);
+        // The stripe at the cursor is given up as a whole before it is filled.
+        let left = room.saturating_sub(stripe / 2);
         Self {
             footprint,
-            // The stripe at the cursor is given up as a whole before it is filled.
-            room: room.saturating_sub(stripe / 2),
+            largest: left / LARGEST_SHARE,
+            room: (left as f64 * rate) as u64,
             used: 0,
             is_full: false,
             order: VecDeque::new(),
@@ -52,7 +56,9 @@ impl Log {
 
     fn offer(&mut self, object: u64, body_bytes: u64) {
         let bytes = self.footprint.volume(body_bytes);
-        if bytes > self.room / LARGEST_SHARE || !self.admits(object) {
+        let is_too_large =
+            body_bytes > self.footprint.object_max || bytes > self.largest || bytes > self.room;
+        if is_too_large || !self.admits(object) {
             self.declined += 1;
             return;
         }
@@ -129,9 +135,9 @@ const STRIPE_BYTES: u64 = 1 << 20;
 const STRIPES_WANTED: u64 = 32;
 const STRIPE_MIN: u64 = 256 << 10;
 /// The default of `store.neighbourhood_percent`.
-const NEIGHBOURHOOD_PERCENT: u64 = 15;
+pub const NEIGHBOURHOOD_PERCENT: u64 = 10;
 /// A volume takes no object of more than this part of itself.
-const LARGEST_SHARE: u64 = 4;
+pub(super) const LARGEST_SHARE: u64 = 4;
 /// Keys that are remembered at least.
 const REMEMBERED_MIN: usize = 1024;
 
@@ -140,7 +146,7 @@ mod tests {
     use super::*;
 
     fn log() -> Log {
-        Log::new(1 << 20, Footprint { head_bytes: 0, ..Footprint::default() })
+        Log::new(1 << 20, 1.0, Footprint { head_bytes: 0, ..Footprint::default() })
     }
 
     #[test]

@@ -5,13 +5,14 @@
 //! ratio, throughput goes with 1 / (1 + (k − 1) · m), where m is the miss ratio.
 
 use super::Wishes;
+use super::by_size::UpTo;
 use super::demand::Demand;
 use super::disk::Disk;
 use super::footprint::Footprint;
 use super::tier;
-use crate::character::{Character, Loaded};
+use crate::character::Loaded;
 use crate::curve::{Curve, MiniSimulation, Point, Shards, TierPoint, TwoTiers, sizes_between};
-use crate::experiment::Progress;
+use crate::experiment::{Progress, share};
 use crate::forecast::{Past, STRETCHES};
 use shoal_policy::{Policy, Replacement};
 
@@ -19,9 +20,14 @@ use shoal_policy::{Policy, Replacement};
 pub struct Memory {
     /// The share of objects that were looked at; 1 is all.
     pub rate: f64,
-    /// A curve a policy, by its name: `s3_fifo`, which is the default, first.
+    /// A curve a policy, by its name: `s3_fifo`, which is the default, first. RAM takes no object of more than
+    /// [`Footprint::ram_object_max`].
     pub curves: Vec<(&'static str, Curve)>,
-    /// LRU by stack distances, which the simulation of it must agree with.
+    /// A cache that takes objects up to [`Footprint::object_max`], under the default policy: what RAM and disk could hit together.
+    pub whole: Curve,
+    /// The share of the measured requests that are for objects which RAM does not take.
+    pub too_large: f64,
+    /// LRU by stack distances over objects of any size, at the sizes of `whole`.
     pub stack: Curve,
     /// Where more RAM begins to bring little.
     pub knee: Option<Point>,
@@ -64,42 +70,64 @@ pub(super) struct Simulated {
 }
 
 impl Memory {
-    pub(super) fn of(
-        loaded: &Loaded,
-        character: &Character,
-        demand: &Demand,
-        wishes: &Wishes,
-        progress: &mut dyn Progress,
-    ) -> Self {
+    pub(super) fn of(loaded: &Loaded, demand: &Demand, wishes: &Wishes, progress: &mut dyn Progress) -> Self {
         let footprint = wishes.footprint;
-        let sizes = sizes(character, footprint);
+        let (all, kept) =
+            (demand.objects_up_to(footprint.object_max), demand.objects_up_to(footprint.ram_object_max));
+        let (all_sizes, ram_sizes) = (sizes(all, footprint), sizes(kept, footprint));
         let requests = loaded.trace.requests();
         let rate = rate(requests.len());
-        let policies = POLICIES.map(|name| (name, policy(name)));
-        let mut simulations =
-            policies.map(|(name, policy)| (name, MiniSimulation::new(policy, &sizes, rate, wishes.seed)));
+        let simulation = |name, sizes: &[u64]| MiniSimulation::new(policy(name), sizes, rate, wishes.seed);
+        let mut simulations = POLICIES.map(|name| (name, simulation(name, &ram_sizes)));
+        // Where RAM takes every object, what it would hit is what any cache would.
+        let is_some_too_large = requests.iter().any(|request| !footprint.is_kept_in_ram(request.bytes));
+        let mut whole = is_some_too_large.then(|| simulation(POLICIES[0], &all_sizes));
+        let mut too_large = 0;
         let mut stack = Shards::fixed_rate(rate, wishes.seed);
         let is_mark = marks(requests.len(), demand.warm_up);
         progress.begin("sizes of RAM", requests.len() as u64);
         for (at, request) in requests.iter().enumerate() {
             if at == demand.warm_up {
                 stack.measure_from_here();
+                too_large = 0;
                 simulations.iter_mut().for_each(|(_, simulation)| simulation.measure_from_here());
+                whole.iter_mut().for_each(MiniSimulation::measure_from_here);
             } else if is_mark(at) {
                 simulations.iter_mut().for_each(|(_, simulation)| simulation.mark());
+                whole.iter_mut().for_each(MiniSimulation::mark);
             }
-            let weight = footprint.ram(request.bytes);
-            stack.request(request.object.into(), weight);
+            let (object, bytes, weight) =
+                (request.object.into(), request.bytes, footprint.ram(request.bytes));
+            stack.request(object, weight);
+            if let Some(whole) = &mut whole {
+                match bytes <= footprint.object_max {
+                    true => whole.request_weighing(object, bytes, weight),
+                    false => whole.pass(object, bytes),
+                }
+            }
+            let is_kept = footprint.is_kept_in_ram(bytes);
+            too_large += u64::from(!is_kept);
             for (_, simulation) in &mut simulations {
-                simulation.request_weighing(request.object.into(), request.bytes, weight);
+                match is_kept {
+                    true => simulation.request_weighing(object, bytes, weight),
+                    false => simulation.pass(object, bytes),
+                }
             }
             progress.done(1);
         }
         simulations.iter_mut().for_each(|(_, simulation)| simulation.mark());
+        whole.iter_mut().for_each(MiniSimulation::mark);
         let curves: Vec<(&'static str, Curve)> =
             simulations.iter().map(|(name, simulation)| (*name, simulation.curve())).collect();
-        let knee = curves[0].1.knee();
-        Self { rate, knee, curves, stack: stack.finish().curve(&sizes), targets: Vec::new() }
+        Self {
+            rate,
+            knee: curves[0].1.knee(),
+            whole: whole.map_or_else(|| curves[0].1.clone(), |whole| whole.curve()),
+            too_large: share(too_large, (requests.len() - demand.warm_up) as u64),
+            stack: stack.finish().curve(&all_sizes),
+            targets: Vec::new(),
+            curves,
+        }
     }
 
     /// The curve of the default policy.
@@ -107,9 +135,23 @@ impl Memory {
         &self.curves[0].1
     }
 
-    /// Adds how much RAM each share takes, with what the disk then has to do.
+    /// What RAM for all objects that it takes would hit.
+    pub(super) fn most(&self) -> f64 {
+        self.curve().points.last().map_or(0.0, |point| point.hit_ratio)
+    }
+
+    /// Disk operations of a request where RAM hits so large a share of them, for a disk that has the rest.
+    pub(super) fn ios_beside(&self, ram_hit_ratio: f64, disk: &Disk) -> f64 {
+        let most = self.whole.points.last().map_or(0.0, |point| point.hit_ratio);
+        disk.ios((most - ram_hit_ratio).max(0.0), 1.0 - most)
+    }
+
+    /// Adds how much RAM each share takes, with what the disk then has to do; none where RAM takes none of the objects that are asked for again.
     pub(super) fn aim(&mut self, disk: &Disk, demand: &Demand, wishes: &Wishes) {
-        let most = self.curve().points.last().map_or(0.0, |point| point.hit_ratio);
+        let most = self.most();
+        if most <= 0.0 {
+            return;
+        }
         let mut targets = Vec::new();
         for goal in [Goal::HitRatio, Goal::Throughput] {
             for share in SHARES {
@@ -119,7 +161,7 @@ impl Memory {
                 };
                 let Some(ram_bytes) = self.curve().size_for(wanted) else { continue };
                 let hit_ratio = self.curve().at(ram_bytes).0;
-                let ios = |peak: f64| peak * disk.ios(most - hit_ratio, 1.0 - most);
+                let ios = |peak: f64| peak * self.ios_beside(hit_ratio, disk);
                 let disk_ios = demand.storable_peak().map(ios);
                 targets.push(Target { goal, share, ram_bytes, hit_ratio, disk_ios });
             }
@@ -129,14 +171,18 @@ impl Memory {
 
     /// RAM before disk, for pairs around what is likely to be chosen.
     pub(super) fn pairs(&self, wishes: &Wishes) -> Vec<(u64, u64)> {
-        let sizes: Vec<u64> = self.curve().points.iter().map(|point| point.size).collect();
-        let every = |step: usize| sizes.iter().copied().step_by(step).collect::<Vec<_>>();
+        let every = |curve: &Curve, step: usize| {
+            curve.points.iter().map(|point| point.size).step_by(step).collect::<Vec<_>>()
+        };
         let mut disks = vec![0];
         match wishes.disk_bytes {
             Some(bytes) => disks.push(bytes),
-            None => disks.extend(every(6).into_iter().skip(1).chain(sizes.last().copied())),
+            None => {
+                let last = self.whole.points.last().map(|point| point.size);
+                disks.extend(every(&self.whole, 6).into_iter().skip(1).chain(last));
+            }
         }
-        let rams = wishes.ram_bytes.map_or_else(|| every(4), |bytes| vec![bytes]);
+        let rams = wishes.ram_bytes.map_or_else(|| every(self.curve(), 4), |bytes| vec![bytes]);
         rams.into_iter().flat_map(|ram| disks.iter().map(move |disk| (ram, *disk))).collect()
     }
 
@@ -149,8 +195,11 @@ impl Memory {
         wishes: &Wishes,
         progress: &mut dyn Progress,
     ) -> Simulated {
-        let (footprint, mean) = (wishes.footprint, demand.mean_object_bytes());
-        let disk = |bytes| tier::disk(architecture, bytes, mean, footprint);
+        let footprint = wishes.footprint;
+        let disk = |bytes, rate| {
+            let mean = demand.objects_up_to(tier::largest(architecture, bytes, footprint)).mean();
+            tier::disk(architecture, (bytes, rate), mean, footprint)
+        };
         let mut tiers = TwoTiers::new(policy(POLICIES[0]), &disk, pairs, self.rate, wishes.seed);
         let requests = loaded.trace.requests();
         let is_mark = marks(requests.len(), demand.warm_up);
@@ -186,10 +235,11 @@ fn hit_ratio_for(share: f64, most: f64, miss_cost: f64) -> f64 {
     (1.0 - (cost - 1.0) / more).clamp(0.0, most)
 }
 
-/// From about a thousandth of all objects' bytes to all of them, with room to spare for the last.
-fn sizes(character: &Character, footprint: Footprint) -> Vec<u64> {
-    let all = (character.unique_bytes + character.objects * footprint.ram_overhead()).max(1 << 20);
-    let last = all + all / 20 + character.sizes.of_objects.quantiles[4];
+/// From about a thousandth of these objects' bytes to all of them, with room to spare for the last.
+fn sizes(of: UpTo, footprint: Footprint) -> Vec<u64> {
+    let around = of.objects * footprint.ram_overhead();
+    let all = of.bytes.saturating_add(around).max(1 << 20);
+    let last = all.saturating_add(all / 20).saturating_add(of.largest);
     // Below a megabyte there is nothing to plan, but logs may be small as a whole.
     sizes_between((last / 1000).max(1 << 20).min(last / 20), last, CURVE_POINTS)
 }

@@ -6,6 +6,7 @@
 //! counted. What the log cannot tell is assumed, said, and bounded.
 
 pub mod bounds;
+mod by_size;
 mod choice;
 mod cooperation;
 mod demand;
@@ -23,6 +24,7 @@ mod text;
 mod tier;
 
 pub use bounds::Bound;
+pub use by_size::{BySize, UpTo};
 pub use choice::{Choice, Priced};
 pub use cooperation::{Cooperation, Joined};
 pub use demand::Demand;
@@ -30,6 +32,7 @@ pub use disk::{Disk, Wear};
 pub use footprint::Footprint;
 pub use future::{Future, past};
 pub use json::json;
+pub use log_tier::NEIGHBOURHOOD_PERCENT;
 pub use memory::{Goal, Memory, Target};
 pub use report::report;
 pub use settings::settings;
@@ -131,8 +134,8 @@ impl Plan {
             return Err(Error::TooFewRequests { found: requests, least: LEAST_REQUESTS });
         }
         let demand = Demand::of(loaded, character, wishes.warm_up);
-        let mut memory = Memory::of(loaded, character, &demand, &wishes, progress);
-        let disk = Disk::of(loaded, character, &demand, &memory, &wishes, progress)?;
+        let mut memory = Memory::of(loaded, &demand, &wishes, progress);
+        let disk = Disk::of(loaded, &demand, &memory, &wishes, progress)?;
         memory.aim(&disk, &demand, &wishes);
         let architecture = disk.recommended().to_owned();
         let mut simulated =

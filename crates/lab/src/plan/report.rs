@@ -1,9 +1,9 @@
 //! A plan as a page with figures.
 
-use super::text::{lasting, within};
+use super::text::{lasting, too_large, within};
 use super::{Bound, Goal, Plan, bytes, settings};
 use crate::character::{Character, report_section};
-use crate::curve::Curve;
+use crate::curve::{Curve, Point};
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Mark, Plot, Series, Shape, Unit};
 use crate::report::{Report, Section, Table};
 
@@ -63,21 +63,10 @@ fn ram(plan: &Plan) -> Section {
     let series = |name: &str, points| Series { name: name.into(), shape: Shape::Curve, points };
     let mut requests: Vec<Series> =
         memory.curves.iter().map(|(name, curve)| series(name, points(curve))).collect();
-    let whiskers = |low: fn(&crate::curve::Point) -> (f64, f64)| Series {
-        name: String::new(),
-        shape: Shape::Whiskers,
-        points: memory
-            .curve()
-            .points
-            .iter()
-            .flat_map(|point| {
-                let (value, error) = low(point);
-                let x = point.size as f64;
-                [(x, (value - error).max(0.0)), (x, (value + error).min(1.0))]
-            })
-            .collect(),
-    };
-    requests.push(whiskers(|point| (point.hit_ratio, point.error)));
+    if memory.too_large > 0.0 {
+        requests.push(series(AS_ONE, points(&memory.whole)));
+    }
+    requests.push(whiskers(memory.curve(), |point| (point.hit_ratio, point.error)));
     let mut marks = vec![Mark::Level { y: plan.demand.achievable, label: "infinite cache".into() }];
     if let Some(knee) = memory.knee {
         marks.push(Mark::Point {
@@ -96,7 +85,10 @@ fn ram(plan: &Plan) -> Section {
     };
     let mut by_bytes: Vec<Series> =
         memory.curves.iter().map(|(name, curve)| series(name, bytes_of(curve))).collect();
-    by_bytes.push(whiskers(|point| (point.byte_hit_ratio, point.byte_error)));
+    if memory.too_large > 0.0 {
+        by_bytes.push(series(AS_ONE, bytes_of(&memory.whole)));
+    }
+    by_bytes.push(whiskers(memory.curve(), |point| (point.byte_hit_ratio, point.byte_error)));
     let by_bytes = Plot {
         x: Axis::log2("size of the cache", Unit::Bytes),
         y: Axis::share("bytes that hit"),
@@ -107,6 +99,12 @@ fn ram(plan: &Plan) -> Section {
         rate if rate < 1.0 => format!("Simulated over {:.1}% of the objects.", rate * 100.0),
         _ => "Simulated over all objects.".into(),
     };
+    let upright = format!(
+        "{how} Upright lines, for {}: how far as many requests again may be off, at 95%, by the sample and by how much stretches of the log differ.",
+        memory.curves[0].0
+    );
+    let beyond =
+        too_large(plan).map(|told| format!("{told}: the curve of RAM and disk as one cache has them."));
     Section {
         anchor: "ram".into(),
         title: "Hit ratio by size".into(),
@@ -115,12 +113,20 @@ fn ram(plan: &Plan) -> Section {
             Figure::new("hit-ratio", "Requests that hit", &how, Drawing::Plot(by_requests)),
             Figure::new("byte-hit-ratio", "Bytes that hit", &how, Drawing::Plot(by_bytes)),
         ],
-        notes: vec![format!(
-            "{how} Upright lines, for {}: how far as many requests again may be off, at 95%, by the sample and by how much stretches of the log differ.",
-            memory.curves[0].0
-        )],
+        notes: [Some(upright), beyond].into_iter().flatten().collect(),
         ..Section::default()
     }
+}
+
+/// How far off each point of a curve may be.
+fn whiskers(curve: &Curve, pick: fn(&Point) -> (f64, f64)) -> Series {
+    let ends = |point: &Point| {
+        let (value, error) = pick(point);
+        let x = point.size as f64;
+        [(x, (value - error).max(0.0)), (x, (value + error).min(1.0))]
+    };
+    let points = curve.points.iter().flat_map(ends).collect();
+    Series { name: String::new(), shape: Shape::Whiskers, points }
 }
 
 fn targets(plan: &Plan) -> Section {
@@ -397,3 +403,6 @@ fn share(share: f64) -> String {
 fn count(number: u64) -> String {
     Unit::Count.shown(number as f64)
 }
+
+/// The curve of a cache that takes what RAM does not take for its size.
+const AS_ONE: &str = "RAM and disk as one";

@@ -7,9 +7,14 @@ use shoal_trace::generate::Traffic;
 use shoal_trace::{Filter, ReadOptions, Reader};
 
 fn planned(requests: usize, wishes: Wishes) -> (Plan, Character) {
+    planned_up_to(u64::MAX, requests, wishes)
+}
+
+/// For made traffic without objects of more than so many bytes.
+fn planned_up_to(largest: u64, requests: usize, wishes: Wishes) -> (Plan, Character) {
     let trace = Traffic { requests, clients: 50, ..Traffic::default() }.make().expect("possible");
     let line = |request: &shoal_trace::Request| {
-        let (seconds, bytes) = (request.time_ms as f64 / 1000.0, request.bytes);
+        let (seconds, bytes) = (request.time_ms as f64 / 1000.0, request.bytes.min(largest));
         format!("{seconds:.3} 5 c{} TCP_MISS/200 {bytes} GET {} - - -\n", request.client, trace.url(request))
     };
     let log: String = trace.requests().iter().map(line).collect();
@@ -24,7 +29,7 @@ fn planned(requests: usize, wishes: Wishes) -> (Plan, Character) {
 
 #[test]
 fn a_plan_agrees_with_itself() {
-    let (plan, character) = planned(8000, Wishes::default());
+    let (plan, character) = planned_up_to(Footprint::default().ram_object_max, 8000, Wishes::default());
     let memory = &plan.memory;
     assert_eq!((memory.rate, memory.curve().points.len()), (1.0, memory::CURVE_POINTS));
     let largest = memory.curve().points.last().expect("points").hit_ratio;
@@ -137,4 +142,65 @@ fn short_logs_are_refused() {
     let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
     let refused = Plan::of(&loaded, &character, Wishes::default(), &mut Silent);
     assert!(matches!(refused, Err(Error::TooFewRequests { found: 500, least: LEAST_REQUESTS })));
+}
+
+/// A log of 6000 requests for 300 small objects, each forty-first for one of some that are larger than RAM takes.
+fn with_large(small_bytes: u64, large_bytes: u64, wishes: Wishes) -> Plan {
+    let mut log = String::new();
+    for at in 0u64..6000 {
+        let (object, bytes) = match at % 41 {
+            40 => (1000 + at % 7, large_bytes),
+            _ => (at * at % 297, small_bytes),
+        };
+        log += &format!("{}.5 5 c TCP_MISS/200 {bytes} GET http://a/{object} - - -\n", 1_000_000 + at);
+    }
+    let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a log");
+    let loaded = load(reader, &Filter::default(), usize::MAX).expect("readable");
+    let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
+    Plan::of(&loaded, &character, wishes, &mut Silent).expect("a plan")
+}
+
+#[test]
+fn objects_that_ram_does_not_take_do_not_size_it() {
+    let plan = with_large(10_000, 6_000_000_000, Wishes::default());
+    let (choice, memory) = (&plan.choice, &plan.memory);
+    assert!(choice.ram_bytes <= 16 << 20, "300 objects of 10 KB have room in 16 MiB: {choice:?}");
+    assert!(memory.curve().points.last().is_some_and(|point| point.size < 10 << 20));
+    assert!((memory.too_large - 1.0 / 41.0).abs() < 0.01, "{}", memory.too_large);
+    assert!(memory.most() < 1.0 - memory.too_large + 0.001, "{}", memory.most());
+    assert!(
+        choice.objects > 1000 && plan.disk.objects > 1000,
+        "a disk of {} has room for them",
+        plan.disk.bytes
+    );
+    let daily = plan.disk.wear.iter().filter_map(|wear| wear.bytes_per_day).fold(0.0, f64::max);
+    assert!(daily < 10e9, "what the disk does not take it does not write: {daily} bytes a day");
+    assert!(text(&plan, "x").contains("% of the requests are for objects of more than 1 MiB"));
+}
+
+#[test]
+fn ram_that_takes_nothing_hits_nothing() {
+    let plan = with_large(2 << 20, 2 << 20, Wishes::default());
+    assert_eq!((plan.memory.most(), plan.memory.too_large), (0.0, 1.0));
+    assert!(plan.memory.targets.is_empty() && plan.memory.knee.is_none());
+    assert!(plan.expected.ram_hit_ratio == 0.0 && plan.expected.disk_hit_ratio > 0.9, "{:?}", plan.expected);
+    assert!(plan.choice.why.contains("takes none of the objects"), "{}", plan.choice.why);
+    assert!(text(&plan, "x").contains("RAM takes no object that is asked for again"));
+    let small = Wishes { disk_bytes: Some(4 << 20), ..Wishes::default() };
+    assert_eq!(with_large(2 << 20, 2 << 20, small).expected.hit_ratio(), 0.0, "the disk takes none either");
+}
+
+#[test]
+fn a_log_of_more_bytes_than_the_modelled_machine_has_is_planned() {
+    let mut log = String::new();
+    for at in 0u64..4000 {
+        let object = if at % 3 == 0 { at / 2 } else { at };
+        log += &format!("{} 5 c TCP_MISS/200 1500000 GET http://a/{object} - - -\n", 1_000_000 + at);
+    }
+    let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a log");
+    let loaded = load(reader, &Filter::default(), usize::MAX).expect("readable");
+    let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
+    assert!(character.unique_bytes > 4 << 30);
+    let plan = Plan::of(&loaded, &character, Wishes::default(), &mut Silent).expect("a plan");
+    assert!((500..4000).contains(&plan.disk.counted_over), "{}", plan.disk.counted_over);
 }

@@ -99,7 +99,20 @@ fn sizes(plan: &Plan, text: &mut String) {
     } else {
         String::new()
     };
-    let _ = writeln!(text, "\nHit ratio by size (± at 95% for as many requests again{how})");
+    let what = if memory.too_large > 0.0 { "Hit ratio of RAM by size" } else { "Hit ratio by size" };
+    let _ = writeln!(text, "\n{what} (± at 95% for as many requests again{how})");
+    // Where RAM hits nothing there is no size of it to choose.
+    if memory.most() > 0.0 {
+        policies(plan, text);
+    }
+    if let Some(told) = too_large(plan) {
+        let _ = writeln!(text, "  {told}");
+        as_one(plan, text);
+    }
+}
+
+fn policies(plan: &Plan, text: &mut String) {
+    let memory = &plan.memory;
     let _ = write!(text, "  {:>10}", "size");
     memory.curves.iter().for_each(|(name, _)| {
         let _ = write!(text, "  {:>20}", format!("{name}: requests"));
@@ -116,10 +129,39 @@ fn sizes(plan: &Plan, text: &mut String) {
     }
 }
 
+/// What RAM and disk together could hit, where RAM does not take all of it.
+fn as_one(plan: &Plan, text: &mut String) {
+    let largest = bytes(plan.wishes.footprint.object_max);
+    let _ = writeln!(
+        text,
+        "\nHit ratio of RAM and disk as one cache, for objects of up to {largest} (store.object_max)"
+    );
+    let _ = writeln!(text, "  {:>10}  {:>20}  {:>20}", "size", "requests", "bytes");
+    for point in &plan.memory.whole.points {
+        let (requests, of_bytes) =
+            (within(point.hit_ratio, point.error), within(point.byte_hit_ratio, point.byte_error));
+        let _ = writeln!(text, "  {:>10}  {requests:>20}  {of_bytes:>20}", bytes(point.size));
+    }
+}
+
+/// What RAM leaves to the disk for its size; `None` where that is nothing.
+pub(super) fn too_large(plan: &Plan) -> Option<String> {
+    (plan.memory.too_large > 0.0).then(|| {
+        format!(
+            "{} of the requests are for objects of more than {} (cache.ram_object_max), which RAM does not take",
+            share(plan.memory.too_large),
+            bytes(plan.wishes.footprint.ram_object_max)
+        )
+    })
+}
+
 fn targets(plan: &Plan, text: &mut String) {
     let cost = plan.wishes.miss_cost;
     let _ =
-        writeln!(text, "\nRAM for shares of what can be had (a miss in RAM costs as much as {cost} hits)");
+        writeln!(text, "\nRAM for shares of what RAM can have (a miss in RAM costs as much as {cost} hits)");
+    if plan.memory.targets.is_empty() {
+        text.push_str("  none: RAM takes no object that is asked for again\n");
+    }
     for target in &plan.memory.targets {
         let goal = match target.goal {
             Goal::HitRatio => "hit ratio",

@@ -5,30 +5,32 @@
 //! ([`MappedCache`]); what finds no place is a file. Index and folders take their part first.
 
 use super::footprint::Footprint;
-use super::log_tier::Log;
+use super::log_tier::{LARGEST_SHARE, Log};
 use crate::curve::DiskTier;
 use crate::simulator::{Capacity, MappedCache, MappedPolicy, Request, Simulator};
 use shoal_policy::{Appender, Packer, Placement, Policy, Replacement};
 
-/// A disk of so many bytes under an architecture, for objects of this mean body size.
+/// A disk of so many bytes under an architecture, for objects of this mean body size. `rate` is the share of the objects that it is asked
+/// for: what of it is left for objects is as much smaller, what stands beside them is not counted twice.
 pub(super) fn disk(
     architecture: &str,
-    disk_bytes: u64,
+    (disk_bytes, rate): (u64, f64),
     mean_bytes: u64,
     footprint: Footprint,
 ) -> Box<dyn DiskTier> {
+    let scaled = |bytes: u64| (bytes as f64 * rate) as u64;
     let room = disk_bytes.saturating_sub(fixed(architecture, disk_bytes, mean_bytes, footprint));
     let placement: Box<dyn Placement> = match architecture {
-        VOLUME => return Box::new(Log::new(room, footprint)),
+        VOLUME => return Box::new(Log::new(room, rate, footprint)),
         "squidm" | "squidml" => Box::new(Appender::default()),
         "squidmla" => Box::new(Packer::default()),
-        _ => return Box::new(Files::new(room, footprint)),
+        _ => return Box::new(Files::new(scaled(room), footprint)),
     };
     let mapped_bytes = room.min(disk_bytes / MAPPED_SHARE);
     let policy = MappedPolicy::Fbc { c_max: 3, a_max: 100 };
     Box::new(Segmented {
-        small: MappedCache::placed_by(placement, policy, mapped_bytes),
-        files: Files::new(room - mapped_bytes, footprint),
+        small: MappedCache::placed_by(placement, policy, scaled(mapped_bytes)),
+        files: Files::new(scaled(room - mapped_bytes), footprint),
     })
 }
 
@@ -39,6 +41,12 @@ pub(super) fn objects(architecture: &str, disk_bytes: u64, mean_bytes: u64, foot
         _ => blocks(footprint.file(mean_bytes)),
     };
     disk_bytes / (each + index_bytes(architecture))
+}
+
+/// The largest body that a disk of so many bytes takes.
+pub(super) fn largest(architecture: &str, disk_bytes: u64, footprint: Footprint) -> u64 {
+    let room = if architecture == VOLUME { disk_bytes / LARGEST_SHARE } else { disk_bytes };
+    room.min(footprint.object_max)
 }
 
 /// Bytes of the index for each object (docs/FORMATS.md).
@@ -72,7 +80,12 @@ impl Files {
 
 impl DiskTier for Files {
     fn request(&mut self, object: u64, body_bytes: u64) -> bool {
-        self.held.request(Request { object, bytes: blocks(self.footprint.file(body_bytes)) })
+        // What is larger than anything that is stored is larger than any room.
+        let weight = match body_bytes <= self.footprint.object_max {
+            true => blocks(self.footprint.file(body_bytes)),
+            false => u64::MAX,
+        };
+        self.held.request_weighing(Request { object, bytes: body_bytes }, weight)
     }
 
     fn declined(&self) -> u64 {
@@ -93,7 +106,7 @@ struct Segmented {
 impl DiskTier for Segmented {
     fn request(&mut self, object: u64, body_bytes: u64) -> bool {
         let record = self.files.footprint.file(body_bytes);
-        if record > SEGMENT_MAX {
+        if record > SEGMENT_MAX || body_bytes > self.files.footprint.object_max {
             return self.files.request(object, body_bytes);
         }
         // What found no segment is a file.
@@ -139,7 +152,7 @@ mod tests {
     fn every_architecture_holds_what_fits_and_not_more() {
         for architecture in ARCHITECTURES {
             let footprint = Footprint::default();
-            let mut disk = disk(architecture.name, 20 << 20, 4000, footprint);
+            let mut disk = disk(architecture.name, (20 << 20, 1.0), 4000, footprint);
             // An eighth of the disk, in segments of 8 KB or two blocks.
             (0..300).for_each(|object| {
                 disk.request(object, 4000);
@@ -157,11 +170,31 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_has_its_share_of_what_is_left_for_objects() {
+        let held = |rate: f64| {
+            let mut disk = disk(VOLUME, (8 << 20, rate), 4000, Footprint::default());
+            let asked = (20_000.0 * rate) as u64;
+            (0..asked).for_each(|object| {
+                disk.request(object, 4000);
+            });
+            (0..asked).filter(|object| disk.request(*object, 4000)).count() as f64 / rate
+        };
+        let (all, sampled) = (held(1.0), held(0.05));
+        assert!((sampled / all - 1.0).abs() < 0.02, "{sampled} {all}");
+    }
+
+    #[test]
     fn large_objects_are_files_and_what_is_larger_than_the_disk_is_declined() {
-        let mut disk = disk("squidmla", 20 << 20, 4000, Footprint::default());
+        let mut disk = disk("squidmla", (20 << 20, 1.0), 4000, Footprint::default());
         assert!(!disk.request(1, 1 << 20) && disk.request(1, 1 << 20));
         assert!(!disk.request(2, 1 << 30) && !disk.request(2, 1 << 30));
         assert_eq!(disk.declined(), 2);
+        let limited = Footprint { object_max: 1000, ..Footprint::default() };
+        for architecture in ARCHITECTURES {
+            let mut disk = super::disk(architecture.name, (20 << 20, 1.0), 4000, limited);
+            assert!(!disk.request(1, 1001) && !disk.request(1, 1001), "{}", architecture.name);
+            assert!(!disk.request(2, 1000) && disk.request(2, 1000), "{}", architecture.name);
+        }
         assert_eq!((blocks(1), blocks(4097), blocks(13 * 4096)), (4096, 8192, 14 * 4096));
     }
 }

@@ -63,6 +63,12 @@ impl<P: Replacement<u64>> Simulator<P> {
         false
     }
 
+    /// One request for an object that is not looked for here and not taken in: a miss.
+    pub fn pass(&mut self, bytes: u64) {
+        self.counts.requests += 1;
+        self.counts.bytes += bytes;
+    }
+
     /// All of them, in order. Returns what was counted, these included.
     ///
     /// A few are looked at ahead, so that what they will need from memory arrives while others are served; the results
