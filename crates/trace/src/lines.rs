@@ -13,6 +13,8 @@ pub(crate) struct Lines<R> {
     /// What has been read and not given yet.
     unread: Range<usize>,
     ended: bool,
+    /// Why it ended, where that is no end: told after all that came before it.
+    broken: Option<io::Error>,
     line: u64,
 }
 
@@ -29,7 +31,7 @@ impl<R: Read> Lines<R> {
     /// Reads lines of at most `line_max` bytes.
     pub(crate) fn new(input: R, line_max: usize) -> Self {
         let size = line_max.saturating_add(1).max(BUFFER_MIN);
-        Self { input, buffer: vec![0; size].into(), unread: 0..0, ended: false, line: 0 }
+        Self { input, buffer: vec![0; size].into(), unread: 0..0, ended: false, broken: None, line: 0 }
     }
 
     /// The number of the line given last, from 1.
@@ -37,12 +39,23 @@ impl<R: Read> Lines<R> {
         self.line
     }
 
-    /// What stands at the beginning, at most a buffer full, without taking it.
+    /// What stands at the beginning, at most a buffer full, without taking it. A stream that breaks off in it is an error where no line came whole
+    /// before that.
     pub(crate) fn peek(&mut self) -> io::Result<&[u8]> {
         while !self.ended && self.unread.end < self.buffer.len().min(PEEK) {
-            self.fill()?;
+            self.fill();
+        }
+        if memchr::memchr(b'\n', &self.buffer[self.unread.clone()]).is_none() {
+            self.end()?;
         }
         Ok(&self.buffer[self.unread.clone()])
+    }
+
+    /// Takes the mark that some put before UTF-8, if it is there; [`Lines::peek`] comes first.
+    pub(crate) fn skip_mark(&mut self) {
+        if self.buffer[self.unread.clone()].starts_with(BYTE_ORDER_MARK) {
+            self.unread.start += BYTE_ORDER_MARK.len();
+        }
     }
 
     /// The next line; `None` at the end.
@@ -58,19 +71,22 @@ impl<R: Read> Lines<R> {
             }
             searched = unread.len();
             if self.ended {
-                return Ok(self.last());
+                return self.last();
             }
             if self.is_full() {
-                return self.skip().map(Some);
+                return Ok(Some(self.skip()));
             }
-            self.fill()?;
+            self.fill();
         }
     }
 
     /// The next so many bytes, at most [`BUFFER_MIN`]; `None` at the end, fewer where the stream ends within them.
     pub(crate) fn next_bytes(&mut self, length: usize) -> io::Result<Option<Range<usize>>> {
         while self.unread.len() < length && !self.ended {
-            self.fill()?;
+            self.fill();
+        }
+        if self.unread.len() < length {
+            self.end()?;
         }
         if self.unread.is_empty() {
             return Ok(None);
@@ -89,9 +105,11 @@ impl<R: Read> Lines<R> {
         let _ = rest.try_reserve_exact(expected.saturating_add(1));
         rest.extend_from_slice(&self.buffer[self.unread.clone()]);
         self.unread = 0..0;
-        let broken = if self.ended { None } else { self.input.read_to_end(&mut rest).err() };
+        if !self.ended {
+            self.broken = self.input.read_to_end(&mut rest).err();
+        }
         self.ended = true;
-        (rest, broken)
+        (rest, self.broken.take())
     }
 
     /// The bytes of a line that was given last.
@@ -99,13 +117,23 @@ impl<R: Read> Lines<R> {
         &self.buffer[line]
     }
 
-    fn last(&mut self) -> Option<Line> {
+    /// The line without an end. What a stream broke off in is no line.
+    fn last(&mut self) -> io::Result<Option<Line>> {
+        self.end()?;
         if self.unread.is_empty() {
-            return None;
+            return Ok(None);
         }
         let line = std::mem::replace(&mut self.unread, 0..0);
         self.line += 1;
-        Some(Line::Whole(self.without_return(line)))
+        Ok(Some(Line::Whole(self.without_return(line))))
+    }
+
+    /// Tells once why the stream broke off, if it did; what it broke off in is gone.
+    fn end(&mut self) -> io::Result<()> {
+        self.broken.take().map_or(Ok(()), |error| {
+            self.unread = 0..0;
+            Err(error)
+        })
     }
 
     fn without_return(&self, line: Range<usize>) -> Range<usize> {
@@ -118,27 +146,27 @@ impl<R: Read> Lines<R> {
     }
 
     /// Leaves a line out that fills the whole buffer.
-    fn skip(&mut self) -> io::Result<Line> {
+    fn skip(&mut self) -> Line {
         self.line += 1;
         loop {
             self.unread = 0..0;
-            self.fill()?;
+            self.fill();
             match memchr::memchr(b'\n', &self.buffer[self.unread.clone()]) {
                 Some(at) => {
                     self.unread.start += at + 1;
-                    return Ok(Line::TooLong);
+                    return Line::TooLong;
                 }
                 None if self.ended => {
                     self.unread = 0..0;
-                    return Ok(Line::TooLong);
+                    return Line::TooLong;
                 }
                 None => {}
             }
         }
     }
 
-    /// Reads more behind what is unread, which moves to the front when there is no room.
-    fn fill(&mut self) -> io::Result<()> {
+    /// Reads more behind what is unread, which moves to the front when there is no room. When that fails, the stream has ended.
+    fn fill(&mut self) {
         if self.unread.end == self.buffer.len() {
             self.buffer.copy_within(self.unread.clone(), 0);
             self.unread = 0..self.unread.len();
@@ -151,14 +179,16 @@ impl<R: Read> Lines<R> {
                 Err(error) => {
                     // What came before it is still given.
                     self.ended = true;
-                    return Err(error);
+                    self.broken = Some(error);
                 }
             }
-            return Ok(());
+            return;
         }
     }
 }
 
+/// U+FEFF in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// No more is reserved for a stream that has not come yet.
 const EXPECTED_MAX: u64 = 8 << 30;
 /// Less would cost a call too often.

@@ -2,7 +2,7 @@
 
 use crate::columnar::Layout;
 use crate::format::oracle::{Access, RECORD_BYTES};
-use crate::format::{Format, Parsed, Parser, is_comment};
+use crate::format::{Format, NO_FORMAT, Parsed, Parser, is_comment};
 use crate::input::Input;
 use crate::lines::{Line, Lines};
 use crate::record::Record;
@@ -51,6 +51,8 @@ pub struct Reading {
     pub bad: u64,
     /// The first few of these.
     pub problems: Vec<Problem>,
+    /// Whether the stream broke off, which is the last of the bad lines.
+    pub is_broken: bool,
 }
 
 /// A line that could not be read.
@@ -70,8 +72,10 @@ pub struct Problem {
 pub enum Error {
     /// The file or stream cannot be read.
     Input(io::Error),
-    /// No format fits, or not the one that was told.
+    /// Not the format that was told, or not the whole of it.
     Format(String),
+    /// No format fits the beginning.
+    Unknown(String),
     /// A bad line, where none is tolerated.
     Bad(Problem),
 }
@@ -116,9 +120,11 @@ impl<R: Read> Reader<R> {
     /// When the beginning cannot be read or no format fits it.
     pub fn new(input: R, options: &ReadOptions) -> Result<Self, Error> {
         let mut lines = Lines::new(input, options.line_max);
+        lines.peek().map_err(Error::Input)?;
+        lines.skip_mark();
         let beginning = lines.peek().map_err(Error::Input)?;
         let (parser, assumed) = Parser::detect(beginning, options.format, options.columns.as_deref())
-            .map_err(|why| Error::Format(why.into()))?;
+            .map_err(|why| undetected(why, beginning))?;
         let reading = Reading {
             format: parser.format(),
             compression: "plain",
@@ -129,6 +135,7 @@ impl<R: Read> Reader<R> {
             out_of_order: 0,
             bad: 0,
             problems: Vec::new(),
+            is_broken: false,
         };
         let names_due = parser.names_due();
         let columns = match parser.format() {
@@ -231,6 +238,7 @@ impl<R: Read> Reader<R> {
 
     fn broken_off(&mut self, error: &io::Error) -> Result<(), Error> {
         self.ended = true;
+        self.reading.is_broken = true;
         let line = self.lines.number() + 1;
         let reason = format!("the stream breaks off: {error}");
         self.bad(Problem { line, reason, beginning: String::new() })
@@ -274,6 +282,17 @@ impl Columns {
     }
 }
 
+/// Why no format fits, with the first line that might tell, so that whoever reads it sees what is meant.
+fn undetected(why: Reason, beginning: &[u8]) -> Error {
+    let beginning = text(&beginning[..beginning.len().min(SHOWN * 16)]);
+    match beginning.lines().find(|line| !is_comment(line)) {
+        Some(line) if why == NO_FORMAT => {
+            Error::Unknown(format!("{why}: {:?}", line.chars().take(SHOWN).collect::<String>()))
+        }
+        _ => Error::Format(why.into()),
+    }
+}
+
 #[inline]
 fn count(reading: &mut Reading, last_ms: &mut u64, record: &Record<'_>) {
     reading.requests += 1;
@@ -301,7 +320,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Input(error) => write!(f, "cannot be read: {error}"),
-            Self::Format(why) => write!(f, "{why}"),
+            Self::Format(why) | Self::Unknown(why) => write!(f, "{why}"),
             Self::Bad(problem) => write!(f, "{problem}"),
         }
     }

@@ -41,6 +41,9 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
+/// A time after the year 9999.
+pub(crate) const ABSURD_TIME: Reason = "the time is absurd";
+
 /// A size in bytes. `-` says that there was none.
 pub(crate) fn bytes(text: &str) -> Result<Option<u64>, Reason> {
     let text = text.trim_ascii();
@@ -78,7 +81,7 @@ pub(crate) fn time(text: &str, per_second: u64) -> Result<Option<u64>, Reason> {
         1 => whole.saturating_mul(1000).saturating_add(thousandths(fraction)),
         units => (u128::from(whole) * 1000 / u128::from(units)).try_into().unwrap_or(u64::MAX),
     };
-    if millis > TIME_MAX_MS { Err("the time is absurd") } else { Ok(Some(millis)) }
+    if millis > TIME_MAX_MS { Err(ABSURD_TIME) } else { Ok(Some(millis)) }
 }
 
 fn thousandths(fraction: &str) -> u64 {
@@ -192,8 +195,8 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The largest size taken for one: a pebibyte.
-const BYTES_MAX: u64 = 1 << 50;
+/// The largest size taken for one: four tebibytes. No log is so long that the sum of such sizes would not fit.
+const BYTES_MAX: u64 = 1 << 42;
 /// The end of the year 9999.
 const TIME_MAX_MS: u64 = 253_402_300_799_999;
 const MONTHS: [&str; 12] =

@@ -5,6 +5,7 @@ use crate::filter::{Filter, Refused};
 use crate::input::Input;
 use crate::reader::{Error, ReadOptions, Reader, Reading};
 use crate::record::{Record, host_of};
+use std::io::Read;
 
 /// A request, its names as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +49,8 @@ pub struct Trace {
     clients: Dictionary,
     /// The host of each object.
     host_of: Vec<u32>,
+    /// The time of the last request that had one.
+    last_ms: Option<u64>,
 }
 
 /// What was not taken into a trace, by reason.
@@ -57,7 +60,7 @@ pub struct Unread {
     pub refused: [u64; Refused::ALL.len()],
     /// Requests that came with no size, and got [`Trace::read`]'s.
     pub without_size: u64,
-    /// Requests that came with no time, and got their place.
+    /// Requests that came with no time, and got that of the request before; or their place, where none has a time.
     pub without_time: u64,
     /// Whether there was more than the limit.
     pub limited: bool,
@@ -75,7 +78,19 @@ impl Trace {
         limit: usize,
         bytes_unknown: u64,
     ) -> Result<(Self, Reading, Unread), Error> {
-        let mut reader = Reader::of(input, options)?;
+        Self::read_from(Reader::of(input, options)?, filter, limit, bytes_unknown)
+    }
+
+    /// The same from a reader that is there.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    pub fn read_from<R: Read>(
+        mut reader: Reader<R>,
+        filter: &Filter,
+        limit: usize,
+        bytes_unknown: u64,
+    ) -> Result<(Self, Reading, Unread), Error> {
         let (mut trace, mut unread) = (Self::default(), Unread::default());
         while let Some(outcome) = reader.next(|record| match filter.refuses(record) {
             Some(refused) => Err(refused),
@@ -105,19 +120,62 @@ impl Trace {
 
     /// Adds a request with another size than its line's. False when there is no number left for its object.
     pub fn push_sized(&mut self, record: &Record<'_>, bytes: u64) -> bool {
-        let place = self.requests.len() as u64;
         let Some(object) = self.objects.number(&record.url) else { return false };
         if object as usize == self.host_of.len() {
             // There are no more hosts than objects, so that their numbers suffice.
             self.host_of.push(self.hosts.number(host_of(&record.url)).unwrap_or_default());
         }
+        let time_ms = self.time_of(record);
         self.requests.push(Request {
-            time_ms: record.time_ms.unwrap_or(place),
+            time_ms,
             bytes,
             object,
             client: record.client.as_deref().and_then(|client| self.clients.number(client)).unwrap_or(0),
         });
         true
+    }
+
+    /// A request's time. One that does not tell it came with the one before; counted from 1970 it would lie decades away.
+    fn time_of(&mut self, record: &Record<'_>) -> u64 {
+        match (record.time_ms, self.last_ms) {
+            (Some(time_ms), before) => {
+                if before.is_none() {
+                    self.requests.iter_mut().for_each(|request| request.time_ms = time_ms);
+                }
+                self.last_ms = Some(time_ms);
+                time_ms
+            }
+            (None, Some(before)) => before,
+            (None, None) => self.requests.len() as u64,
+        }
+    }
+
+    /// Gives requests whose time lies far from that of all but a few the time of the request before them, and tells how many these are: clocks that
+    /// were not set yet, and lines that are broken where it does not show. One of them would make a log of a day one of decades.
+    ///
+    /// Far is more than a hundred times the span of all but the first and the last thousandth, and more than a day.
+    pub fn mend_times(&mut self) -> u64 {
+        let mut times: Vec<u64> = self.requests.iter().map(|request| request.time_ms).collect();
+        if times.len() < MENDED_MIN {
+            return 0;
+        }
+        let edge = (times.len() / 1000).max(1);
+        let high_at = times.len() - 1 - edge;
+        let (low, high) = (*times.select_nth_unstable(edge).1, *times.select_nth_unstable(high_at).1);
+        let slack = (high - low).saturating_mul(SPANS_AWAY).max(DAY_MS);
+        let usual = low.saturating_sub(slack)..=high.saturating_add(slack);
+        let first = self.requests.iter().find(|request| usual.contains(&request.time_ms));
+        let mut before = first.map_or(low, |request| request.time_ms);
+        let mut mended = 0;
+        for request in &mut self.requests {
+            if usual.contains(&request.time_ms) {
+                before = request.time_ms;
+            } else {
+                request.time_ms = before;
+                mended += 1;
+            }
+        }
+        mended
     }
 
     /// An empty trace whose clients have the names of their numbers.
@@ -206,10 +264,57 @@ impl Trace {
     }
 }
 
+/// Fewer requests do not tell which of their times are usual.
+const MENDED_MIN: usize = 20;
+/// A time so many spans away is a mistake.
+const SPANS_AWAY: u64 = 100;
+const DAY_MS: u64 = 86_400_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Cursor;
+
+    fn at(times: &[Option<u64>]) -> Trace {
+        let mut trace = Trace::default();
+        for time_ms in times {
+            trace.push(&Record { url: "a".into(), time_ms: *time_ms, ..Record::default() }, 0);
+        }
+        trace
+    }
+
+    fn times(trace: &Trace) -> Vec<u64> {
+        trace.requests().iter().map(|request| request.time_ms).collect()
+    }
+
+    #[test]
+    fn a_request_without_a_time_came_with_its_neighbour() {
+        assert_eq!(times(&at(&[None, None, Some(9000), None, Some(9500)])), [9000, 9000, 9000, 9000, 9500]);
+        assert_eq!(times(&at(&[None, None, None])), [0, 1, 2]);
+    }
+
+    #[test]
+    fn times_far_from_all_others_are_those_of_a_wrong_clock() {
+        let start = 1_700_000_000_000;
+        let mut told: Vec<Option<u64>> = (0..100).map(|second| Some(start + second * 1000)).collect();
+        told[0] = Some(12_000);
+        told[50] = Some(4_000_000_000_000);
+        let mut trace = at(&told);
+        assert_eq!(trace.mend_times(), 2);
+        assert_eq!((times(&trace)[0], times(&trace)[50]), (start + 1000, start + 49_000));
+        let honest = |mut trace: Trace| (times(&trace), trace.mend_times(), times(&trace));
+        for trace in [
+            at(&told[1..20]),
+            at(&(0..200).map(|hour| Some(start + hour * hour * 3_600_000)).collect::<Vec<_>>()),
+            at(&(0..200)
+                .map(|at| Some(if at == 0 { start - DAY_MS / 2 } else { start }))
+                .collect::<Vec<_>>()),
+            at(&[None; 100]),
+        ] {
+            let (before, mended, after) = honest(trace);
+            assert_eq!((mended, before), (0, after));
+        }
+    }
 
     #[test]
     fn sizes_are_filled_from_the_same_object() {

@@ -35,6 +35,9 @@ fn is_squid_hit(code: &str) -> bool {
 
 /// `192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326 "referrer" "agent" HIT`
 ///
+/// Apache's `vhost_combined` has the host and its port before that (`www.example.org:443 192.0.2.7 - - [`), which are part of the URL: paths of
+/// different hosts are different objects.
+///
 /// Of what follows the size only the last field is read: a cache's verdict, as nginx (`$upstream_cache_status`), varnishncsa
 /// (`%{Varnish:hitmiss}x`) and our own log (Cache-Status, RFC 9211) put it there.
 pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
@@ -47,17 +50,43 @@ pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
     let request = close + 3;
     let end = request + closing_quote(&bytes_of[request..]).ok_or("the quoted request does not end")?;
     let (method, url) = request_line(&line[request..end])?;
+    let (client, url) = match virtual_host(&line[..open - 1]) {
+        Some((host, client)) if url.starts_with('/') => (client, absolute(host, url).into()),
+        Some((_, client)) => (client, url.into()),
+        None => (&line[..space], url.into()),
+    };
     let mut fields = Words::of(&line[end + 1..]);
     let mut field = || fields.next().ok_or("status or size is missing");
     Ok(Record {
         time_ms: Some(common_time(&line[open..close])?),
-        client: Some(line[..space].into()),
+        client: Some(client.into()),
         method: Some(method.into()),
         status: status(field()?)?,
-        url: url.into(),
+        url,
         bytes: bytes(field()?)?,
         from_cache: verdict(last_field(fields.rest())),
     })
+}
+
+/// Host and client of what stands before the time, where it is `host client - user`. Without a host the second word is the `-` of identd, which nobody
+/// asks any more.
+fn virtual_host(before_time: &str) -> Option<(&str, &str)> {
+    let (host, rest) = before_time.split_once(' ')?;
+    if rest.starts_with("- ") {
+        return None;
+    }
+    let mut words = Words::of(rest);
+    let (client, identity, user) = (words.next()?, words.next()?, words.next());
+    (identity == "-" && user.is_some()).then_some((host, client))
+}
+
+/// A path of a host, which may have a port.
+fn absolute(host: &str, path: &str) -> String {
+    match host.rsplit_once(':') {
+        Some((name, "443")) => format!("https://{name}{path}"),
+        Some((name, "80")) => format!("http://{name}{path}"),
+        _ => format!("http://{host}{path}"),
+    }
 }
 
 /// Where the quote closes: one that no backslash escapes.

@@ -148,6 +148,7 @@ impl Parser {
         let as_text = text(beginning);
         let format = match wanted.or_else(|| binary(beginning)) {
             Some(format) => format,
+            None if is_utf_16(beginning) => return Err("this is UTF-16, and logs are read as UTF-8"),
             None => among_texts(&as_text)?,
         };
         let (parser, mut assumed) = match format {
@@ -209,6 +210,11 @@ fn binary(beginning: &[u8]) -> Option<Format> {
     oracle::looks_like(beginning).then_some(Format::OracleGeneral)
 }
 
+/// Whether a stream begins with the mark of UTF-16 and a letter of ASCII in it.
+fn is_utf_16(beginning: &[u8]) -> bool {
+    matches!(beginning, [0xFF, 0xFE, 1..=0x7F, 0, ..] | [0xFE, 0xFF, 0, 1..=0x7F, ..])
+}
+
 /// The text format of a stream that begins like this.
 fn among_texts(beginning: &str) -> Result<Format, Reason> {
     if w3c::directives(beginning).next().is_some() {
@@ -223,7 +229,7 @@ fn among_texts(beginning: &str) -> Result<Format, Reason> {
     let votes = |format: &Format| lines().filter(|line| format.parse(line).is_ok()).count();
     let best = BY_STRICTNESS.into_iter().rev().max_by_key(votes);
     let is_clear = |format: &Format| votes(format) > 0 && votes(format) * 2 >= lines().count();
-    best.filter(is_clear).ok_or("the format is not one of those known")
+    best.filter(is_clear).ok_or(NO_FORMAT)
 }
 
 /// The table whose names stand in the first line, which may look like a comment.
@@ -257,6 +263,8 @@ pub(crate) fn is_comment(line: &str) -> bool {
     }
 }
 
+/// Why nothing can be read.
+pub(crate) const NO_FORMAT: Reason = "the format is not one of those known";
 /// When a line could be of several formats, the one that asks for most is meant.
 const BY_STRICTNESS: [Format; 7] =
     [Format::Squid, Format::Common, Format::Json, Format::Pages, Format::Csv, Format::UrlSize, Format::Paths];

@@ -6,7 +6,7 @@
 use super::Parsed;
 use super::access_log::verdict;
 use crate::record::Record;
-use crate::scan::{Reason, bytes, status, time};
+use crate::scan::{ABSURD_TIME, Reason, bytes, status, time};
 use std::borrow::Cow;
 
 /// A table's columns, and what separates them.
@@ -22,6 +22,10 @@ pub(crate) struct Table {
 #[derive(Default)]
 struct Columns {
     url: usize,
+    /// The host of URLs that are paths.
+    host: Option<usize>,
+    /// Their scheme.
+    scheme: Option<usize>,
     /// Further columns that belong to the object's name.
     qualifiers: Vec<usize>,
     bytes: Option<usize>,
@@ -58,6 +62,8 @@ impl Table {
         let scaled = |(name, per_second): &(&str, u64)| Some((find(&[name])?, *per_second));
         let columns = Columns {
             url,
+            host: find(HOST_NAMES).or_else(|| find(CLIENT_NAMES).and(find(&["host"]))),
+            scheme: find(&["scheme", "protocol_scheme"]),
             qualifiers,
             bytes: find(SIZE_NAMES),
             time: TIME_NAMES.iter().find_map(scaled),
@@ -77,6 +83,7 @@ impl Table {
         let mut left_out = false;
         let mut width = 0;
         let mut qualifiers = String::new();
+        let (mut host, mut scheme) = (None, None);
         let columns = &self.columns;
         let fields = Fields { rest: Some(line), separator: self.separator };
         for (at, field) in fields.enumerate() {
@@ -87,13 +94,20 @@ impl Table {
                 here if here == columns.bytes => record.bytes = bytes(&field)?,
                 _ if columns.time.is_some_and(|(column, _)| column == at) => {
                     let (_, per_second) = columns.time.expect("it has just been compared");
-                    record.time_ms = time(&field, per_second)?;
+                    record.time_ms = time(&field, per_second).map_err(|why| match (why, per_second) {
+                        (ABSURD_TIME, 1) => {
+                            "the time is no number of seconds; a column called time_ms, time_us or time_ns has other units"
+                        }
+                        (why, _) => why,
+                    })?;
                 }
                 here if here == columns.client => record.client = Some(field).filter(|field| is_given(field)),
                 here if here == columns.method => record.method = Some(field).filter(|field| is_given(field)),
                 here if here == columns.status => record.status = status(&field)?,
                 here if here == columns.browser_hit => left_out = field == "1",
                 here if here == columns.verdict => record.from_cache = verdict(&field),
+                here if here == columns.host => host = Some(field).filter(|field| is_given(field)),
+                here if here == columns.scheme => scheme = Some(field).filter(|field| is_given(field)),
                 _ if columns.qualifiers.contains(&at) => {
                     qualifiers.push('/');
                     qualifiers.push_str(&field);
@@ -106,6 +120,11 @@ impl Table {
             _ if record.url.is_empty() => Err("the object has no name"),
             _ if left_out => Ok(Parsed::LeftOut),
             _ => {
+                // Paths of different hosts are different objects.
+                if let Some(host) = host.filter(|_| record.url.starts_with('/')) {
+                    let scheme = scheme.as_deref().unwrap_or("http");
+                    record.url = format!("{scheme}://{host}{}", record.url).into();
+                }
                 if !qualifiers.is_empty() {
                     record.url.to_mut().push_str(&qualifiers);
                 }
@@ -119,6 +138,12 @@ impl Columns {
     fn assumed(&self, cells: &[String]) -> Vec<String> {
         let name = |column: usize| cells.get(column).map_or("", String::as_str);
         let mut assumed = vec![format!("column {} names the object", name(self.url))];
+        assumed.extend(
+            self.host.map(|column| format!("column {} is the host of URLs that are paths", name(column))),
+        );
+        if self.host.is_none() && cells.iter().any(|cell| cell == "host") {
+            assumed.push("column host is not looked at, since it may be the client; name it vhost or client where the columns are named".into());
+        }
         assumed.extend(
             self.qualifiers.iter().map(|column| format!("column {} belongs to the name", name(*column))),
         );
@@ -210,6 +235,18 @@ const URL_NAMES: &[&str] = &[
     "key",
     "path",
     "id",
+];
+/// Names of the host that was asked. `host` alone is the client in some logs.
+const HOST_NAMES: &[&str] = &[
+    "vhost",
+    "http_host",
+    "server_name",
+    "domain",
+    "site",
+    "cs(host)",
+    "cs-host",
+    "x-host-header",
+    "clientrequesthost",
 ];
 const SIZE_NAMES: &[&str] = &[
     "bytes",

@@ -212,3 +212,45 @@ fn bad_log_lines_have_a_reason() {
         assert_eq!(parsed(beginning, line), Err(reason), "{line}");
     }
 }
+
+#[test]
+fn paths_of_different_hosts_are_different_objects() {
+    let line = |host: &str| {
+        format!("{host} 192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.1\" 200 5 \"-\" \"x\"")
+    };
+    for (host, url) in [
+        ("www.example.org:443", "https://www.example.org/a"),
+        ("www.example.org:80", "http://www.example.org/a"),
+        ("www.example.org", "http://www.example.org/a"),
+        ("[2001:db8::1]:8080", "http://[2001:db8::1]:8080/a"),
+    ] {
+        let line = line(host);
+        let record = request(&line, &line);
+        assert_eq!((&*record.url, record.client.as_deref()), (url, Some("192.0.2.7")));
+    }
+    let named = r#"192.0.2.7 - John Smith [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326"#;
+    let whole = r#"a:80 192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] "GET http://b/a HTTP/1.0" 200 2326"#;
+    for (line, url) in [(named, "/a"), (whole, "http://b/a")] {
+        let record = request(line, line);
+        assert_eq!((&*record.url, record.client.as_deref()), (url, Some("192.0.2.7")), "{line}");
+    }
+    for (names, line, url) in [
+        ("time,client_ip,host,uri,bytes", "1,c,a.example,/x,5", "http://a.example/x"),
+        ("time,scheme,vhost,uri,bytes", "1,https,a.example,/x,5", "https://a.example/x"),
+        ("time,vhost,uri,bytes", "1,a.example,http://b.example/x,5", "http://b.example/x"),
+        ("time,vhost,uri,bytes", "1,-,/x,5", "/x"),
+        // Some publishers call the client so.
+        ("host,time,uri,bytes", "c.example,1,/x,5", "/x"),
+    ] {
+        assert_eq!(request(names, line).url, url, "{names}");
+    }
+    let (_, assumed) = Parser::detect(b"host,time,uri,bytes\n", None, None).expect("a table");
+    assert!(assumed.iter().any(|words| words.contains("column host is not looked at")), "{assumed:?}");
+}
+
+#[test]
+fn a_time_in_other_units_says_what_to_do() {
+    let why = parsed("timestamp,url,size", "1700000000000,a,5").expect_err("no seconds");
+    assert!(why.contains("time_ms"), "{why}");
+    assert_eq!(request("time_ms,url,size", "1700000000000,a,5").time_ms, Some(1_700_000_000_000));
+}

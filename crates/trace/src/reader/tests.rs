@@ -106,7 +106,10 @@ fn times_that_fall_are_counted() {
     let text = b"time_s,url\n5,a\n6,b\n4,c\n,d\n4,e\n99999999999999,f\n";
     let (found, reading) = read(text, &ReadOptions::default()).expect("readable");
     assert_eq!((found.len(), reading.out_of_order, reading.bad), (5, 1, 1));
-    assert_eq!(reading.problems[0].to_string(), "line 7: the time is absurd: \"99999999999999,f\"");
+    assert_eq!(
+        reading.problems[0].to_string(),
+        "line 7: the time is no number of seconds; a column called time_ms, time_us or time_ns has other units: \"99999999999999,f\""
+    );
 }
 
 #[test]
@@ -123,8 +126,51 @@ fn lines_of_another_format_are_bad_and_counted() {
 fn without_a_format_there_is_an_error() {
     for bytes in [&b""[..], b"\n\n", b"what is this line\n", &[0x1F, 0x8B, 0, 0], &[0xFF; 100]] {
         let outcome = read(bytes, &ReadOptions::default());
-        assert!(matches!(outcome, Err(Error::Format(_) | Error::Input(_))) || bytes[0] == 0xFF, "{bytes:?}");
+        assert!(
+            matches!(outcome, Err(Error::Format(_) | Error::Unknown(_) | Error::Input(_)))
+                || bytes[0] == 0xFF,
+            "{bytes:?}"
+        );
     }
     let told = ReadOptions { format: Some(Format::Squid), ..ReadOptions::default() };
     assert_eq!(read(b"http://a/ 1\n", &told).expect("as told").1.bad, 1);
+}
+
+#[test]
+fn a_short_stream_that_breaks_off_is_read_up_to_there() {
+    let lines: String = (0..2000).map(|at| format!("http://a.example/{} {}\n", at * at % 7919, at)).collect();
+    for kind in [Compression::Gzip, Compression::Zstd] {
+        let whole = compressed(kind, lines.as_bytes());
+        let mut found = 0;
+        for cut in [whole.len() - 1, whole.len() - 9, whole.len() / 2] {
+            match read(&whole[..cut], &ReadOptions::default()) {
+                Ok((requests, reading)) => {
+                    let told = reading.problems.last().map(Problem::to_string).unwrap_or_default();
+                    assert!(told.contains("the stream breaks off"), "{kind:?} {cut}: {told}");
+                    let expected = lines.lines().take(requests.len());
+                    assert!(requests.iter().zip(expected).all(|((url, _), line)| line.starts_with(url)));
+                    found += requests.len();
+                }
+                // A compressor may hand out nothing before its block is whole.
+                Err(Error::Input(_)) => {}
+                Err(other) => panic!("{kind:?} {cut}: {other}"),
+            }
+        }
+        // A block of Zstandard is longer than this text.
+        assert!(found > 0 || kind == Compression::Zstd, "{kind:?}");
+        assert!(matches!(read(&whole[..7], &ReadOptions::default()), Err(Error::Input(_))), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_first_column() {
+    let text = "\u{feff}time_s,url,bytes\n5,a,10\n";
+    let mut reader = Reader::new(text.as_bytes(), &ReadOptions::default()).expect("a table");
+    assert_eq!(reader.next(|record| record.time_ms).expect("readable"), Some(Some(5000)));
+    let wide: Vec<u8> = "\u{feff}time_s,url".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let refused = Reader::new(&wide[..], &ReadOptions::default()).err().expect("it is not UTF-8");
+    assert!(refused.to_string().contains("UTF-16"), "{refused}");
+    let refused =
+        Reader::new(&b"# x\nthree words here\n"[..], &ReadOptions::default()).err().expect("no format");
+    assert!(refused.to_string().ends_with(": \"three words here\""), "{refused}");
 }
