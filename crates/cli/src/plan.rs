@@ -5,9 +5,10 @@ use crate::lab::telling;
 use crate::replay::FilterRules;
 use crate::show::print;
 use crate::trace::source::Reading;
-use crate::trace::told::{account, refused};
+use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_core::ByteCount;
 use shoal_lab::character::{Character, Loaded, load};
+use shoal_lab::experiment::Error;
 use shoal_lab::plan::{Footprint, Plan, Wishes, json, report, settings, text};
 use std::path::PathBuf;
 
@@ -60,7 +61,7 @@ pub struct Options {
     #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
     warm_up: f64,
     /// Which requests can hit: rules parted by commas (cacheable, get, found, status200, no-query, no-cgi, http)
-    #[arg(long, value_name = "RULES", default_value = "cacheable")]
+    #[arg(long, value_name = "RULES", default_value = FILTER)]
     filter: FilterRules,
     /// Requests read at most
     #[arg(long, value_name = "N")]
@@ -96,9 +97,15 @@ impl Options {
         let character = Character::of(&loaded.trace, loaded.known(), self.seed, &mut *progress);
         let plan = Plan::of(&loaded, &character, wishes, &mut *progress);
         progress.finish();
-        let plan = plan.map_err(|error| failed(&error))?;
-        self.write(&plan, &character)?;
-        print(&self.told(&plan, &loaded))
+        let plan = plan.map_err(|error| match error {
+            Error::TooFewRequests { .. } => {
+                failed(&format!("{error}: {}", lost(&loaded.reading, &loaded.unread)))
+            }
+            error => failed(&error),
+        })?;
+        // What was computed is told, whatever becomes of the files.
+        print(&self.told(&plan, &loaded))?;
+        self.write(&plan, &character)
     }
 
     fn wishes(&self) -> Result<Wishes, Failure> {
@@ -175,11 +182,17 @@ impl Options {
                 command += &format!(" --{name} {number}");
             }
         }
-        for (name, bytes) in [("ram", self.ram), ("disk", self.disk)] {
+        let drive = Some(self.drive).filter(|drive| drive.0 != Wishes::default().drive_bytes);
+        for (name, bytes) in [("ram", self.ram), ("disk", self.disk), ("drive", drive)] {
             if let Some(bytes) = bytes {
                 command += &format!(" --{name} {}", bytes.0);
             }
         }
+        let rules = self.filter.names();
+        if rules != FILTER {
+            command += &format!(" --filter {rules}");
+        }
+        command += &self.reading.told();
         command
     }
 
@@ -199,7 +212,7 @@ impl Options {
         if self.json {
             return format!("{:#}\n", json(plan, self.name()));
         }
-        let read = account(&loaded.reading) + &refused(&loaded.unread);
+        let read = account(&loaded.reading) + &wrong_times(loaded.wrong_times) + &refused(&loaded.unread);
         format!("{read}\n{}", text(plan, self.name()))
     }
 }
@@ -209,6 +222,8 @@ fn differing(number: f64, default: f64) -> Option<f64> {
     (number != default).then_some(number)
 }
 
+/// The requests that count by default.
+const FILTER: &str = "cacheable";
 /// The least that `cache.ram` takes.
 const LEAST_RAM: u64 = 4 << 20;
 const HEAD_MAX: u64 = 64 << 10;

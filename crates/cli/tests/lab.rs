@@ -100,3 +100,51 @@ fn what_cannot_be_run_is_told() {
         assert!(!folder.path().join("shoal-maltzahn").exists());
     }
 }
+
+#[test]
+fn what_was_not_read_is_told_and_kept_in_the_report() {
+    let folder = TempDir::new().expect("a folder");
+    let mut log = String::from("time_s,client,status,bytes,url\n");
+    for at in 0..3000_u64 {
+        let status = if at % 10 == 0 { 404 } else { 200 };
+        writeln!(log, "{at},c{},{status},{},http://a.example/{}", at % 5, 100 + at % 90, at * at % 97)
+            .expect("a string");
+    }
+    log += "a line that is none\n";
+    std::fs::write(folder.path().join("trace.csv"), &log).expect("written");
+    let output = run(folder.path(), &["lab", "run", "policies", "--trace", "trace.csv", "--out", "report"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for told in ["bad lines                 1 of 3,002", "300 with a status that does not count"] {
+        assert!(text(&output.stderr).contains(told), "{told}: {}", text(&output.stderr));
+    }
+    let summary: Value = serde_json::from_str(&read(folder.path(), "summary.json")).expect("JSON");
+    let source = "trace.csv (1 of 3,002 lines are bad; without 300 with a status that does not count)";
+    assert_eq!(summary["facts"]["trace"], source);
+    assert!(text(&output.stdout).contains("miss-ratio.csv"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).ends_with("report: report/index.html\n"));
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    let output =
+        run(folder.path(), &["lab", "run", "policies", "--trace", "trace.csv", "--out", "file/report"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!text(&output.stderr).contains("policies\n"), "told before anything is computed");
+}
+
+#[test]
+fn clients_are_kept_where_traces_are_joined() {
+    let folder = TempDir::new().expect("a folder");
+    for part in 0..2 {
+        let mut log = String::from("time_s,client,bytes,url\n");
+        for at in 0..2000_u64 {
+            writeln!(log, "{},p{part}c{},500,http://a.example/{}", part * 2000 + at, at % 50, at * at % 397)
+                .expect("a string");
+        }
+        std::fs::write(folder.path().join(format!("{part}.csv")), log).expect("written");
+    }
+    let arguments =
+        ["lab", "run", "voelker-ch5", "--scale", "small", "--out", "report", "--trace", "0.csv", "1.csv"];
+    let output = run(folder.path(), &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_str(&read(folder.path(), "summary.json")).expect("JSON");
+    assert_eq!(summary["facts"]["clients"], "100");
+}

@@ -279,3 +279,74 @@ fn specweb99_is_a_trace_a_file_set_and_a_model() {
     assert!((hit_ratio(1) - hit_ratio(2)).abs() < 0.02, "{answers}");
     assert_eq!(run(&["model", "specweb99", "--policy", "x"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_trace_may_be_written_over_itself_and_nothing_is_half_written() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("a.csv");
+    let name = file.to_str().expect("UTF-8");
+    // More than is read before the first is written.
+    let log: String =
+        (0..20_000).map(|at| format!("{at},http://a.example/{},{}\n", at % 99, at % 7)).collect();
+    std::fs::write(&file, format!("time_s,url,bytes\n{log}")).expect("written");
+    done(&trace(&["filter", name, "--size-min", "1", "--out", name]));
+    let kept = std::fs::read_to_string(&file).expect("it is there");
+    assert_eq!(kept.lines().count(), 1 + (0..20_000).filter(|at| at % 7 > 0).count());
+    std::fs::write(folder.path().join("bad.log"), format!("{LOG}no line\n")).expect("written");
+    let bad = folder.path().join("bad.log");
+    let refused = trace(&["convert", bad.to_str().expect("UTF-8"), "--strict", "--out", name]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), kept, "what was there is left alone");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 2, "and nothing is beside it");
+}
+
+#[test]
+fn a_trace_without_a_request_is_none() {
+    let folder = TempDir::new().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let millis = file("ms.csv", "timestamp,url,size\n1700000000000,http://a/,5\n");
+    let words = file("words.log", "these are no requests\nnor are these two\n");
+    let log = file("access.log", LOG);
+    for (arguments, told) in [
+        (
+            vec!["info", &millis],
+            "no request is left: 2 lines, 1 of them bad (line 2: the time is no number of seconds",
+        ),
+        (vec!["info", &words], "not one of those known: \"these are no requests\"; --format"),
+        (
+            vec!["info", &log, "--filter", "get,status200,no-query,no-cgi", "--limit", "0"],
+            "no request is left: 1 lines",
+        ),
+    ] {
+        let output = trace(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+    let read = trace(&["info", &millis, "--columns", "time_ms,url,size"]);
+    assert!(done(&read).contains("requests                  1"), "{}", stdout(&read));
+}
+
+#[test]
+fn a_clock_that_was_not_set_does_not_stretch_a_log() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("a.log");
+    let line = |seconds: u64| {
+        format!("{seconds}.000 5 c TCP_MISS/200 100 GET http://a.example/{} - - -\n", seconds % 9)
+    };
+    let mut log: String = (0..99).map(|at| line(1_700_000_000 + at)).collect();
+    log.insert_str(0, &line(12));
+    std::fs::write(&path, log).expect("written");
+    let info = trace(&["info", path.to_str().expect("UTF-8"), "--limit", "100"]);
+    assert!(done(&info).contains("100 in 1 min 38 s"), "{}", stdout(&info));
+    assert!(stdout(&info).contains("wrong times               1 requests"), "{}", stdout(&info));
+    let part = trace(&["info", path.to_str().expect("UTF-8"), "--limit", "50"]);
+    assert!(
+        done(&part).contains("GET 50, HEAD 0"),
+        "what is behind the limit counts nowhere: {}",
+        stdout(&part)
+    );
+}

@@ -3,12 +3,14 @@
 use super::measured;
 use super::telling::Telling;
 use crate::failure::Failure;
-use crate::show::print;
+use crate::show::{count, print};
+use crate::trace::source::Reading;
+use crate::trace::told::{account, left_out, lost, refused as told_left_out};
 use shoal_lab::experiment::{EXPERIMENTS, Experiment, Inputs, find};
 use shoal_lab::global_memory::Application;
 use shoal_lab::report::{Finding, Report};
 use shoal_trace::generate::Traffic;
-use shoal_trace::{Filter, Input, ReadOptions, Trace};
+use shoal_trace::{Filter, Trace};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +44,8 @@ pub struct Options {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 /// How much of it.
@@ -67,12 +71,17 @@ impl Options {
             return Err(Failure::Usage("--warm-up: a share from 0 up to 1 is needed, such as 0.5".into()));
         }
         let out = self.out.clone().unwrap_or_else(|| format!("shoal-{}", experiment.name).into());
-        let report = self.report(experiment)?;
-        report.write(&out).map_err(|error| Failure::Runtime(error.to_string()))?;
-        print(&if self.json { report.summary() } else { told(&report, &out) })
+        let report = self.report(experiment, &out)?;
+        let written = report.write(&out).map_err(|error| Failure::Runtime(error.to_string()));
+        print(&if self.json { report.summary() } else { told(&report) })?;
+        written?;
+        if self.json {
+            return Ok(());
+        }
+        print(&format!("report: {}\n", out.join("index.html").display()))
     }
 
-    fn report(&self, experiment: &Experiment) -> Result<Report, Failure> {
+    fn report(&self, experiment: &Experiment, out: &Path) -> Result<Report, Failure> {
         let mut applications = Vec::new();
         let (trace, source) = self.trace(&mut applications)?;
         let mut inputs = Inputs::new(trace, self.warm_up);
@@ -82,10 +91,17 @@ impl Options {
         inputs.applications = applications;
         inputs.is_small = self.scale == Scale::Small;
         inputs.real = self.measured.iter().map(|path| measured::read(path)).collect::<Result<_, _>>()?;
+        // A folder that cannot be made is told now, and not after an hour.
+        std::fs::create_dir_all(out)
+            .map_err(|error| Failure::Runtime(format!("cannot write {}: {error}", out.display())))?;
         let mut telling = Telling::new();
         let report = (experiment.run)(&inputs, &mut telling);
         telling.finish();
-        report.map_err(|error| Failure::Runtime(error.to_string()))
+        report.map_err(|error| {
+            // Only an empty folder goes: one that was made for nothing.
+            let _ = std::fs::remove_dir(out);
+            Failure::Runtime(error.to_string())
+        })
     }
 
     fn limit(&self) -> usize {
@@ -95,9 +111,9 @@ impl Options {
     /// The trace and where it is from, and what was read as programs of their own.
     fn trace(&self, applications: &mut Vec<Application>) -> Result<(Trace, String), Failure> {
         let mut read = |path: &Path| {
-            let trace = self.read(path)?;
+            let (trace, source) = self.read(path)?;
             applications.push(Application::of(&name_of(path), &trace));
-            Ok::<Trace, Failure>(trace)
+            Ok::<(Trace, String), Failure>((trace, source))
         };
         match self.trace.as_slice() {
             [] => {
@@ -107,23 +123,40 @@ impl Options {
                 let trace = traffic.make().map_err(|error| Failure::Runtime(error.to_string()))?;
                 Ok((trace, format!("made proxy traffic, {requests} requests, seed {}", self.seed)))
             }
-            [path] => Ok((read(path)?, name_of(path))),
+            [path] => read(path),
             paths => {
-                let mut joined = Trace::default();
+                let (mut joined, mut sources) = (Trace::default(), Vec::new());
                 for path in paths {
-                    append(&mut joined, &read(path)?, self.limit());
+                    let (trace, source) = read(path)?;
+                    append(&mut joined, &trace, self.limit());
+                    sources.push(source);
                 }
-                let names: Vec<String> = paths.iter().map(|path| name_of(path)).collect();
-                Ok((joined, names.join(", ")))
+                Ok((joined, sources.join(", ")))
             }
         }
     }
 
-    fn read(&self, path: &Path) -> Result<Trace, Failure> {
+    /// A trace, and what it is: its name and what of it was not taken.
+    fn read(&self, path: &Path) -> Result<(Trace, String), Failure> {
+        let (reader, bar) = self.reading.open(&path.to_string_lossy())?.into_parts();
+        let read = Trace::read_from(reader, &Filter::paper(), self.limit(), SIZE_UNKNOWN);
+        bar.finish_and_clear();
         let failed = |why: String| Failure::Runtime(format!("{}: {why}", path.display()));
-        let input = Input::open(path).map_err(|error| failed(error.to_string()))?;
-        let read = Trace::read(input, &ReadOptions::default(), &Filter::paper(), self.limit(), SIZE_UNKNOWN);
-        Ok(read.map_err(|error| failed(error.to_string()))?.0)
+        let (trace, reading, unread) = read.map_err(|error| failed(error.to_string()))?;
+        if trace.requests().is_empty() {
+            return Err(failed(format!("no request is left: {}", lost(&reading, &unread))));
+        }
+        let mut told = Vec::new();
+        if reading.bad > 0 {
+            told.push(format!("{} of {} lines are bad", count(reading.bad), count(reading.lines)));
+        }
+        told.extend(left_out(&unread).map(|words| format!("without {words}")));
+        if unread.without_size > 0 {
+            told.push(format!("{} without a size count as 8 KiB", count(unread.without_size)));
+        }
+        eprint!("{}{}", account(&reading), told_left_out(&unread));
+        let name = name_of(path);
+        Ok((trace, if told.is_empty() { name } else { format!("{name} ({})", told.join("; ")) }))
     }
 
     /// The command as it can be given again, files by their names alone.
@@ -138,6 +171,7 @@ impl Options {
         if self.scale == Scale::Small {
             command += " --scale small";
         }
+        command += &self.reading.told();
         let _ = write!(command, " --warm-up {} --seed {}", self.warm_up, self.seed);
         command
     }
@@ -153,6 +187,7 @@ fn append(joined: &mut Trace, trace: &Trace, limit: usize) {
             url: trace.url(request).into(),
             time_ms: Some(request.time_ms),
             bytes: Some(request.bytes),
+            client: (!trace.clients().is_empty()).then(|| trace.clients().name(request.client).into()),
             ..shoal_trace::Record::default()
         };
         joined.push(&record, SIZE_UNKNOWN);
@@ -163,8 +198,11 @@ fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The findings, a line each below the names of the columns, and where the report is.
-fn told(report: &Report, out: &Path) -> String {
+/// The findings, a line each below the names of the columns; of an experiment without any its facts and tables.
+fn told(report: &Report) -> String {
+    if report.sections.iter().all(|section| section.findings.is_empty()) {
+        return plainly(report);
+    }
     let mut text = String::new();
     let mut line = |what: &str, claim: &str, found: &[String]| {
         let _ = write!(text, "{what:<86} {claim:>32}");
@@ -186,7 +224,31 @@ fn told(report: &Report, out: &Path) -> String {
         let cells: Vec<String> = columns.iter().map(shown).collect();
         line(&finding.what, &finding.claim.shown(finding.unit), &cells);
     }
-    let _ = writeln!(text, "report: {}", out.join("index.html").display());
+    text
+}
+
+/// What a report without findings says: nothing in it is compared with a paper.
+fn plainly(report: &Report) -> String {
+    let mut text = String::new();
+    for (name, value) in &report.facts {
+        let _ = writeln!(text, "{name:<40} {value}");
+    }
+    for table in report.sections.iter().flat_map(|section| &section.tables) {
+        let width = |at: usize| {
+            let cells = table.rows.iter().chain([&table.heading]).filter_map(|row| row.get(at));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..table.heading.len()).map(width).collect();
+        let _ = writeln!(text, "\n{}", table.title);
+        for row in [&table.heading].into_iter().chain(&table.rows) {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+            let _ = writeln!(text, "  {}", cells.collect::<Vec<_>>().join("  "));
+        }
+    }
+    let figures: Vec<String> = report.figures().map(|figure| format!("{}.csv", figure.name)).collect();
+    if !figures.is_empty() {
+        let _ = writeln!(text, "\nfigures, with their numbers: {}", figures.join(", "));
+    }
     text
 }
 

@@ -199,6 +199,23 @@ impl FromStr for WarmUp {
 #[derive(Clone, Copy, Debug)]
 pub struct FilterRules(pub Filter);
 
+impl FilterRules {
+    /// The names of the rules, as they can be told again.
+    pub fn names(self) -> String {
+        let rules = [
+            (self.0.http_only, "http"),
+            (self.0.get_only, "get"),
+            (self.0.found_only, "found"),
+            (self.0.ok_only, "status200"),
+            (self.0.cacheable_only, "cacheable"),
+            (self.0.no_query, "no-query"),
+            (self.0.no_cgi, "no-cgi"),
+        ];
+        let names: Vec<&str> = rules.into_iter().filter_map(|(is_on, name)| is_on.then_some(name)).collect();
+        if names.is_empty() { "none".into() } else { names.join(",") }
+    }
+}
+
 impl FromStr for FilterRules {
     type Err = String;
 

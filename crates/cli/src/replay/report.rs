@@ -2,10 +2,11 @@
 
 use super::device::{Activity, Device};
 use super::options::Options;
-use super::source::{Source, refused};
+use super::source::Source;
 use super::usage::Usage;
 use crate::failure::Failure;
 use crate::show::{count, counted, size};
+use crate::trace::told::left_out;
 use serde_json::{Value, json};
 use shoal_lab::replay::{Call, Counts, End, Latencies, Outcome, Plan, Sizes};
 use shoal_store::Store;
@@ -106,7 +107,7 @@ impl<'a> Report<'a> {
                 "hosts": source.trace.hosts().len(),
                 "assumed": source.assumed,
                 "reading": source.reading.as_ref().map(reading_as_json),
-                "left_out": refused(&source.unread),
+                "left_out": left_out(&source.unread),
             },
             "plan": {
                 "warm_up_requests": plan.warm_up,
@@ -153,7 +154,7 @@ impl<'a> Report<'a> {
         } else {
             text += &format!("           {}\n", source.assumed.join("; "));
         }
-        if let Some(told) = refused(&source.unread) {
+        if let Some(told) = left_out(&source.unread) {
             text += &format!("left out   {told}\n");
         }
         if let Some(reading) = source.reading.as_ref().filter(|reading| reading.bad > 0) {

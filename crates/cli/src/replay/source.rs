@@ -3,8 +3,10 @@
 use super::Options;
 use crate::failure::Failure;
 use crate::show::count;
+use crate::trace::source::unreadable;
+use crate::trace::told::lost;
 use shoal_trace::generate::{Impossible, Traffic, specweb99};
-use shoal_trace::{Input, ReadOptions, Reading, Refused, Trace, Unread};
+use shoal_trace::{Input, ReadOptions, Reading, Trace, Unread};
 use std::path::Path;
 
 /// A trace, and how it was come by.
@@ -42,13 +44,9 @@ pub fn load(options: &Options) -> Result<Source, Failure> {
     };
     let limit = options.limit.unwrap_or(usize::MAX);
     let read = Trace::read(input, &read_options, &options.filter(), limit, options.size_unknown.0);
-    let (trace, reading, unread) = read.map_err(|error| failed(error.to_string()))?;
+    let (trace, reading, unread) = read.map_err(|error| failed(unreadable(&error)))?;
     if trace.requests().is_empty() {
-        let (lines, bad) = (reading.lines, reading.bad);
-        return Err(failed(format!(
-            "no request is left to replay: {lines} lines, {bad} of them bad{}",
-            refused(&unread).map_or(String::new(), |told| format!("; left out: {told}"))
-        )));
+        return Err(failed(format!("no request is left to replay: {}", lost(&reading, &unread))));
     }
     let assumed = assumed(options, &reading, &unread);
     Ok(Source { trace, reading: Some(reading), unread, assumed })
@@ -79,13 +77,6 @@ fn assumed(options: &Options, reading: &Reading, unread: &Unread) -> Vec<String>
     }
     assumed.push(format!("a repeat of another size: {}", options.size_change.0.name()));
     assumed
-}
-
-/// What the filter has left out, in words; `None` when that is nothing.
-pub fn refused(unread: &Unread) -> Option<String> {
-    let told = Refused::ALL.into_iter().zip(unread.refused).filter(|(_, number)| *number > 0);
-    let told: Vec<_> = told.map(|(why, number)| format!("{} {}", count(number), why.name())).collect();
-    (!told.is_empty()).then(|| told.join(", "))
 }
 
 /// Disk space in which a store can hold every object of a trace at its largest size, folders and index included.

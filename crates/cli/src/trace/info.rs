@@ -1,7 +1,7 @@
 //! `shoal trace info`.
 
 use super::source::Reading;
-use super::told::{account, refused, row};
+use super::told::{account, lost, refused, row, wrong_times};
 use crate::failure::Failure;
 use crate::lab::telling;
 use crate::replay::FilterRules;
@@ -35,24 +35,31 @@ impl Options {
         let (reader, bar) = self.reading.open(&self.trace)?.into_parts();
         let loaded = load(reader, &self.filter.0, self.limit.unwrap_or(usize::MAX));
         bar.finish_and_clear();
-        let loaded = loaded.map_err(|error| Failure::Runtime(format!("{}: {error}", self.trace)))?;
+        let failed = |why: String| Failure::Runtime(format!("{}: {why}", self.trace));
+        let loaded = loaded.map_err(|error| failed(error.to_string()))?;
+        if loaded.trace.requests().is_empty() {
+            return Err(failed(format!("no request is left: {}", lost(&loaded.reading, &loaded.unread))));
+        }
         let mut progress = telling::on_terminal();
         let character = Character::of(&loaded.trace, loaded.known(), 1, &mut *progress);
         progress.finish();
+        if self.json {
+            print(&format!("{:#}\n", json(&character, &loaded)))?;
+        } else {
+            print(&text(&character, &loaded))?;
+        }
         if let Some(folder) = &self.html {
             let name = self.trace.rsplit('/').next().unwrap_or(&self.trace);
             let page = report(&character, &loaded, name, &format!("shoal trace info {name}"));
             page.write(folder).map_err(|error| Failure::Runtime(error.to_string()))?;
         }
-        if self.json {
-            return print(&format!("{:#}\n", json(&character, &loaded)));
-        }
-        print(&text(&character, &loaded))
+        Ok(())
     }
 }
 
 fn text(character: &Character, loaded: &Loaded) -> String {
     let mut text = account(&loaded.reading);
+    text += &wrong_times(loaded.wrong_times);
     text += &refused(&loaded.unread);
     text += &census(&loaded.census);
     let Character { known, popularity, locality, .. } = character;

@@ -8,7 +8,7 @@ use shoal_core::ByteCount;
 use shoal_trace::{Output, Record, Target, Writer};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// How a trace is written.
@@ -42,7 +42,41 @@ impl FromStr for TargetName {
 pub struct Sink {
     writer: Writer<Output<Box<dyn Write>>>,
     name: String,
+    /// What becomes the file when all is written.
+    part: Option<Part>,
     written: u64,
+}
+
+/// A file that is written beside the one that it becomes, so that nothing is lost where a trace is written over itself, and no half of one is left where
+/// the disk is full or the command is stopped.
+struct Part {
+    path: PathBuf,
+    becomes: PathBuf,
+}
+
+impl Part {
+    /// Begins a file beside the one of this name.
+    fn of(name: &Path) -> std::io::Result<(Self, File)> {
+        // What a link leads to is replaced, not the link.
+        let becomes = name.canonicalize().unwrap_or_else(|_| name.to_owned());
+        let mut file_name = becomes.file_name().unwrap_or_default().to_owned();
+        file_name.push(".part");
+        let path = becomes.with_file_name(file_name);
+        let file = File::create(&path)?;
+        Ok((Self { path, becomes }, file))
+    }
+
+    /// All of it is written.
+    fn done(&self) -> std::io::Result<()> {
+        std::fs::rename(&self.path, &self.becomes)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // It is not there any more when it has become the file.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 impl Writing {
@@ -59,13 +93,22 @@ impl Writing {
                 ))
             })?,
         };
-        let stream: Box<dyn Write> = match &self.out {
-            Some(path) if name != "-" => Box::new(BufWriter::new(File::create(path).map_err(failed)?)),
-            _ => Box::new(BufWriter::new(std::io::stdout())),
+        let (stream, part): (Box<dyn Write>, Option<Part>) = match &self.out {
+            None => (Box::new(std::io::stdout()), None),
+            Some(_) if name == "-" => (Box::new(std::io::stdout()), None),
+            // Pipes and devices are written as they are.
+            Some(path) if path.metadata().is_ok_and(|found| !found.is_file()) => {
+                (Box::new(File::create(path).map_err(failed)?), None)
+            }
+            Some(path) => {
+                let (part, file) = Part::of(path).map_err(failed)?;
+                (Box::new(file), Some(part))
+            }
         };
+        let stream: Box<dyn Write> = Box::new(BufWriter::new(stream));
         let output = Output::named(&name, stream).map_err(failed)?;
         let writer = Writer::new(target, output, self.size_unknown.0).map_err(failed)?;
-        Ok(Sink { writer, name, written: 0 })
+        Ok(Sink { writer, name, part, written: 0 })
     }
 }
 
@@ -91,7 +134,8 @@ impl Sink {
             Ok(finished) => finished,
             Err(error) => return failed(error),
         };
-        if let Err(error) = output.finish().and_then(|mut stream| stream.flush()) {
+        let whole = output.finish().and_then(|mut stream| stream.flush());
+        if let Err(error) = whole.and_then(|()| self.part.as_ref().map_or(Ok(()), Part::done)) {
             return failed(error);
         }
         if name != "-" {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::replay::FormatName;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use shoal_trace::{Input, ReadOptions, Reader};
+use shoal_trace::{Error, Input, ReadOptions, Reader};
 use std::fs::File;
 use std::path::Path;
 
@@ -31,6 +31,15 @@ pub struct Source {
 }
 
 impl Reading {
+    /// The options as they can be given again, with a blank before each; nothing where all are the defaults.
+    pub fn told(&self) -> String {
+        let mut text = self.format.map_or(String::new(), |format| format!(" --format {}", format.0.name()));
+        if let Some(columns) = &self.columns {
+            text += &format!(" --columns '{columns}'");
+        }
+        text
+    }
+
     /// Opens a trace.
     pub fn open(&self, name: &str) -> Result<Source, Failure> {
         let failed = |why: String| Failure::Runtime(format!("{name}: {why}"));
@@ -53,8 +62,18 @@ impl Reading {
             strict: self.strict,
             ..ReadOptions::default()
         };
-        let reader = Reader::of(input, &options).map_err(|error| failed(error.to_string()))?;
+        let reader = Reader::of(input, &options).map_err(|error| failed(unreadable(&error)))?;
         Ok(Source { reader, name: name.to_owned(), bar })
+    }
+}
+
+/// Why a trace cannot be read, and what could be done where its format was not found.
+pub fn unreadable(error: &Error) -> String {
+    match error {
+        Error::Unknown(_) => {
+            format!("{error}; --format tells the format, where it is one of those that `--help` names")
+        }
+        _ => error.to_string(),
     }
 }
 

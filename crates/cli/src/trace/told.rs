@@ -35,6 +35,38 @@ pub fn account(reading: &Reading) -> String {
     text
 }
 
+/// Times that are none of this log's; nothing where there are none.
+pub fn wrong_times(number: u64) -> String {
+    let mut text = String::new();
+    if number > 0 {
+        let told = format!(
+            "{} requests with a time far from all others, which count as made with the one before",
+            count(number)
+        );
+        row(&mut text, "wrong times", &told);
+    }
+    text
+}
+
+/// What became of the lines where few or none are left, in one line.
+pub fn lost(reading: &Reading, unread: &Unread) -> String {
+    let mut text = format!("{} lines, {} of them bad", count(reading.lines), count(reading.bad));
+    if let Some(problem) = reading.problems.first() {
+        let _ = write!(text, " ({problem})");
+    }
+    if let Some(told) = left_out(unread) {
+        let _ = write!(text, "; left out: {told}");
+    }
+    text
+}
+
+/// What the filter has left out, in words; `None` when that is nothing.
+pub fn left_out(unread: &Unread) -> Option<String> {
+    let told = Refused::ALL.into_iter().zip(unread.refused).filter(|(_, number)| *number > 0);
+    let told: Vec<_> = told.map(|(why, number)| format!("{} {}", count(number), why.name())).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
 /// What a filter left out; nothing when it took all.
 pub fn refused(unread: &Unread) -> String {
     let mut text = String::new();

@@ -19,6 +19,8 @@ pub struct Loaded {
     pub census: Census,
     /// Where missing sizes came from.
     pub filled: Filled,
+    /// Requests with a time far from all others, which count as made with the one before ([`Trace::mend_times`]).
+    pub wrong_times: u64,
 }
 
 impl Loaded {
@@ -89,23 +91,32 @@ impl Census {
 pub fn load<R: Read>(mut reader: Reader<R>, filter: &Filter, limit: usize) -> Result<Loaded, Error> {
     let (mut trace, mut unread, mut census) = (Trace::default(), Unread::default(), Census::default());
     while let Some(is_room) = reader.next(|record| {
-        census.count(record);
-        if let Some(refused) = filter.refuses(record) {
-            unread.refused[refused as usize] += 1;
-            return true;
-        }
+        let refused = filter.refuses(record);
         let bytes = body_bytes(record);
-        unread.without_size += u64::from(bytes.is_none());
-        unread.without_time += u64::from(record.time_ms.is_none());
-        trace.requests().len() < limit && trace.push_sized(record, bytes.unwrap_or(Request::BYTES_UNKNOWN))
+        // What is behind the limit is no part of the log, and counts nowhere.
+        let is_room = refused.is_some()
+            || trace.requests().len() < limit
+                && trace.push_sized(record, bytes.unwrap_or(Request::BYTES_UNKNOWN));
+        if !is_room {
+            return false;
+        }
+        census.count(record);
+        match refused {
+            Some(refused) => unread.refused[refused as usize] += 1,
+            None => {
+                unread.without_size += u64::from(bytes.is_none());
+                unread.without_time += u64::from(record.time_ms.is_none());
+            }
+        }
+        true
     })? {
         if !is_room {
             unread.limited = true;
             break;
         }
     }
-    let filled = trace.fill_sizes();
-    Ok(Loaded { trace, reading: reader.reading().clone(), unread, census, filled })
+    let (filled, wrong_times) = (trace.fill_sizes(), trace.mend_times());
+    Ok(Loaded { trace, reading: reader.reading().clone(), unread, census, filled, wrong_times })
 }
 
 /// The size of a response's body, where the line tells it.

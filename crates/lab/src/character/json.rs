@@ -79,6 +79,7 @@ pub fn reading(loaded: &Loaded) -> Value {
         "bad": reading.bad,
         "left_out": reading.left_out,
         "out_of_order": reading.out_of_order,
+        "wrong_times": loaded.wrong_times,
         "problems": reading.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "refused": shoal_trace::Refused::ALL.iter().zip(loaded.unread.refused)
             .filter(|(_, number)| *number > 0)

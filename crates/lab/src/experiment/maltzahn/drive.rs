@@ -8,8 +8,8 @@ use super::rig::outcome_of;
 use super::staleness::Demand;
 use crate::experiment::{Error, Progress, Workload};
 use shoal_core::ObjectKey;
-use shoal_store::Store;
 use shoal_store::door::ufs1999::Ufs1999;
+use shoal_store::{Declined, Store};
 use shoal_trace::Trace;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -90,8 +90,12 @@ impl Cache {
         Ok(true)
     }
 
+    /// Writes the object. One that is larger than the store takes is passed on without it, as a cache does.
     fn write(&self, key: &ObjectKey, mut body: u64) -> Result<(), shoal_store::Error> {
-        let mut insert = self.store.insert(key, METADATA, Some(body))?;
+        let mut insert = match self.store.insert(key, METADATA, Some(body)) {
+            Err(shoal_store::Error::Declined(Declined::TooLarge)) => return Ok(()),
+            insert => insert?,
+        };
         while body > 0 {
             let piece = body.min(READ_BYTES as u64);
             insert.append(&ZEROS[..piece as usize])?;
@@ -116,11 +120,23 @@ pub fn measured<E: Display>(
             warm = door.report();
         }
         let hit = serve(index, request.object)
-            .map_err(|error| Error::Store { run: name.into(), reason: error.to_string() })?;
+            .map_err(|error| Error::Store { run: name.into(), reason: reason(&error) })?;
         hits += u64::from(hit && index >= workload.warm_up);
         progress.done(1);
     }
     Ok(outcome_of(name, workload.measured().len() as u64, hits, &(door.report() - &warm)))
+}
+
+/// Why a run ended, and what would help where the disks of the machine are full: they have the size of the paper's whatever the trace.
+fn reason(error: &impl Display) -> String {
+    let why = error.to_string();
+    match why.contains("NoSpace") || why.contains("No space left") {
+        true => format!(
+            "{why}: the modelled machine has the paper's disks, 2 GB and twice 4 GB; `shoal trace filter --size-max` or `shoal trace sample` makes a \
+             trace that has room on them"
+        ),
+        false => why,
+    }
 }
 
 /// What is read or written at once, at most, in bytes.

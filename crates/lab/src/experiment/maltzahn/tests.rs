@@ -68,3 +68,26 @@ fn a_trace_that_is_too_short_is_refused() {
     let error = run(&Inputs::new(trace, 0.5), &mut Silent).unwrap_err();
     assert!(error.to_string().contains("at least 200"), "{error}");
 }
+
+#[test]
+fn an_object_that_the_store_does_not_take_is_a_miss() {
+    let mut trace = Traffic { requests: 3000, ..Traffic::default() }.make().expect("such traffic can be had");
+    for _ in 0..2 {
+        let record = shoal_trace::Record { url: "http://a/image".into(), ..shoal_trace::Record::default() };
+        trace.push_sized(&record, 6_000_000_000);
+    }
+    let inputs = Inputs { seed: 1, ..Inputs::new(trace, 0.5) };
+    let outcomes = modelled(&inputs, &["squid", "volume"], &mut Silent).unwrap();
+    let mut trace = shoal_trace::Trace::default();
+    for at in 0..40 {
+        let record =
+            shoal_trace::Record { url: format!("http://a/{at}").into(), ..shoal_trace::Record::default() };
+        trace.push_sized(&record, 300_000_000);
+    }
+    let full = modelled(&Inputs::new(trace, 0.5), &["squid"], &mut Silent).unwrap_err();
+    assert!(full.to_string().contains("--size-max"), "{full}");
+    for outcome in outcomes {
+        let written = outcome.files.bytes_written + outcome.mapped.bytes_written;
+        assert!((1..1_000_000_000).contains(&written), "{}: {written}", outcome.name);
+    }
+}
