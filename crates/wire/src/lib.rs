@@ -1,9 +1,10 @@
-//! Strict HTTP/1 framing and the PROXY protocol as pure functions of bytes.
+//! Strict HTTP/1 framing, HTTP/2's frames and field blocks, and the PROXY protocol, as pure functions of bytes.
 //!
 //! ```text
 //!   bytes ──► HeadParser ──► RequestHead ──► BodyDecoder ──► data, trailers
 //!   bytes ──► ResponseHeadParser ──► ResponseHead ──► BodyDecoder ──► data, trailers
 //!   bytes ◄── response::{status_line, fields, …} ◄── chunk::{size_line, trailers}
+//!   bytes ──► http2::Frame ──► hpack::Decoder ──► FieldList ──► http2::Http2Head
 //! ```
 //!
 //! Nothing here reads a socket or a clock. What could be understood in two ways by two recipients is refused,
@@ -15,6 +16,8 @@ mod body;
 pub mod chunk;
 mod date;
 mod field_line;
+pub mod hpack;
+pub mod http2;
 pub mod proxy_protocol;
 mod refusal;
 mod request;

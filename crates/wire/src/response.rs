@@ -84,6 +84,27 @@ pub fn number_field(out: &mut Vec<u8>, name: &str, value: u64) {
     field(out, name, decimal(value, &mut digits));
 }
 
+/// A number in decimal, as text.
+#[derive(Clone, Copy, Debug)]
+pub struct Decimal {
+    digits: [u8; 20],
+    start: usize,
+}
+
+impl Decimal {
+    /// Of `value`.
+    pub fn of(value: u64) -> Self {
+        let mut digits = [0; 20];
+        let start = digits.len() - decimal(value, &mut digits).len();
+        Self { digits, start }
+    }
+
+    /// Its digits.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.digits[self.start..]
+    }
+}
+
 /// Appends a number in decimal.
 pub fn push_decimal(out: &mut Vec<u8>, value: u64) {
     if value < 10 {

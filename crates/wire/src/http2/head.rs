@@ -1,0 +1,265 @@
+//! Requests out of field lists (RFC 9113 section 8).
+
+use crate::hpack::FieldList;
+use bytes::Bytes;
+use http::request::Parts;
+use http::uri::{self, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+
+/// The head of a request, whose fields are what they must be (sections 8.2 and 8.3): names in lower case, values without line ends
+/// or whitespace around them, nothing of a connection, and each pseudo-field once and in front.
+#[derive(Clone, Copy, Debug)]
+pub struct Http2Head<'l> {
+    list: &'l FieldList,
+    pseudo: Pseudo<'l>,
+    /// How many pseudo-fields there are.
+    pseudo_fields: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pseudo<'l> {
+    method: Option<&'l [u8]>,
+    scheme: Option<&'l [u8]>,
+    authority: Option<&'l [u8]>,
+    path: Option<&'l [u8]>,
+}
+
+/// "Malformed requests … that are detected MUST be treated as a stream error of type PROTOCOL_ERROR" (section 8.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl<'l> Http2Head<'l> {
+    /// Checks the fields of a request.
+    pub fn read(list: &'l FieldList) -> Result<Self, Malformed> {
+        let mut pseudo = Pseudo::default();
+        let mut pseudo_fields = 0;
+        for (at, (name, value)) in list.iter().enumerate() {
+            if let [b':', rest @ ..] = name {
+                // "All pseudo-header fields MUST appear in a field block before all regular field lines" (section 8.3).
+                let is_in_front = at == pseudo_fields;
+                let place =
+                    pseudo.place(rest).filter(|place| is_in_front && place.is_none()).ok_or(Malformed)?;
+                *place = Some(value).filter(|value| is_value(value));
+                if place.is_none() {
+                    return Err(Malformed);
+                }
+                pseudo_fields += 1;
+            } else if !is_sound(name, value) {
+                return Err(Malformed);
+            }
+        }
+        Ok(Self { list, pseudo, pseudo_fields })
+    }
+
+    /// The method.
+    pub fn method(&self) -> &'l [u8] {
+        self.pseudo.method.unwrap_or_default()
+    }
+
+    /// Host and port, when they are given.
+    pub fn authority(&self) -> Option<&'l [u8]> {
+        self.pseudo.authority
+    }
+
+    /// Path and query, when they are given.
+    pub fn path(&self) -> Option<&'l [u8]> {
+        self.pseudo.path
+    }
+
+    /// Whether the scheme is one of a cache's.
+    pub fn is_http(&self) -> bool {
+        matches!(self.pseudo.scheme, Some(b"http" | b"https"))
+    }
+
+    /// Names and values of the fields.
+    pub fn fields(&self) -> impl Iterator<Item = (&'l [u8], &'l [u8])> {
+        self.list.iter().skip(self.pseudo_fields)
+    }
+
+    /// How many fields there are.
+    pub fn field_count(&self) -> usize {
+        self.list.spans().count() - self.pseudo_fields
+    }
+
+    /// The request as the exchange knows it. The values are slices of one copy.
+    pub fn to_parts(&self) -> Result<Parts, Malformed> {
+        let text = Bytes::copy_from_slice(self.list.text());
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.version = Version::HTTP_2;
+        parts.method = Method::from_bytes(self.pseudo.method.ok_or(Malformed)?).map_err(|_| Malformed)?;
+        parts.uri = self.uri(&parts.method)?;
+        parts.headers = map(self.list, &text, self.pseudo_fields)?;
+        Ok(parts)
+    }
+
+    /// Section 8.3.1; section 8.5 for CONNECT: "The ":scheme" and ":path" pseudo-header fields MUST be omitted."
+    fn uri(&self, method: &Method) -> Result<Uri, Malformed> {
+        let Pseudo { scheme, authority, path, .. } = self.pseudo;
+        let mut parts = uri::Parts::default();
+        if let Some(authority) = authority {
+            parts.authority = Some(uri::Authority::try_from(authority).map_err(|_| Malformed)?);
+        }
+        match (method == Method::CONNECT, scheme, path) {
+            (true, None, None) => {}
+            (false, Some(scheme), Some(path)) if !path.is_empty() => {
+                let scheme = Scheme::try_from(scheme).map_err(|_| Malformed)?;
+                // A URI has no scheme without an authority; Host may stand in for it.
+                parts.scheme = parts.authority.is_some().then_some(scheme);
+                parts.path_and_query = Some(PathAndQuery::try_from(path).map_err(|_| Malformed)?);
+            }
+            _ => return Err(Malformed),
+        }
+        Uri::from_parts(parts).map_err(|_| Malformed)
+    }
+}
+
+impl<'l> Pseudo<'l> {
+    fn place(&mut self, name: &[u8]) -> Option<&mut Option<&'l [u8]>> {
+        match name {
+            b"method" => Some(&mut self.method),
+            b"scheme" => Some(&mut self.scheme),
+            b"authority" => Some(&mut self.authority),
+            b"path" => Some(&mut self.path),
+            // Others are of responses, of extensions that we do not offer, or unknown.
+            _ => None,
+        }
+    }
+}
+
+/// The trailers that a field list is: without pseudo-fields (section 8.1).
+pub fn trailers(list: &FieldList) -> Result<HeaderMap, Malformed> {
+    let sound = list.iter().all(|(name, value)| is_sound(name, value));
+    if sound { map(list, &Bytes::copy_from_slice(list.text()), 0) } else { Err(Malformed) }
+}
+
+fn map(list: &FieldList, text: &Bytes, skip: usize) -> Result<HeaderMap, Malformed> {
+    let mut map = HeaderMap::with_capacity(list.spans().count());
+    for (name, value) in list.spans().skip(skip) {
+        let name = HeaderName::from_lowercase(&text[name]).map_err(|_| Malformed)?;
+        let value = HeaderValue::from_maybe_shared(text.slice(value)).map_err(|_| Malformed)?;
+        map.try_append(name, value).map_err(|_| Malformed)?;
+    }
+    Ok(map)
+}
+
+/// Section 8.2.1 on names and values, and 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing connection-specific
+/// header fields"; TE alone may say "trailers".
+fn is_sound(name: &[u8], value: &[u8]) -> bool {
+    let is_name = !name.is_empty() && name.iter().all(|byte| IN_NAME[usize::from(*byte)]);
+    let is_of_connection = match name.len() {
+        2 => name == b"te" && value != b"trailers",
+        7 => name == b"upgrade",
+        10 => name == b"connection" || name == b"keep-alive",
+        16 => name == b"proxy-connection",
+        17 => name == b"transfer-encoding",
+        _ => false,
+    };
+    is_name && is_value(value) && !is_of_connection
+}
+
+/// RFC 9110 section 5.5, and "A field value MUST NOT start or end with an ASCII whitespace character" (section 8.2.1).
+fn is_value(value: &[u8]) -> bool {
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    // Every byte is looked at, many at once, which is quicker than to stop at the first that does not fit.
+    let unfit = |byte: u8| u8::from(byte < b' ') & u8::from(byte != b'\t') | u8::from(byte == 0x7f);
+    value.iter().fold(0, |any, &byte| any | unfit(byte)) == 0
+        && !is_space(value.first())
+        && !is_space(value.last())
+}
+
+/// RFC 9110 section 5.6.2: the characters of a token, but for upper case.
+static IN_NAME: [bool; 256] = {
+    let mut table = shoal_core::alphanumeric_and(b"!#$%&'*+-.^_`|~");
+    let mut letter = b'A';
+    while letter <= b'Z' {
+        table[letter as usize] = false;
+        letter += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hpack::{Decoder, encode};
+
+    fn list(fields: &[(&str, &str)]) -> FieldList {
+        let mut block = Vec::new();
+        fields.iter().for_each(|(name, value)| encode::field(&mut block, name.as_bytes(), value.as_bytes()));
+        let mut list = FieldList::default();
+        Decoder::default().decode(&block, &mut list, 1 << 16).expect("a block");
+        list
+    }
+
+    fn parts(fields: &[(&str, &str)]) -> Result<Parts, Malformed> {
+        Http2Head::read(&list(fields))?.to_parts()
+    }
+
+    const GET: [(&str, &str); 4] =
+        [(":method", "GET"), (":scheme", "https"), (":authority", "a.test:8443"), (":path", "/a?b")];
+
+    #[test]
+    fn requests_are_read() {
+        let get = parts(&[&GET[..], &[("cookie", "a"), ("cookie", "b"), ("x", "")]].concat()).expect("sound");
+        assert_eq!((get.method, get.uri.to_string()), (Method::GET, "https://a.test:8443/a?b".into()));
+        assert_eq!((get.version, get.headers.len()), (Version::HTTP_2, 3));
+        assert_eq!(get.headers.get_all("cookie").iter().collect::<Vec<_>>(), ["a", "b"]);
+        let connect = parts(&[(":method", "CONNECT"), (":authority", "a:443")]).expect("sound");
+        assert_eq!(connect.uri.to_string(), "a:443");
+        let options = [(":method", "OPTIONS"), (":scheme", "http"), (":path", "*"), ("host", "a")];
+        assert_eq!(parts(&options).expect("sound").uri.path(), "*");
+        let head = list(&GET);
+        let head = Http2Head::read(&head).expect("sound");
+        assert_eq!((head.method(), head.path(), head.is_http()), (&b"GET"[..], Some(&b"/a?b"[..]), true));
+        assert_eq!((head.field_count(), head.fields().count()), (0, 0));
+    }
+
+    #[test]
+    fn malformed_requests_are_refused() {
+        let with = |field: (&'static str, &'static str)| [&GET[..], &[field]].concat();
+        let mut cases = vec![
+            vec![],
+            GET[1..].to_vec(),
+            vec![GET[0], GET[2], GET[3]],
+            GET[..3].to_vec(),
+            vec![GET[0], GET[1], GET[2], (":path", "")],
+            vec![GET[0], GET[1], GET[2], (":path", "no-slash")],
+            vec![GET[0], GET[1], GET[3], (":authority", "a b")],
+            vec![("x", "y"), GET[0], GET[1], GET[2], GET[3]],
+            vec![(":method", "CONNECT"), (":authority", "a:1"), (":path", "/")],
+            vec![(":method", "G T"), GET[1], GET[2], GET[3]],
+        ];
+        cases.extend(
+            [
+                (":path", "/again"),
+                (":status", "200"),
+                (":protocol", "websocket"),
+                ("Upper", "x"),
+                ("", "x"),
+                ("a b", "x"),
+                ("x", "a\r\nb"),
+                ("x", "a\0b"),
+                ("x", " a"),
+                ("x", "a\t"),
+                ("connection", "close"),
+                ("keep-alive", "1"),
+                ("proxy-connection", "close"),
+                ("transfer-encoding", "chunked"),
+                ("upgrade", "h2c"),
+                ("te", "gzip"),
+            ]
+            .map(with),
+        );
+        for fields in cases {
+            assert_eq!(parts(&fields).err(), Some(Malformed), "{fields:?}");
+        }
+        assert!(parts(&with(("te", "trailers"))).is_ok());
+    }
+
+    #[test]
+    fn trailers_have_no_pseudo_fields() {
+        assert_eq!(trailers(&list(&[("x-sum", "7")])).expect("sound")["x-sum"], "7");
+        assert_eq!(trailers(&list(&[(":path", "/")])).err(), Some(Malformed));
+        assert_eq!(trailers(&list(&[("connection", "x")])).err(), Some(Malformed));
+    }
+}

@@ -1,0 +1,13 @@
+//! HTTP/2 (RFC 9113) as functions of bytes: frames, and requests out of field lists. Connections and streams are the server's.
+
+mod code;
+mod frame;
+mod head;
+
+pub use code::{Code, Fault};
+pub use frame::{
+    END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead, FrameKind, PREFACE,
+    PeerSettings, Setting, WINDOW_INITIAL, WINDOW_MAX, write_goaway, write_ping, write_reset, write_settings,
+    write_settings_ack, write_window_update,
+};
+pub use head::{Http2Head, Malformed, trailers};
