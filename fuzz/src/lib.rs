@@ -30,6 +30,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "request_head", run: wire::request_head, replays: QUICK },
     Target { name: "response_head", run: wire::response_head, replays: QUICK },
+    Target { name: "http2", run: wire::http2, replays: QUICK },
     Target { name: "chunked", run: wire::chunked, replays: QUICK },
     Target { name: "proxy_protocol", run: wire::proxy_protocol, replays: QUICK },
     Target { name: "settings", run: settings::file, replays: QUICK },

@@ -1,11 +1,15 @@
-//! HTTP/1 framing and the PROXY protocol.
+//! HTTP/1 framing, HTTP/2's frames and field blocks, and the PROXY protocol.
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use shoal_wire::hpack::{Decoder, FieldList, encode};
+use shoal_wire::http2::{
+    FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead, Http2Head, PeerSettings, trailers,
+};
 use shoal_wire::proxy_protocol::{self, Header};
 use shoal_wire::{
-    BadHead, BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Malformed, Parsed, RESPONSE_FIELDS_MAX,
-    Refusal, ResponseHeadParser, chunk,
+    BadHead, BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Malformed, Parsed, PlainGet,
+    RESPONSE_FIELDS_MAX, Refusal, ResponseHeadParser, chunk,
 };
 
 /// A request head is taken or not, and means the same, however it is cut into reads; it keeps its limits, and
@@ -204,4 +208,60 @@ pub fn proxy_protocol(data: &[u8]) {
     }
     let followed: Bytes = [&data[..length], b"\r\nGET / HTTP/1.1\r\n\r\n"].concat().into();
     assert_eq!(proxy_protocol::parse(&followed), whole);
+}
+
+/// Frames one behind the other, as a connection reads them: what is taken keeps its limits; a request means the same at a
+/// glance as in full, and reads back from what would be written for it.
+pub fn http2(mut data: &[u8]) {
+    let (mut decoder, mut list) = (Decoder::default(), FieldList::default());
+    while let Some(head) = FrameHead::read(data)
+        && head.length <= FRAME_BYTES_MAX
+        && let Some(payload) = data.get(FRAME_HEAD_BYTES..FRAME_HEAD_BYTES + head.length)
+    {
+        assert_eq!(FrameHead::read(&head.to_bytes()), Some(head));
+        data = &data[FRAME_HEAD_BYTES + head.length..];
+        match Frame::read(head, payload) {
+            Ok(Frame::Headers { block, .. }) => {
+                if decoder.decode(block, &mut list, LIMITS.head_bytes_max).is_err() {
+                    return;
+                }
+                assert!(list.text().len() <= LIMITS.head_bytes_max);
+                check_fields(&list);
+            }
+            Ok(Frame::Settings(payload)) => {
+                let Ok(settings) = PeerSettings::read(payload) else { return };
+                assert!(settings.initial_window.is_none_or(|window| window < 1 << 31));
+                assert!(
+                    settings.frame_bytes_max.is_none_or(|bytes| (FRAME_BYTES_MAX..1 << 24).contains(&bytes))
+                );
+            }
+            Ok(Frame::Data { data, .. }) => assert!(data.len() <= payload.len()),
+            Ok(Frame::WindowUpdate { increment, .. }) => assert!((1..1 << 31).contains(&increment)),
+            Ok(_) => {}
+            Err(fault) => assert!(fault.stream.is_none_or(|stream| stream == head.stream && stream != 0)),
+        }
+    }
+}
+
+fn check_fields(list: &FieldList) {
+    let mut block = vec![encode::NO_TABLE];
+    list.iter().for_each(|(name, value)| encode::field(&mut block, name, value));
+    let mut again = FieldList::default();
+    Decoder::default().decode(&block, &mut again, usize::MAX).expect("what is written is read");
+    assert!(again.iter().eq(list.iter()));
+    if let Ok(map) = trailers(list) {
+        assert!(map.keys().all(|name| !name.as_str().starts_with(':')));
+    }
+    let Ok(head) = Http2Head::read(list) else { return };
+    let is_one_line = |(_, value): (&[u8], &[u8])| !value.iter().any(|byte| b"\r\n\0".contains(byte));
+    assert!(head.fields().all(is_one_line), "a value of several lines");
+    let parts = head.to_parts();
+    if let Some(get) = PlainGet::of_http2(&head, &LIMITS) {
+        let parts = parts.expect("a plain request is taken the ordinary way too");
+        assert_eq!(parts.method, http::Method::GET);
+        assert_eq!(parts.uri.path_and_query().map(|path| path.as_str()), Some(get.path));
+        assert_eq!(parts.uri.host().map(str::as_bytes), Some(get.authority.host));
+        assert_eq!(parts.uri.port_u16(), get.authority.port);
+        assert!(parts.headers.get("content-length").is_none() && parts.headers.get("range").is_none());
+    }
 }

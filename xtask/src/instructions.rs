@@ -22,39 +22,36 @@ struct Point {
     logged: bool,
     /// What the origin says: with `no-store`, misses are counted.
     cache_control: &'static str,
+    /// `http1` or `http2`.
+    protocol: &'static str,
 }
 
 const POINTS: &[Point] = &[
-    Point { name: "bare-1k", request: "bare.txt", body_bytes: 1024, logged: false, cache_control: FRESH },
-    Point {
-        name: "browser-1k",
-        request: "browser.txt",
-        body_bytes: 1024,
-        logged: false,
-        cache_control: FRESH,
-    },
-    Point {
-        name: "browser-1k-log",
-        request: "browser.txt",
-        body_bytes: 1024,
-        logged: true,
-        cache_control: FRESH,
-    },
-    Point {
-        name: "browser-64k-log",
-        request: "browser.txt",
-        body_bytes: 65536,
-        logged: true,
-        cache_control: FRESH,
-    },
+    Point { name: "bare-1k", request: "bare.txt", ..HIT },
+    Point { name: "browser-1k", ..HIT },
+    Point { name: "browser-1k-log", logged: true, ..HIT },
+    Point { name: "browser-64k-log", body_bytes: 65536, logged: true, ..HIT },
+    Point { name: "h2-browser-1k-log", logged: true, protocol: "http2", ..HIT },
+    Point { name: "h2-browser-64k-log", body_bytes: 65536, logged: true, protocol: "http2", ..HIT },
     Point {
         name: "miss-8k-log",
         request: "bare.txt",
         body_bytes: 8192,
         logged: true,
         cache_control: "no-store",
+        ..HIT
     },
 ];
+
+/// What most points have.
+const HIT: Point = Point {
+    name: "",
+    request: "browser.txt",
+    body_bytes: 1024,
+    logged: false,
+    cache_control: FRESH,
+    protocol: "http1",
+};
 
 const FRESH: &str = "public, max-age=86400";
 
@@ -125,6 +122,7 @@ fn count(root: &Path, binary: &Path, point: &Point, times: u64) -> Result<u64, S
         .arg(binary)
         .arg(root.join("crates/proxy/tests/hits").join(point.request))
         .args([times.to_string(), point.body_bytes.to_string(), log.into(), point.cache_control.into()])
+        .arg(point.protocol)
         .output()
         .map_err(|why| format!("valgrind: {why}"))?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -13,8 +13,8 @@ const PLAIN: u64 = 6_000;
 /// The same over TLS, with the session's keys and a read buffer of 4 KiB that rustls keeps.
 const TLS: u64 = 16_000;
 
-/// HTTP/2 over TLS, with 24 KiB of buffers for frames that the h2 crate keeps, and its tables.
-const HTTP2: u64 = 40_000;
+/// HTTP/2 over TLS, with the table of the client's fields and no buffers.
+const HTTP2: u64 = 16_000;
 
 /// What the process holds more for reasons of its own.
 const SLACK: u64 = 512 << 10;

@@ -13,6 +13,7 @@ use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use crate::transport::Rewind;
 use bytes::BytesMut;
+use shoal_wire::http2::PREFACE;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,7 +63,7 @@ pub(super) async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>,
     let h2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_H2);
     let client = Arc::new(client);
     if h2 {
-        Box::pin(http2::serve(stream, shared, live, client)).await;
+        Box::pin(http2::serve(stream, BytesMut::new(), shared, live, client)).await;
     } else {
         Box::pin(http1::serve(Socket::new(stream, live.head_timeout), shared, live, client)).await;
     }
@@ -101,7 +102,7 @@ async fn serve_plain<H: Handler>(
     socket.input.unsplit(early);
     if begins_as_http2(&mut socket, &shared).await {
         let Socket { io, input, .. } = socket;
-        Box::pin(http2::serve(Rewind::new(input.freeze(), io), shared, live, client)).await;
+        Box::pin(http2::serve(io, input, shared, live, client)).await;
     } else {
         Box::pin(http1::serve(socket, shared, live, client)).await;
     }
@@ -112,10 +113,10 @@ async fn serve_plain<H: Handler>(
 async fn begins_as_http2<T: ClientIo, H: Handler>(socket: &mut Socket<T>, shared: &Shared<H>) -> bool {
     let mut drain = shared.drain.watch();
     loop {
-        if !HTTP2_PREFACE.starts_with(&socket.input[..socket.input.len().min(HTTP2_PREFACE.len())]) {
+        if !PREFACE.starts_with(&socket.input[..socket.input.len().min(PREFACE.len())]) {
             return false;
         }
-        if socket.input.len() >= HTTP2_PREFACE.len() {
+        if socket.input.len() >= PREFACE.len() {
             return true;
         }
         let read_more = poll_fn(|context| {
@@ -156,6 +157,3 @@ impl Drop for Open {
         self.0.connections_open.subtract(1);
     }
 }
-
-/// RFC 9113 section 3.4.
-const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -6,10 +6,11 @@ use super::client_io::ClientIo;
 use super::drain::Drain;
 use super::live::Live;
 use super::socket::Socket;
-use super::{Shared, http1};
+use super::{Shared, http1, http2};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use arc_swap::ArcSwap;
+use bytes::BytesMut;
 use shoal_settings::ClientLimits;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Serves HTTP/1 on any stream, within a runtime of the caller's.
+/// Serves any stream, within a runtime of the caller's.
 pub struct Detached<H>(Arc<Shared<H>>);
 
 impl<H: Handler> Detached<H> {
@@ -27,7 +28,7 @@ impl<H: Handler> Detached<H> {
         Self(Arc::new(Shared { handler, metrics, live, drain: Drain::default() }))
     }
 
-    /// Serves one connection to its end.
+    /// Serves one connection of HTTP/1 to its end.
     pub async fn serve<T>(&self, stream: T, client: Client)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -35,6 +36,15 @@ impl<H: Handler> Detached<H> {
         let live = self.0.live.load_full();
         let socket = Socket::new(Foreign(stream), live.head_timeout);
         http1::serve(socket, Arc::clone(&self.0), live, Arc::new(client)).await;
+    }
+
+    /// Serves one connection of HTTP/2 to its end.
+    pub async fn serve_http2<T>(&self, stream: T, client: Client)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let live = self.0.live.load_full();
+        http2::serve(Foreign(stream), BytesMut::new(), Arc::clone(&self.0), live, Arc::new(client)).await;
     }
 }
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Each worker is an OS thread with a runtime of its own and its own `SO_REUSEPORT` listener per address, so that
-//! a connection lives its whole life on one core. The whole server side of HTTP/1 is our own loop on
-//! `shoal_wire`; HTTP/2 is the `h2` crate. Both know of the exchange nothing but [`Handler`].
+//! a connection lives its whole life on one core. Both protocols are our own loops on
+//! `shoal_wire`, and know of the exchange nothing but [`Handler`].
 //!
 //! A request's field values are slices of the connection's read buffer. What outlives the request must copy
 //! them, or it keeps the whole buffer in memory.

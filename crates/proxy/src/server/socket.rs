@@ -176,7 +176,7 @@ const READ_AHEAD_MAX: usize = 16 * 1024;
 const ENDED_TIME: Duration = Duration::from_secs(2);
 
 /// Bytes read and dropped from a client that goes on sending after its last response.
-const LINGER_BYTES_MAX: usize = 256 * 1024;
+pub(super) const LINGER_BYTES_MAX: usize = 256 * 1024;
 
 /// How long that may take, and how long an orderly close may.
 const LINGER_TIME: Duration = Duration::from_secs(2);

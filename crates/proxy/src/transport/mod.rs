@@ -3,6 +3,8 @@
 
 mod deadline;
 mod lender;
+#[cfg(test)]
+pub(crate) mod narrow;
 mod output;
 mod rewind;
 pub(crate) mod spare;

@@ -117,42 +117,8 @@ const HEAD_BYTES_KEPT: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::narrow::Narrow;
     use proptest::prelude::*;
-
-    /// Takes at most `step` bytes a write.
-    struct Narrow {
-        taken: Vec<u8>,
-        step: usize,
-    }
-
-    impl AsyncWrite for Narrow {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            let count = bytes.len().min(self.step);
-            self.taken.extend_from_slice(&bytes[..count]);
-            Poll::Ready(Ok(count))
-        }
-
-        fn poll_write_vectored(
-            self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            slices: &[IoSlice<'_>],
-        ) -> Poll<io::Result<usize>> {
-            let joined: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-            self.poll_write(context, &joined)
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-    }
 
     proptest! {
         #[test]

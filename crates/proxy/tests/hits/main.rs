@@ -3,10 +3,10 @@
 //! `cargo xtask instructions` builds it with the profile `counted` and runs it under callgrind with these arguments:
 //!
 //! ```text
-//! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL
+//! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL PROTOCOL
 //! ```
 //!
-//! The request file holds one request with LF line ends. A miss comes first; all that follows must be hits, or misses
+//! The protocol is `http1` or `http2`. The request file holds one request with LF line ends. A miss comes first; all that follows must be hits, or misses
 //! when the origin says `no-store`. Without these arguments, among the other tests, it serves a few.
 
 mod rig;
@@ -17,23 +17,35 @@ use shoal_settings::{Log, LogFormat};
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
-        [file, times, body_bytes, log, cache_control] if !file.starts_with('-') => {
+        [file, times, body_bytes, log, cache_control, protocol] if !file.starts_with('-') => {
             let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
             let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-            serve(&text, number(times)?, (number(body_bytes)? as usize, cache_control), log)
+            serve(&text, number(times)?, (number(body_bytes)? as usize, cache_control), (log, protocol))
         }
         _ => {
-            serve(include_str!("browser.txt"), 100, (1024, "max-age=86400"), "none")?;
-            serve(include_str!("browser.txt"), 100, (1024, NO_STORE), "none")
+            for protocol in ["http1", "http2"] {
+                serve(include_str!("browser.txt"), 100, (1024, "max-age=86400"), ("none", protocol))?;
+                serve(include_str!("browser.txt"), 100, (1024, NO_STORE), ("none", protocol))?;
+            }
+            Ok(())
         }
     }
 }
 
-fn serve(request: &str, times: u64, answer: (usize, &str), log: &str) -> Result<(), String> {
-    let request = request.replace('\n', "\r\n").into_bytes();
+fn serve(
+    request: &str,
+    times: u64,
+    answer: (usize, &str),
+    (log, protocol): (&str, &str),
+) -> Result<(), String> {
+    let request = request.replace('\n', "\r\n");
     let rig = Rig::start(Log { access: log.into(), format: LogFormat::Squid, ..Log::default() }, answer);
-    let first = rig.ask(&request, 1);
-    let bytes = rig.ask(&request, times);
+    let ask = |times| match protocol {
+        "http2" => rig.ask_http2(&request, times),
+        _ => rig.ask(request.as_bytes(), times),
+    };
+    let first = ask(1);
+    let bytes = ask(times);
     let (hits, misses) = (rig.metrics.hits_memory.value(), rig.metrics.misses.value() - 1);
     println!("{hits} hits and {misses} misses of {times} requests, {bytes} bytes after {first} of the first");
     let counted = if answer.1 == NO_STORE { misses } else { hits };

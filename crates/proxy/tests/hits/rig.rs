@@ -1,6 +1,6 @@
 //! A proxy whose connection loop is fed from memory: for counting what a hit allocates and how many instructions it takes.
 //!
-//! Everything is the product's: the HTTP/1 loop, the exchange, the RAM tier, metrics and access log. Only the client's
+//! Everything is the product's: the loops of both protocols, the exchange, the RAM tier, metrics and access log. Only the client's
 //! socket is replaced by [`Script`], which hands out the same request again and again, one a read, and counts the replies.
 
 use shoal_core::Timestamp;
@@ -14,6 +14,7 @@ use shoal_proxy::server::Detached;
 use shoal_proxy::upstream::Upstreams;
 use shoal_settings::{Listen, Log, Settings, Site};
 use shoal_store::memory::{Ledger, MemoryTier};
+use shoal_wire::http2::{self, END_HEADERS, END_STREAM, FrameHead, FrameKind};
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -58,29 +59,139 @@ impl Rig {
 
     /// Sends `request` so many times on one connection and returns the bytes of the replies.
     pub fn ask(&self, request: &[u8], times: u64) -> u64 {
-        let taken = Arc::new(AtomicU64::new(0));
-        let script =
-            Script { request: request.into(), left: times, unanswered: false, taken: Arc::clone(&taken) };
-        let client = Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None };
-        self.runtime.block_on(self.server.serve(script, client));
+        let (script, taken) = Script::new(request.into(), None, times);
+        self.runtime.block_on(self.server.serve(script, client()));
         taken.load(Relaxed)
     }
+
+    /// The same over HTTP/2, each on a stream of its own. `request` is as in HTTP/1; its fields are sent as a client with a
+    /// table of fields does: in full the first time, and as a byte each from then on.
+    pub fn ask_http2(&self, request: &str, times: u64) -> u64 {
+        let fields = fields_of(request);
+        // RFC 7541 sections 6.2.1 and 6.1: literals that enter the table, and then their places in it, the newest first.
+        let mut full = Vec::new();
+        for (name, value) in &fields {
+            full.push(0x40);
+            for text in [name, value] {
+                let length = u8::try_from(text.len()).ok().filter(|length| *length < 127).expect("short");
+                full.push(length);
+                full.extend_from_slice(text.as_bytes());
+            }
+        }
+        let places: Vec<u8> = (0..fields.len()).rev().map(|place| 0x80 | (62 + place) as u8).collect();
+        let begin =
+            [http2::PREFACE, &frame(FrameKind::Settings, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff])].concat();
+        let mut wide = Vec::new();
+        http2::write_window_update(&mut wide, 0, 0x7000_0000);
+        let first = [begin, wide, frame(FrameKind::Headers, END_STREAM | END_HEADERS, 1, &full)].concat();
+        let again = frame(FrameKind::Headers, END_STREAM | END_HEADERS, 1, &places);
+        let (script, taken) = Script::new(first.into(), Some(again), times);
+        self.runtime.block_on(self.server.serve_http2(script, client()));
+        taken.load(Relaxed)
+    }
+}
+
+fn client() -> Client {
+    Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None }
+}
+
+fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    [&FrameHead::of(kind, flags, stream, payload.len()).to_bytes()[..], payload].concat()
+}
+
+/// The fields that HTTP/2 has for a request of HTTP/1.
+fn fields_of(request: &str) -> Vec<(String, String)> {
+    let mut lines = request.lines();
+    let target = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a request line");
+    let mut fields: Vec<_> = [(":method", "GET"), (":scheme", "http"), (":path", target)]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into();
+    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
+        match name.to_ascii_lowercase().as_str() {
+            "host" => fields.insert(3, (":authority".into(), value.into())),
+            "connection" => {}
+            name => fields.push((name.into(), value.into())),
+        }
+    }
+    fields
 }
 
 /// A client that says the same as soon as it has been answered.
 struct Script {
     request: Box<[u8]>,
+    /// The frame that asks once more, whose stream is yet to be entered; HTTP/1's requests are all alike.
+    again: Option<Vec<u8>>,
+    asked: u32,
     left: u64,
-    /// A request was read whose reply has not begun.
+    /// A request was read whose reply has not begun, or in HTTP/2 not ended: until then the client stays.
     unanswered: bool,
+    frames: Frames,
     taken: Arc<AtomicU64>,
 }
 
 impl Script {
-    fn take(&mut self, bytes: usize) -> Poll<io::Result<usize>> {
-        self.unanswered = false;
+    /// Says `request` so many times, or from the second on `again`; and where the bytes of the replies are counted.
+    fn new(request: Box<[u8]>, again: Option<Vec<u8>>, left: u64) -> (Self, Arc<AtomicU64>) {
+        let taken = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&taken);
+        let frames = Frames::default();
+        (Self { request, again, asked: 0, left, unanswered: false, frames, taken: counted }, taken)
+    }
+
+    fn ask(&mut self, buffer: &mut ReadBuf<'_>) {
+        match &mut self.again {
+            Some(frame) if self.asked > 0 => {
+                let stream = 2 * self.asked + 1;
+                frame[5..9].copy_from_slice(&stream.to_be_bytes());
+                buffer.put_slice(frame);
+            }
+            _ => buffer.put_slice(&self.request),
+        }
+        self.asked += 1;
+    }
+
+    fn take(&mut self, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let ended = pieces.iter().filter(|piece| self.frames.take(piece)).count();
+        if self.again.is_none() || ended > 0 {
+            self.unanswered = false;
+        }
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
         self.taken.fetch_add(bytes as u64, Relaxed);
         Poll::Ready(Ok(bytes))
+    }
+}
+
+/// The frames that a server writes, in pieces of any size.
+#[derive(Default)]
+struct Frames {
+    head: Vec<u8>,
+    /// Bytes of payload still to come.
+    left: usize,
+    /// Whether a stream ends with them.
+    ends: bool,
+}
+
+impl Frames {
+    /// Takes a piece; whether a stream ended in it.
+    fn take(&mut self, mut piece: &[u8]) -> bool {
+        let mut ended = false;
+        while !piece.is_empty() {
+            if self.left > 0 {
+                let payload = piece.len().min(self.left);
+                self.left -= payload;
+                piece = &piece[payload..];
+            } else {
+                let (head, rest) = piece.split_at(piece.len().min(9 - self.head.len()));
+                self.head.extend_from_slice(head);
+                piece = rest;
+                let Some(head) = FrameHead::read(&self.head) else { break };
+                self.head.clear();
+                self.left = head.length;
+                self.ends = head.kind <= FrameKind::Headers as u8 && head.flags & END_STREAM != 0;
+            }
+            ended |= self.left == 0 && std::mem::take(&mut self.ends);
+        }
+        ended
     }
 }
 
@@ -97,7 +208,7 @@ impl AsyncRead for Script {
         if self.left > 0 {
             self.left -= 1;
             self.unanswered = true;
-            buffer.put_slice(&self.request);
+            self.ask(buffer);
         }
         Poll::Ready(Ok(()))
     }
@@ -105,7 +216,7 @@ impl AsyncRead for Script {
 
 impl AsyncWrite for Script {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.take(bytes.len())
+        self.take(&[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -113,7 +224,7 @@ impl AsyncWrite for Script {
         _: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.take(slices.iter().map(|slice| slice.len()).sum())
+        self.take(slices)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,11 +1,12 @@
 //! A request's body on an HTTP/2 stream.
 
+use super::receiving::Receiving;
+use super::state::Gone;
 use crate::message::{BodyError, InterimSink};
 use crate::server::live::Live;
 use crate::server::patience::{Pace, TooSlow};
 use crate::transport::Deadline;
 use bytes::Bytes;
-use h2::RecvStream;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use shoal_wire::chunk::may_trail;
@@ -15,7 +16,7 @@ use std::task::{Context, Poll, ready};
 
 /// Reads data and trailers. Flow control opens the stream's window only for what was taken.
 pub(super) struct H2Body {
-    stream: RecvStream,
+    stream: Receiving,
     /// Where `100 Continue` goes once the body is wanted, when the client waits for it.
     continue_to: Option<InterimSink>,
     /// Bytes still to come, when the client said how many.
@@ -29,14 +30,13 @@ pub(super) struct H2Body {
 #[derive(PartialEq)]
 enum State {
     Data,
-    Trailers,
     End,
 }
 
 impl H2Body {
     /// The body of a stream, whose client must not be slower than `live` has it.
     pub fn new(
-        stream: RecvStream,
+        stream: Receiving,
         continue_to: Option<InterimSink>,
         length: Option<u64>,
         live: Arc<Live>,
@@ -57,15 +57,11 @@ impl H2Body {
                 if let Some(remaining) = &mut self.remaining {
                     *remaining = remaining.saturating_sub(data.len() as u64);
                 }
-                // Fails only for more than was received.
-                let _ = self.stream.flow_control().release_capacity(data.len());
+                self.stream.release(data.len());
                 Poll::Ready(Some(Ok(Frame::data(data))))
             }
-            Poll::Ready(Some(Err(error))) => self.fail(BodyError::Cut(error.to_string())),
-            Poll::Ready(None) => {
-                self.state = State::Trailers;
-                self.poll_trailers(context)
-            }
+            Poll::Ready(Some(Err(Gone))) => self.fail(BodyError::Cut("stream reset".into())),
+            Poll::Ready(None) => Poll::Ready(self.trailers()),
             Poll::Pending => {
                 ready!(self.poll_stalled(context));
                 self.fail(BodyError::Timeout)
@@ -73,19 +69,15 @@ impl H2Body {
         }
     }
 
-    fn poll_trailers(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let trailers = match ready!(self.stream.poll_trailers(context)) {
-            Ok(trailers) => trailers,
-            Err(error) => return self.fail(BodyError::Cut(error.to_string())),
-        };
+    fn trailers(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
         self.state = State::End;
+        let trailers = self.stream.trailers()?;
         let kept: HeaderMap = trailers
             .iter()
-            .flatten()
             .filter(|(name, _)| may_trail(name))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        Poll::Ready((!kept.is_empty()).then(|| Ok(Frame::trailers(kept))))
+        (!kept.is_empty()).then(|| Ok(Frame::trailers(kept)))
     }
 
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<TooSlow> {
@@ -114,13 +106,12 @@ impl Body for H2Body {
         }
         match self.state {
             State::Data => self.poll_data(context),
-            State::Trailers => self.poll_trailers(context),
             State::End => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.state == State::End || self.stream.is_end_stream()
+        self.state == State::End || self.stream.is_ended()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,23 +1,26 @@
 //! Sending replies on an HTTP/2 stream, within what flow control allows.
 
+use super::sending::Sending;
+use super::state::Gone;
 use crate::message::{Hit, ReplyHead, StreamBody};
 use crate::server::dates::with_date;
 use crate::server::patience::{Pace, Patience, TooSlow};
 use crate::transport::Deadline;
 use bytes::Bytes;
-use h2::{Reason, SendStream};
 use http::header::{AGE, CONTENT_LENGTH, DATE, HeaderName};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use shoal_wire::chunk::may_trail;
-use shoal_wire::response::{belongs_to_connection, push_decimal};
+use shoal_wire::hpack::encode;
+use shoal_wire::http2::Code;
+use shoal_wire::response::{Decimal, belongs_to_connection};
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 /// Sends one body.
 pub(super) struct BodySender<'p> {
-    stream: SendStream<Bytes>,
+    stream: Sending,
     patience: &'p Patience,
     stall: Deadline,
     pace: Pace,
@@ -38,7 +41,7 @@ pub(super) enum Stopped {
 
 impl<'p> BodySender<'p> {
     /// Sends on `stream`, to a client that must not be too slow to take it.
-    pub fn new(stream: SendStream<Bytes>, patience: &'p Patience) -> Self {
+    pub fn new(stream: Sending, patience: &'p Patience) -> Self {
         let mut stall = Deadline::after(patience.pause);
         stall.lift();
         Self { stream, patience, stall, pace: Pace::default(), sent: 0 }
@@ -47,13 +50,12 @@ impl<'p> BodySender<'p> {
     /// Sends `bytes`, and the end after them when `last`.
     pub async fn bytes(&mut self, mut bytes: Bytes, last: bool) -> Result<(), Stopped> {
         while !bytes.is_empty() {
-            self.stream.reserve_capacity(bytes.len());
             let room = poll_fn(|context| self.poll_room(context)).await?;
             let piece = bytes.split_to(room.min(bytes.len()));
             self.pace.moved(piece.len(), self.patience)?;
             self.sent += piece.len() as u64;
             let end = last && bytes.is_empty();
-            self.stream.send_data(piece, end).map_err(|_| Stopped::ByClient)?;
+            self.stream.data(piece, end)?;
         }
         Ok(())
     }
@@ -95,42 +97,38 @@ impl<'p> BodySender<'p> {
         let mut trailers = trailers.unwrap_or_default();
         remove(&mut trailers, |name| !may_trail(name));
         let sent = match trailers.is_empty() {
-            true => self.stream.send_data(Bytes::new(), true),
-            false => self.stream.send_trailers(trailers),
+            true => self.stream.data(Bytes::new(), true),
+            false => self.stream.trailers(fields_block(&trailers)),
         };
-        sent.map_err(|_| Stopped::ByClient)
+        Ok(sent?)
     }
 
     /// Tells the client why nothing more comes.
     pub fn stop(&mut self, why: &Stopped) {
         match why {
             Stopped::ByClient => {}
-            Stopped::Stalled => self.stream.send_reset(Reason::CANCEL),
-            Stopped::Body => self.stream.send_reset(Reason::INTERNAL_ERROR),
+            Stopped::Stalled => self.stream.reset(Code::CANCEL),
+            Stopped::Body => self.stream.reset(Code::INTERNAL_ERROR),
         }
     }
 
     fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Stopped>> {
-        loop {
-            let room = self.stream.capacity();
-            if room > 0 {
-                self.stall.lift();
-                return Poll::Ready(Ok(room));
-            }
-            match self.stream.poll_capacity(context) {
-                Poll::Ready(Some(Ok(_))) => {}
-                Poll::Ready(_) => return Poll::Ready(Err(Stopped::ByClient)),
-                Poll::Pending => {
-                    let TooSlow = ready!(self.pace.poll_stalled(&mut self.stall, context, self.patience));
-                    return Poll::Ready(Err(Stopped::Stalled));
-                }
-            }
+        if let Poll::Ready(room) = self.stream.poll_room(context) {
+            self.stall.lift();
+            return Poll::Ready(Ok(room?));
         }
+        let TooSlow = ready!(self.pace.poll_stalled(&mut self.stall, context, self.patience));
+        Poll::Ready(Err(Stopped::Stalled))
     }
 
     async fn reset(&mut self) {
-        // An error means that the connection has ended, which is as good as a reset.
-        let _ = poll_fn(|context| self.stream.poll_reset(context)).await;
+        poll_fn(|context| self.stream.poll_reset(context)).await;
+    }
+}
+
+impl From<Gone> for Stopped {
+    fn from(_: Gone) -> Self {
+        Self::ByClient
     }
 }
 
@@ -141,7 +139,7 @@ impl From<TooSlow> for Stopped {
 }
 
 /// The head of a reply with `length` as its Content-Length, if any.
-pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> Response<()> {
+pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (StatusCode, HeaderMap) {
     let (status, mut fields) = match reply {
         ReplyHead::Built(status, fields) => (status, fields),
         ReplyHead::Relayed(head) => (head.status, head.lines.to_map()),
@@ -164,40 +162,64 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> Respo
     {
         fields.insert(DATE, date);
     }
-    respond(status, fields)
+    (status, fields)
 }
 
-/// The head of a hit in RAM, as [`head`] makes it of the same reply.
-pub(super) fn hit(hit: &Hit<'_>, now: Instant) -> Response<()> {
-    let mut fields = hit.stored.fields();
-    fields.insert(AGE, HeaderValue::from(hit.age_seconds));
-    let mut cache_status = hit.own.cache_status_value().to_vec();
-    push_decimal(&mut cache_status, hit.ttl_seconds);
-    if let Ok(value) = HeaderValue::try_from(cache_status) {
-        fields.append(CACHE_STATUS, value);
+/// Appends the head of a hit in RAM, as [`head`] makes it of the same reply; returns the bytes of its names and values.
+pub(super) fn hit(block: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) -> u64 {
+    encode::status(block, hit.stored.status().as_u16());
+    let mut bytes = STATUS_BYTES + encode::lines(block, hit.stored.lines());
+    let mut field = |name: &[u8], first: &[u8], second: &[u8]| {
+        encode::field_of_two(block, name, first, second);
+        bytes += name.len() + first.len() + second.len();
+    };
+    field(b"age", Decimal::of(hit.age_seconds).as_bytes(), b"");
+    field(b"cache-status", hit.own.cache_status_value(), Decimal::of(hit.ttl_seconds).as_bytes());
+    field(b"proxy-status", hit.own.proxy_status_value.as_bytes(), b"");
+    field(b"content-length", Decimal::of(hit.body.len() as u64).as_bytes(), b"");
+    if !hit.stored.is_dated() {
+        with_date(now, |date| field(b"date", date, b""));
     }
-    fields.append(PROXY_STATUS, hit.own.proxy_status_value.clone());
-    fields.insert(CONTENT_LENGTH, HeaderValue::from(hit.body.len()));
-    if !hit.stored.is_dated()
-        && let Ok(date) = with_date(now, HeaderValue::from_bytes)
-    {
-        fields.insert(DATE, date);
+    bytes as u64
+}
+
+/// A head as a field block.
+pub(super) fn block(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
+    let mut block = Vec::with_capacity(BLOCK_BYTES);
+    encode::status(&mut block, status.as_u16());
+    put(&mut block, fields);
+    block
+}
+
+fn fields_block(fields: &HeaderMap) -> Vec<u8> {
+    let mut block = Vec::new();
+    put(&mut block, fields);
+    block
+}
+
+fn put(block: &mut Vec<u8>, fields: &HeaderMap) {
+    for (name, value) in fields {
+        encode::field(block, name.as_str().as_bytes(), value.as_bytes());
     }
-    respond(hit.stored.status(), fields)
 }
 
-/// Bytes of a head's names and values. What HPACK makes of them depends on what the connection carried before, and the
-/// codec does not tell.
-pub(super) fn head_bytes(head: &Response<()>) -> u64 {
-    let fields = head.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
-    (":status".len() + head.status().as_str().len() + fields.sum::<usize>()) as u64
+/// Bytes of a head's names and values: what they take in a block depends on the connection.
+pub(super) fn head_bytes(fields: &HeaderMap) -> u64 {
+    let fields = fields.iter().map(|(name, value)| name.as_str().len() + value.len());
+    (STATUS_BYTES + fields.sum::<usize>()) as u64
 }
 
-/// An interim response.
-pub(super) fn interim(status: StatusCode, mut fields: HeaderMap) -> Response<()> {
+/// An interim response as a field block.
+pub(super) fn interim(status: StatusCode, mut fields: HeaderMap) -> Vec<u8> {
     strip(&mut fields);
-    respond(status, fields)
+    block(status, &fields)
 }
+
+/// Bytes of `:status` and its value.
+const STATUS_BYTES: usize = ":status200".len();
+
+/// Room for most heads.
+const BLOCK_BYTES: usize = 512;
 
 /// RFC 9113 section 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing connection-specific header
 /// fields."
@@ -210,13 +232,6 @@ fn remove(fields: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
     for name in names {
         fields.remove(name);
     }
-}
-
-fn respond(status: StatusCode, fields: HeaderMap) -> Response<()> {
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    *response.headers_mut() = fields;
-    response
 }
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");

@@ -1,51 +1,64 @@
 //! One HTTP/2 stream: a request to the handler, its reply back.
 
+use super::receiving::Receiving;
 use super::request_body::H2Body;
 use super::send::{self, BodySender};
+use super::sending::Sending;
 use super::tunnel_io::StreamIo;
 use super::{Streams, check};
 use crate::message::{Handler, InterimSink, Reply, ReplyBody, ReplyHead, Request, StreamBody, TunnelIo};
 use crate::server::account::Account;
 use crate::server::tunnel;
 use bytes::Bytes;
-use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
+use shoal_wire::Refusal;
+use shoal_wire::http2::Code;
 use shoal_wire::response::is_bodiless;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
+/// A request, and the two halves of its stream.
+pub(super) struct Asked {
+    /// The head, unless it is not taken.
+    pub head: Result<Parts, Refusal>,
+    /// Our half.
+    pub sending: Sending,
+    /// The client's half.
+    pub receiving: Receiving,
+    /// When its last byte was there.
+    pub received: Instant,
+}
+
 /// Answers one stream.
-pub(super) async fn serve<H: Handler>(
-    request: http::Request<RecvStream>,
-    respond: SendResponse<Bytes>,
-    streams: Arc<Streams<H>>,
-) {
-    let received = Instant::now();
-    let (mut parts, body) = request.into_parts();
-    let method = parts.method.clone();
-    let stream = Stream { streams: &streams, respond, method, received };
-    match check::head(&mut parts, &streams.live.limits) {
-        Ok(()) => {
+pub(super) async fn serve<H: Handler>(asked: Asked, streams: Arc<Streams<H>>) {
+    let Asked { head, sending, receiving, received } = asked;
+    let checked = head.and_then(|mut parts| {
+        check::head(&mut parts, &streams.live.limits)?;
+        Ok(parts)
+    });
+    let method = checked.as_ref().map_or(Method::GET, |parts| parts.method.clone());
+    let stream = Stream { streams: &streams, sending, method, received };
+    match checked {
+        Ok(parts) => {
             streams.shared.metrics.requests.count();
-            stream.exchange(parts, body).await;
+            stream.exchange(parts, receiving).await;
         }
         Err(refusal) => {
             let reply = streams.shared.refuse(refusal, &streams.client);
             stream.send(reply, None).await;
         }
     }
-    *streams.quiet_since.lock() = Instant::now();
+    streams.link.lock().note_end(Instant::now());
 }
 
 struct Stream<'s, H: Handler> {
     streams: &'s Streams<H>,
-    respond: SendResponse<Bytes>,
+    sending: Sending,
     method: Method,
     received: Instant,
 }
@@ -53,7 +66,7 @@ struct Stream<'s, H: Handler> {
 type Interim = mpsc::Receiver<(StatusCode, HeaderMap)>;
 
 impl<H: Handler> Stream<'_, H> {
-    async fn exchange(mut self, parts: Parts, body: RecvStream) {
+    async fn exchange(mut self, parts: Parts, body: Receiving) {
         let (sink, mut interim) = mpsc::channel(INTERIM_MAX);
         // What comes on a CONNECT stream belongs to the tunnel, not to the request.
         let (body, tunnelled) = match self.method == Method::CONNECT {
@@ -75,8 +88,8 @@ impl<H: Handler> Stream<'_, H> {
         self.send(reply, tunnelled).await;
     }
 
-    fn request_body(&self, parts: &Parts, body: RecvStream, sink: &InterimSink) -> Option<StreamBody> {
-        if body.is_end_stream() {
+    fn request_body(&self, parts: &Parts, body: Receiving, sink: &InterimSink) -> Option<StreamBody> {
+        if body.is_ended() {
             return None;
         }
         let length =
@@ -99,46 +112,49 @@ impl<H: Handler> Stream<'_, H> {
         while let Poll::Ready(Some((status, fields))) = interim.poll_recv(context) {
             self.send_interim(status, fields);
         }
-        self.respond.poll_reset(context).map(|_reset| None)
+        self.sending.poll_reset(context).map(|()| None)
     }
 
     fn send_interim(&mut self, status: StatusCode, fields: HeaderMap) {
         // RFC 9113 section 8.6: "HTTP/2 removes support for the 101 (Switching Protocols) informational status code".
         if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
             // Fails when the stream has ended, which the next poll will notice.
-            let _ = self.respond.send_informational(send::interim(status, fields));
+            let _ = self.sending.interim(send::interim(status, fields));
         }
     }
 
-    async fn send(mut self, reply: Reply, tunnelled: Option<RecvStream>) {
+    async fn send(mut self, reply: Reply, tunnelled: Option<Receiving>) {
         let streams = self.streams;
         let mut account = Account::open(&*streams.shared.handler, reply.record, self.received);
         let status = reply.head.status();
         let tunnels = matches!(reply.body, ReplyBody::Tunnel(_));
         if tunnels && !(tunnelled.is_some() && status.is_success()) {
             tracing::error!(%status, "a tunnel was offered for a request that asked for none");
-            self.respond.send_reset(Reason::INTERNAL_ERROR);
+            self.sending.reset(Code::INTERNAL_ERROR);
             return;
         }
         let bodiless = self.method == Method::HEAD || is_bodiless(status) || tunnels;
         let length = self.content_length(status, &reply.head, &reply.body);
-        let head = send::head(reply.head, length, self.received);
-        account.head_bytes = send::head_bytes(&head);
+        let (status, fields) = send::head(reply.head, length, self.received);
+        account.head_bytes = send::head_bytes(&fields);
         let ends = !tunnels && (bodiless || is_empty(&reply.body));
-        let Ok(stream) = self.respond.send_response(head, ends) else { return };
+        if self.sending.head(send::block(status, &fields), ends).is_err() {
+            return;
+        }
         if ends {
             return account.complete(Instant::now());
         }
         match (reply.body, tunnelled) {
             (ReplyBody::Tunnel(far), Some(receive)) => {
-                self.tunnel(StreamIo::new(receive, stream), far, account).await;
+                let timeout = streams.live.tunnel_timeout;
+                tunnel(StreamIo::new(receive, self.sending), far, timeout, account).await;
             }
-            (body, _) => self.send_body(stream, body, account).await,
+            (body, _) => self.send_body(body, account).await,
         }
     }
 
-    async fn send_body(self, stream: SendStream<Bytes>, body: ReplyBody, mut account: Account<'_, H>) {
-        let mut sender = BodySender::new(stream, &self.streams.live.patience);
+    async fn send_body(self, body: ReplyBody, mut account: Account<'_, H>) {
+        let mut sender = BodySender::new(self.sending, &self.streams.live.patience);
         let sent = match body {
             ReplyBody::Memory(bytes) => sender.bytes(bytes, true).await,
             ReplyBody::Stream { frames, length } => sender.frames(frames, length).await,
@@ -149,12 +165,6 @@ impl<H: Handler> Stream<'_, H> {
             Ok(()) => account.complete(Instant::now()),
             Err(why) => sender.stop(&why),
         }
-    }
-
-    async fn tunnel(self, near: StreamIo, far: Box<dyn TunnelIo>, mut account: Account<'_, H>) {
-        let carried = tunnel::run(near, Bytes::new(), far, self.streams.live.tunnel_timeout).await;
-        account.body_bytes = carried.to_client;
-        account.complete(Instant::now());
     }
 
     /// The Content-Length to say, if any: as in HTTP/1, none with 1xx, 204 and 2xx to CONNECT.
@@ -169,6 +179,17 @@ impl<H: Handler> Stream<'_, H> {
             ReplyBody::Tunnel(_) => None,
         }
     }
+}
+
+async fn tunnel<H: Handler>(
+    near: StreamIo,
+    far: Box<dyn TunnelIo>,
+    timeout: Duration,
+    mut account: Account<'_, H>,
+) {
+    let carried = tunnel::run(near, Bytes::new(), far, timeout).await;
+    account.body_bytes = carried.to_client;
+    account.complete(Instant::now());
 }
 
 fn is_empty(body: &ReplyBody) -> bool {

@@ -1,7 +1,9 @@
 //! A CONNECT stream of HTTP/2 (RFC 9113 section 8.5) as something to read from and write to.
 
+use super::receiving::Receiving;
+use super::sending::Sending;
+use super::state::Gone;
 use bytes::{Buf, Bytes};
-use h2::{Reason, RecvStream, SendStream};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,15 +11,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Both directions of one stream.
 pub(super) struct StreamIo {
-    receive: RecvStream,
-    send: SendStream<Bytes>,
+    receive: Receiving,
+    send: Sending,
     /// Received and not yet read.
     held: Bytes,
 }
 
 impl StreamIo {
     /// The stream's two halves.
-    pub fn new(receive: RecvStream, send: SendStream<Bytes>) -> Self {
+    pub fn new(receive: Receiving, send: Sending) -> Self {
         Self { receive, send, held: Bytes::new() }
     }
 }
@@ -30,16 +32,14 @@ impl AsyncRead for StreamIo {
     ) -> Poll<io::Result<()>> {
         while self.held.is_empty() {
             match ready!(self.receive.poll_data(context)) {
-                Some(Ok(data)) => self.held = data,
-                Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => return Poll::Ready(Ok(())),
-                Some(Err(error)) => return Poll::Ready(Err(broken(error))),
+                Some(data) => self.held = data?,
                 None => return Poll::Ready(Ok(())),
             }
         }
         let count = self.held.len().min(buffer.remaining());
         buffer.put_slice(&self.held[..count]);
         self.held.advance(count);
-        self.receive.flow_control().release_capacity(count).map_err(broken)?;
+        self.receive.release(count);
         Poll::Ready(Ok(()))
     }
 }
@@ -53,16 +53,8 @@ impl AsyncWrite for StreamIo {
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        self.send.reserve_capacity(bytes.len());
-        while self.send.capacity() == 0 {
-            match ready!(self.send.poll_capacity(context)) {
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Poll::Ready(Err(broken(error))),
-                None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-            }
-        }
-        let count = self.send.capacity().min(bytes.len());
-        self.send.send_data(Bytes::copy_from_slice(&bytes[..count]), false).map_err(broken)?;
+        let count = ready!(self.send.poll_room(context))?.min(bytes.len());
+        self.send.data(Bytes::copy_from_slice(&bytes[..count]), false)?;
         Poll::Ready(Ok(count))
     }
 
@@ -74,10 +66,12 @@ impl AsyncWrite for StreamIo {
     /// RFC 9113 section 8.5: "A proxy that receives a TCP segment with the FIN bit set sends a DATA frame with the
     /// END_STREAM flag set."
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.send.send_data(Bytes::new(), true).map_err(broken))
+        Poll::Ready(Ok(self.send.data(Bytes::new(), true)?))
     }
 }
 
-fn broken(error: h2::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::BrokenPipe, error)
+impl From<Gone> for io::Error {
+    fn from(_: Gone) -> Self {
+        io::ErrorKind::BrokenPipe.into()
+    }
 }

@@ -5,6 +5,7 @@ mod handler;
 mod http1;
 mod http1_bodies;
 mod http2;
+mod http2_frames;
 mod lifecycle;
 mod proxied;
 mod tls;

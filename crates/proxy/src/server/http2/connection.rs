@@ -1,0 +1,267 @@
+//! The connection's task: reads, has frames taken, writes, and looks after time.
+
+use super::Streams;
+use super::incoming::{Incoming, Taken};
+use super::output::Output;
+use super::watch::{Doing, Due, LEAVE_TIME, Watch};
+use crate::message::Handler;
+use crate::server::client_io::ClientIo;
+use crate::server::socket::LINGER_BYTES_MAX;
+use crate::transport::Deadline;
+use crate::transport::spare::{self, Side};
+use bytes::BytesMut;
+use shoal_wire::http2::{self, Code, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Setting, WINDOW_INITIAL};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::AsyncReadExt;
+
+/// One connection.
+pub(super) struct Connection<T, H: Handler> {
+    io: T,
+    input: BytesMut,
+    output: Output,
+    incoming: Incoming,
+    streams: Arc<Streams<H>>,
+    watch: Watch,
+    /// Something was written that was not flushed.
+    unflushed: bool,
+    /// The last write or flush had to wait.
+    waits: bool,
+    /// Bytes read, and bytes written after a wait.
+    moved: (u64, u64),
+    /// GOAWAY has named the last stream.
+    is_final: bool,
+    /// Everything was said: the client is to close, until then.
+    closing: Option<Deadline>,
+    /// Bytes that came after that.
+    thrown_away: usize,
+}
+
+impl<T: ClientIo, H: Handler> Connection<T, H> {
+    /// A connection of which `input` was read.
+    pub fn new(io: T, input: BytesMut, streams: Arc<Streams<H>>) -> Self {
+        let live = &streams.live;
+        let watch = Watch::new(live, streams.shared.drain.watch());
+        let field_bytes_max = u32::try_from(live.limits.head_bytes_max).unwrap_or(u32::MAX);
+        let mut output = Output::default();
+        output.frames(|out| {
+            let settings = [
+                (Setting::StreamsMax, live.h2_streams),
+                (Setting::InitialWindow, super::state::STREAM_WINDOW),
+                (Setting::FieldBytesMax, field_bytes_max),
+            ];
+            http2::write_settings(out, &settings);
+            http2::write_window_update(out, 0, super::state::CONNECTION_WINDOW - WINDOW_INITIAL);
+        });
+        let moved = (input.len() as u64, 0);
+        Self {
+            io,
+            input,
+            output,
+            incoming: Incoming::default(),
+            streams,
+            watch,
+            unflushed: false,
+            waits: false,
+            moved,
+            is_final: false,
+            closing: None,
+            thrown_away: 0,
+        }
+    }
+
+    /// Serves it; ready at its end.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.streams.link.lock().set_waker(context);
+        loop {
+            if self.closing.is_some() {
+                return self.poll_closed(context);
+            }
+            // An error of the socket is the end; the streams learn of it when this is dropped.
+            if self.take_frames(context).is_err() {
+                return Poll::Ready(());
+            }
+            if self.closing.is_none() {
+                match self.watch.poll(context, &self.doing()) {
+                    Poll::Ready(Due::Dead) => return Poll::Ready(()),
+                    Poll::Ready(Due::GoAway) => self.output.frames(|out| {
+                        http2::write_goaway(out, STREAM_MAX, Code::NO_ERROR);
+                        http2::write_ping(out, LAST_PING, false);
+                    }),
+                    Poll::Ready(Due::Ping) => {
+                        self.output.frames(|out| http2::write_ping(out, ALIVE_PING, false));
+                    }
+                    Poll::Pending => {
+                        self.rest();
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes what has come and writes what there is, until both have to wait.
+    fn take_frames(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        loop {
+            let taken = match self.incoming.take(&mut self.input, &mut self.output, &self.streams) {
+                Ok(taken) => taken,
+                Err(code) => {
+                    tracing::debug!(client = %self.streams.client.address, ?code, "HTTP/2 connection given up");
+                    self.output.frames(|out| http2::write_goaway(out, self.incoming.last_stream(), code));
+                    self.streams.link.lock().close();
+                    self.closing = Some(Deadline::after(LEAVE_TIME));
+                    return Ok(());
+                }
+            };
+            self.answer_pongs();
+            let is_written = self.poll_output(context)?.is_ready();
+            if is_written && self.is_final && self.is_over() {
+                self.closing = Some(Deadline::after(LEAVE_TIME));
+                return Ok(());
+            }
+            match taken {
+                // Its frames wait for room in the output, or for tasks that end.
+                Taken::Blocked if is_written && !self.is_crowded() => {}
+                Taken::Blocked => return Ok(()),
+                Taken::All { .. } if !is_written && self.output.is_full() => return Ok(()),
+                Taken::All { wanted } => match self.poll_fill(context, wanted)? {
+                    Poll::Ready(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Poll::Ready(_) => {}
+                    Poll::Pending => return Ok(()),
+                },
+            }
+        }
+    }
+
+    /// The client has answered our pings: it is there, or it knows that no more streams are taken.
+    fn answer_pongs(&mut self) {
+        for ping in self.incoming.pongs() {
+            if ping == LAST_PING && !self.is_final {
+                self.is_final = true;
+                self.incoming.take_no_more();
+                let last = self.incoming.last_stream();
+                self.output.frames(|out| http2::write_goaway(out, last, Code::NO_ERROR));
+            } else if ping == ALIVE_PING {
+                self.watch.pong();
+            }
+        }
+    }
+
+    /// Frames and writes what there is; ready when nothing is left.
+    fn poll_output(&mut self, context: &mut Context<'_>) -> io::Result<Poll<()>> {
+        loop {
+            self.streams.link.lock().pump(&mut self.output);
+            if self.output.is_empty() {
+                break;
+            }
+            let written = self.output.poll_write(&mut self.io, context);
+            self.unflushed = true;
+            if let Poll::Ready(Ok(bytes)) = &written
+                && self.waits
+            {
+                self.moved.1 += *bytes as u64;
+            }
+            self.waits = written.is_pending();
+            match written {
+                Poll::Ready(written) => written.map(drop)?,
+                Poll::Pending => return Ok(Poll::Pending),
+            }
+        }
+        if self.unflushed {
+            let flushed = Pin::new(&mut self.io).poll_flush(context)?;
+            self.waits = flushed.is_pending();
+            self.unflushed = self.waits;
+            return Ok(flushed);
+        }
+        Ok(Poll::Ready(()))
+    }
+
+    fn poll_fill(&mut self, context: &mut Context<'_>, wanted: usize) -> io::Result<Poll<usize>> {
+        if self.input.capacity() == 0 {
+            self.input = spare::take(Side::Client);
+        }
+        let room = wanted.max(ROOM_MIN);
+        if self.input.capacity() - self.input.len() < room {
+            self.input.reserve(if wanted > ROOM_MIN { FRAME_BYTES_MAX + FRAME_HEAD_BYTES } else { room });
+        }
+        let filled = pin!(self.io.read_buf(&mut self.input)).poll(context)?;
+        if let Poll::Ready(bytes) = filled {
+            self.moved.0 += bytes as u64;
+            self.incoming.filled(bytes);
+        }
+        Ok(filled)
+    }
+
+    /// Gives back what is not needed while nothing happens.
+    fn rest(&mut self) {
+        if self.input.is_empty() && self.input.capacity() > 0 {
+            spare::give(Side::Client, std::mem::take(&mut self.input));
+        }
+        if self.output.is_empty() {
+            self.streams.link.lock().shrink();
+        }
+    }
+
+    fn doing(&self) -> Doing {
+        let state = self.streams.link.lock();
+        Doing {
+            streams: state.tasks(),
+            quiet_since: state.quiet_since(),
+            is_pressed: self.waits || !self.output.is_empty() || state.has_ready(),
+            is_begun: self.incoming.is_begun(&self.input),
+            moved: self.moved,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let state = self.streams.link.lock();
+        state.open_streams() == 0 && !state.has_ready()
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.incoming.is_crowded(&self.streams)
+    }
+
+    /// Writes the last frames, and waits for the client to close: a socket that is closed with bytes unread would take from
+    /// the client what it has yet to read.
+    fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(closing) = &mut self.closing else { return Poll::Ready(()) };
+        if closing.poll_passed(context).is_ready() {
+            return Poll::Ready(());
+        }
+        match self.poll_output(context) {
+            Ok(written) => ready!(written),
+            Err(_) => return Poll::Ready(()),
+        }
+        if ready!(Pin::new(&mut self.io).poll_shutdown(context)).is_err() {
+            return Poll::Ready(());
+        }
+        while self.thrown_away < LINGER_BYTES_MAX {
+            self.input.clear();
+            match self.poll_fill(context, 0) {
+                Ok(Poll::Ready(bytes @ 1..)) => self.thrown_away += bytes,
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(0)) | Err(_) => break,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<T, H: Handler> Drop for Connection<T, H> {
+    fn drop(&mut self) {
+        self.streams.link.lock().close();
+    }
+}
+
+/// What GOAWAY names while streams may still be on their way (RFC 9113 section 6.8).
+const STREAM_MAX: u32 = 0x7fff_ffff;
+
+/// What our pings carry: one asks whether the client is there, the other follows the first GOAWAY.
+const ALIVE_PING: [u8; 8] = *b"shoal up";
+const LAST_PING: [u8; 8] = *b"shoal by";
+
+/// Room for at least so many bytes is made before a read.
+const ROOM_MIN: usize = 1024;

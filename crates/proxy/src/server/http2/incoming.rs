@@ -1,0 +1,357 @@
+//! What a client sends: frames, field blocks, and the streams that they open.
+
+use super::output::Output;
+use super::state::Link;
+use super::stream::{self, Asked};
+use super::{Streams, glance};
+use crate::message::Handler;
+use bytes::{Buf, BytesMut};
+use http::header;
+use shoal_wire::hpack::{Decoder, FieldList};
+use shoal_wire::http2::{
+    self, Code, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Fault, Frame, FrameHead, Http2Head, PREFACE, PeerSettings,
+};
+use shoal_wire::{PlainGet, Refusal};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The reading side of a connection.
+#[derive(Default)]
+pub(super) struct Incoming {
+    /// The preface was read.
+    begun: bool,
+    decoder: Decoder,
+    /// A field block of which more is to come.
+    block: Option<Block>,
+    last_stream: u32,
+    /// No further streams are taken.
+    ends: bool,
+    /// When the bytes came that are being taken.
+    received: Option<Instant>,
+    /// Pings of ours that were answered since the last look, at most two: there are no others of ours.
+    pongs: [Option<[u8; 8]>; 2],
+    /// Streams that we have reset for the client's errors.
+    errors: u32,
+    /// Bytes read, and those among them that were field blocks or bodies.
+    bytes: u64,
+    useful: u64,
+}
+
+struct Block {
+    stream: u32,
+    end_stream: bool,
+    bytes: Vec<u8>,
+}
+
+/// How far it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// All that was whole; the next frame wants at least so many bytes more.
+    All {
+        /// 0 where that is not known.
+        wanted: usize,
+    },
+    /// More is there, and waits.
+    Blocked,
+}
+
+impl Incoming {
+    /// Takes the frames that are there whole. An error ends the connection.
+    pub fn take<H: Handler>(
+        &mut self,
+        input: &mut BytesMut,
+        output: &mut Output,
+        streams: &Arc<Streams<H>>,
+    ) -> Result<Taken, Code> {
+        if !self.begun && !self.take_preface(input)? {
+            return Ok(Taken::All { wanted: 0 });
+        }
+        let mut at = 0;
+        let taken = loop {
+            let rest = &input[at..];
+            let Some(head) = FrameHead::read(rest) else { break Taken::All { wanted: 0 } };
+            if head.length > FRAME_BYTES_MAX {
+                return Err(Code::FRAME_SIZE_ERROR);
+            }
+            let whole = FRAME_HEAD_BYTES + head.length;
+            let Some(payload) = rest.get(FRAME_HEAD_BYTES..whole) else {
+                break Taken::All { wanted: whole - rest.len() };
+            };
+            if output.is_full() || self.is_crowded(streams) {
+                break Taken::Blocked;
+            }
+            let frame = Frame::read(head, payload);
+            match frame.and_then(|frame| self.frame(frame, payload.len(), output, streams)) {
+                Ok(()) => {}
+                Err(Fault { stream: None, code }) => return Err(code),
+                Err(Fault { stream: Some(stream), code }) => self.reset(stream, code, &streams.link)?,
+            }
+            at += whole;
+        };
+        input.advance(at);
+        if input.is_empty() {
+            self.received = None;
+        }
+        if self.bytes / USELESS_SHARE > self.useful + output.response_bytes() + USELESS_BYTES {
+            return Err(Code::ENHANCE_YOUR_CALM);
+        }
+        Ok(taken)
+    }
+
+    /// So many bytes were read.
+    pub fn filled(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.received = None;
+    }
+
+    /// The last stream that was taken up.
+    pub fn last_stream(&self) -> u32 {
+        self.last_stream
+    }
+
+    /// No further streams are taken.
+    pub fn take_no_more(&mut self) {
+        self.ends = true;
+    }
+
+    /// What our pings carried that were answered.
+    pub fn pongs(&mut self) -> impl Iterator<Item = [u8; 8]> + use<> {
+        std::mem::take(&mut self.pongs).into_iter().flatten()
+    }
+
+    /// Whether the preface, a frame that is no body, or a field block has begun and not ended.
+    pub fn is_begun(&self, input: &BytesMut) -> bool {
+        let is_body = FrameHead::read(input).is_some_and(|head| head.kind == 0);
+        !self.begun || self.block.is_some() || !input.is_empty() && !is_body
+    }
+
+    /// Whether so many tasks are at work that no more are started. Those of streams that were reset end as soon as they run.
+    pub fn is_crowded<H>(&self, streams: &Streams<H>) -> bool {
+        streams.link.lock().tasks() >= 2 * streams.live.h2_streams.max(1) as usize
+    }
+
+    /// Whether the preface is there and was taken.
+    fn take_preface(&mut self, input: &mut BytesMut) -> Result<bool, Code> {
+        let there = input.len().min(PREFACE.len());
+        if input[..there] != PREFACE[..there] {
+            return Err(Code::PROTOCOL_ERROR);
+        }
+        if there < PREFACE.len() {
+            return Ok(false);
+        }
+        input.advance(PREFACE.len());
+        self.begun = true;
+        Ok(true)
+    }
+
+    fn frame<H: Handler>(
+        &mut self,
+        frame: Frame<'_>,
+        payload: usize,
+        output: &mut Output,
+        streams: &Arc<Streams<H>>,
+    ) -> Result<(), Fault> {
+        // "Any number of CONTINUATION frames can be sent, as long as the preceding frame is on the same stream" (section 6.10).
+        if let Some(block) = &self.block
+            && !matches!(frame, Frame::Continuation { stream, .. } if stream == block.stream)
+        {
+            return Err(Fault::connection(Code::PROTOCOL_ERROR));
+        }
+        let link = &streams.link;
+        match frame {
+            Frame::Headers { stream, block, end_stream, end_headers: true } => {
+                self.fields(stream, block, end_stream, output, streams)
+            }
+            Frame::Headers { stream, block, end_stream, end_headers: false } => {
+                self.block = Some(Block { stream, end_stream, bytes: block.to_vec() });
+                Ok(())
+            }
+            Frame::Continuation { block, end_headers, .. } => {
+                self.continued(block, end_headers, output, streams)
+            }
+            Frame::Data { stream, data, end } => {
+                self.useful += data.len() as u64;
+                if self.is_unopened(stream) {
+                    return Err(Fault::connection(Code::PROTOCOL_ERROR));
+                }
+                link.lock().received(stream, data, payload, end)
+            }
+            Frame::Reset { stream } | Frame::WindowUpdate { stream, .. } if self.is_unopened(stream) => {
+                Err(Fault::connection(Code::PROTOCOL_ERROR))
+            }
+            Frame::Reset { stream } => {
+                let resets = link.lock().reset_by_client(stream);
+                match resets <= resets_max(streams.live.h2_streams) {
+                    true => Ok(()),
+                    false => Err(Fault::connection(Code::ENHANCE_YOUR_CALM)),
+                }
+            }
+            Frame::WindowUpdate { stream, increment } => link.lock().widen(stream, increment),
+            Frame::Settings(payload) => {
+                link.lock().set(PeerSettings::read(payload)?)?;
+                output.frames(http2::write_settings_ack);
+                Ok(())
+            }
+            Frame::Ping(bytes) => {
+                output.frames(|out| http2::write_ping(out, bytes, true));
+                Ok(())
+            }
+            Frame::Pong(bytes) => {
+                self.pongs = [Some(bytes), self.pongs[0]];
+                Ok(())
+            }
+            Frame::SettingsAck | Frame::Ignored => Ok(()),
+        }
+    }
+
+    /// Whether the client has not opened the stream; once no more are taken, it may not know which those are.
+    fn is_unopened(&self, stream: u32) -> bool {
+        stream > self.last_stream && !self.ends
+    }
+
+    fn continued<H: Handler>(
+        &mut self,
+        more: &[u8],
+        end_headers: bool,
+        output: &mut Output,
+        streams: &Arc<Streams<H>>,
+    ) -> Result<(), Fault> {
+        let mut block = self.block.take().ok_or(Fault::connection(Code::PROTOCOL_ERROR))?;
+        // What is compressed may be as large as what it stands for; frames without an end, or without contents, may not.
+        if more.is_empty() && !end_headers || block.bytes.len() > 2 * streams.live.limits.head_bytes_max {
+            return Err(Fault::connection(Code::ENHANCE_YOUR_CALM));
+        }
+        block.bytes.extend_from_slice(more);
+        if end_headers {
+            return self.fields(block.stream, &block.bytes, block.end_stream, output, streams);
+        }
+        self.block = Some(block);
+        Ok(())
+    }
+
+    /// A whole field block: a request, or trailers.
+    fn fields<H: Handler>(
+        &mut self,
+        stream: u32,
+        block: &[u8],
+        end_stream: bool,
+        output: &mut Output,
+        streams: &Arc<Streams<H>>,
+    ) -> Result<(), Fault> {
+        FIELDS.with_borrow_mut(|fields| {
+            self.useful += block.len() as u64;
+            let limit = streams.live.limits.head_bytes_max;
+            let decoded = self.decoder.decode(block, fields, limit);
+            decoded.map_err(|_| Fault::connection(Code::COMPRESSION_ERROR))?;
+            let outcome = if stream > self.last_stream {
+                self.request(stream, fields, end_stream, output, streams)
+            } else {
+                trailers(stream, fields, end_stream, &streams.link)
+            };
+            if fields.is_too_large() {
+                fields.shrink();
+            }
+            outcome
+        })
+    }
+
+    fn request<H: Handler>(
+        &mut self,
+        stream: u32,
+        fields: &FieldList,
+        end_stream: bool,
+        output: &mut Output,
+        streams: &Arc<Streams<H>>,
+    ) -> Result<(), Fault> {
+        // "Streams initiated by a client MUST use odd-numbered stream identifiers" (section 5.1.1).
+        if stream.is_multiple_of(2) {
+            return Err(Fault::connection(Code::PROTOCOL_ERROR));
+        }
+        if self.ends {
+            // GOAWAY has said that it is not taken up.
+            return Ok(());
+        }
+        self.last_stream = stream;
+        if streams.link.lock().open_streams() >= streams.live.h2_streams as usize {
+            return Err(Fault::stream(stream, Code::REFUSED_STREAM));
+        }
+        let received = *self.received.get_or_insert_with(Instant::now);
+        if fields.is_too_large() {
+            let head = Err(Refusal::fields_too_large("fields too large"));
+            self.start(stream, (head, end_stream, None), received, streams);
+            return Ok(());
+        }
+        let malformed = |_| Fault::stream(stream, Code::PROTOCOL_ERROR);
+        let head = Http2Head::read(fields).map_err(malformed)?;
+        if end_stream
+            && let Some(get) = PlainGet::of_http2(&head, &streams.live.limits)
+            && glance::answer(streams, stream, &get, received, output).is_some()
+        {
+            return Ok(());
+        }
+        let parts = head.to_parts().map_err(malformed)?;
+        let length = parts.headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+        if end_stream && length.is_some_and(|length: u64| length > 0) {
+            return Err(malformed(http2::Malformed));
+        }
+        self.start(stream, (Ok(parts), end_stream, length), received, streams);
+        Ok(())
+    }
+
+    /// Has a task answer the stream.
+    fn start<H: Handler>(
+        &mut self,
+        id: u32,
+        (head, ended, length): (Result<http::request::Parts, Refusal>, bool, Option<u64>),
+        received: Instant,
+        streams: &Arc<Streams<H>>,
+    ) {
+        let (sending, receiving) = streams.link.open(id, ended, length);
+        tokio::spawn(stream::serve(Asked { head, sending, receiving, received }, Arc::clone(streams)));
+    }
+
+    /// Ends a stream for the client's fault.
+    fn reset(&mut self, stream: u32, code: Code, link: &Link) -> Result<(), Code> {
+        self.errors += 1;
+        if self.errors > ERRORS_MAX {
+            return Err(Code::ENHANCE_YOUR_CALM);
+        }
+        let mut state = link.lock();
+        match state.stream(stream) {
+            Ok(_) => state.reset(stream, code),
+            Err(_) => state.refuse(stream, code),
+        }
+        Ok(())
+    }
+}
+
+/// Trailers, after which nothing comes; of a stream that is over they mean nothing.
+fn trailers(stream: u32, fields: &FieldList, end_stream: bool, link: &Link) -> Result<(), Fault> {
+    if link.lock().stream(stream).is_err() {
+        return Ok(());
+    }
+    let trailers = http2::trailers(fields).ok().filter(|_| end_stream && !fields.is_too_large());
+    let trailers = trailers.ok_or(Fault::stream(stream, Code::PROTOCOL_ERROR))?;
+    link.lock().received_trailers(stream, trailers)
+}
+
+/// Streams that may be reset before they are answered, beyond those that are answered meanwhile: a browser that leaves a page
+/// gives up all it has open, and may do so again at once; a client that goes beyond is sent away.
+fn resets_max(streams_max: u32) -> u32 {
+    2 * streams_max.max(10)
+}
+
+/// Streams that we reset for the client's errors, over the connection's life.
+const ERRORS_MAX: u32 = 512;
+
+/// Of what a client sends, one part in so many at least must be field blocks or bodies, or we must have answered as much; but for this
+/// many bytes.
+const USELESS_SHARE: u64 = 8;
+const USELESS_BYTES: u64 = 1 << 20;
+
+thread_local! {
+    /// The fields of the block that is being read.
+    static FIELDS: RefCell<FieldList> = RefCell::default();
+}

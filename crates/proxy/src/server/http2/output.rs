@@ -1,0 +1,313 @@
+//! Frames on their way out: as many as there are leave in one call.
+//!
+//! Heads of frames, field blocks and small bodies stand in one text; larger bodies are not copied, and are written from where they
+//! are. An output that is empty holds no memory.
+
+use bytes::Bytes;
+use shoal_wire::hpack::encode::NO_TABLE;
+use shoal_wire::http2::{END_HEADERS, END_STREAM, FRAME_HEAD_BYTES, FrameHead, FrameKind};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::AsyncWrite;
+
+/// What waits to be written.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    text: Vec<u8>,
+    /// Bodies, each with the place in the text before which it comes.
+    bodies: VecDeque<(usize, Bytes)>,
+    /// Bytes of the text that were written.
+    written: usize,
+    /// Bytes in all that were not.
+    left: usize,
+    /// Bytes of responses that ever were put in: field blocks and bodies.
+    responses: u64,
+    /// A field block was put in, and so what the first begins with.
+    begun: bool,
+}
+
+impl Output {
+    /// Whether all was written.
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Whether more should wait until some was written.
+    pub fn is_full(&self) -> bool {
+        self.left >= FULL_BYTES
+    }
+
+    /// Bytes of responses that ever were put in.
+    pub fn response_bytes(&self) -> u64 {
+        self.responses
+    }
+
+    /// Has `write` append frames.
+    pub fn frames(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let text = self.text();
+        let before = text.len();
+        write(text);
+        self.left += self.text.len() - before;
+    }
+
+    /// Appends whole frames, and empties `frames`.
+    pub fn append(&mut self, frames: &mut Vec<u8>) {
+        if !frames.is_empty() {
+            self.frames(|text| text.append(frames));
+        }
+    }
+
+    /// Appends the HEADERS of a stream, whose block `write` appends, cut into frames of at most `frame_bytes_max`.
+    pub fn fields(&mut self, id: u32, end: bool, frame_bytes_max: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let is_first = !std::mem::replace(&mut self.begun, true);
+        let text = self.text();
+        let start = text.len();
+        text.extend_from_slice(&[0; FRAME_HEAD_BYTES]);
+        if is_first {
+            text.push(NO_TABLE);
+        }
+        write(text);
+        let length = text.len() - start - FRAME_HEAD_BYTES;
+        let flags = if end { END_STREAM } else { 0 };
+        if length <= frame_bytes_max {
+            let head = FrameHead::of(FrameKind::Headers, flags | END_HEADERS, id, length);
+            text[start..start + FRAME_HEAD_BYTES].copy_from_slice(&head.to_bytes());
+        } else {
+            let block = text.split_off(start + FRAME_HEAD_BYTES);
+            text.truncate(start);
+            let mut kind = (FrameKind::Headers, flags);
+            let last = block.len().div_ceil(frame_bytes_max) - 1;
+            for (at, piece) in block.chunks(frame_bytes_max).enumerate() {
+                let ends = if at == last { END_HEADERS } else { 0 };
+                text.extend_from_slice(&FrameHead::of(kind.0, kind.1 | ends, id, piece.len()).to_bytes());
+                text.extend_from_slice(piece);
+                kind = (FrameKind::Continuation, 0);
+            }
+        }
+        self.left += self.text.len() - start;
+        self.responses += length as u64;
+    }
+
+    /// Appends a frame of body.
+    pub fn data(&mut self, id: u32, data: Bytes, end: bool) {
+        self.data_head(id, data.len(), end);
+        if data.len() <= COPIED_MAX {
+            return self.copied(&data);
+        }
+        self.left += data.len();
+        self.bodies.push_back((self.text.len(), data));
+    }
+
+    /// Appends a whole body with which a stream ends, cut into frames. It is shared only where it is not copied.
+    pub fn body(&mut self, id: u32, body: &[u8], frame_bytes_max: usize, share: impl FnOnce() -> Bytes) {
+        if body.len() <= COPIED_MAX {
+            self.data_head(id, body.len(), true);
+            return self.copied(body);
+        }
+        let mut rest = share();
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(frame_bytes_max));
+            self.data(id, piece, rest.is_empty());
+        }
+    }
+
+    fn data_head(&mut self, id: u32, length: usize, end: bool) {
+        let flags = if end { END_STREAM } else { 0 };
+        let head = FrameHead::of(FrameKind::Data, flags, id, length).to_bytes();
+        self.text().extend_from_slice(&head);
+        self.left += FRAME_HEAD_BYTES;
+        self.responses += length as u64;
+    }
+
+    fn copied(&mut self, data: &[u8]) {
+        self.text.extend_from_slice(data);
+        self.left += data.len();
+    }
+
+    /// Writes some of it; says how many bytes.
+    pub fn poll_write<T: AsyncWrite + Unpin>(
+        &mut self,
+        io: &mut T,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let written = match self.bodies.is_empty() {
+            true => ready!(Pin::new(io).poll_write(context, &self.text[self.written..]))?,
+            false => ready!(self.poll_write_pieces(io, context))?,
+        };
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        self.advance(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_pieces<T: AsyncWrite + Unpin>(
+        &self,
+        io: &mut T,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        let mut from = self.written;
+        for (before, body) in self.bodies.iter().take(SLICES_MAX / 2 - 1) {
+            if *before > from {
+                slices[count] = IoSlice::new(&self.text[from..*before]);
+                count += 1;
+                from = *before;
+            }
+            slices[count] = IoSlice::new(body);
+            count += 1;
+        }
+        let until = self.bodies.get(SLICES_MAX / 2 - 1).map_or(self.text.len(), |(before, _)| *before);
+        if until > from {
+            slices[count] = IoSlice::new(&self.text[from..until]);
+            count += 1;
+        }
+        Pin::new(io).poll_write_vectored(context, &slices[..count])
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        self.left -= count;
+        if self.left == 0 {
+            return self.clear();
+        }
+        while count > 0 {
+            let until = self.bodies.front().map_or(self.text.len(), |(before, _)| *before);
+            let text = count.min(until - self.written);
+            self.written += text;
+            count -= text;
+            if let Some((_, body)) = self.bodies.front_mut()
+                && count > 0
+            {
+                let taken = count.min(body.len());
+                let _ = body.split_to(taken);
+                count -= taken;
+            }
+            if self.bodies.front().is_some_and(|(before, body)| *before == self.written && body.is_empty()) {
+                self.bodies.pop_front();
+            }
+        }
+        // A client that takes little by little must not make the text grow for ever.
+        if self.written > TEXT_BYTES_KEPT {
+            self.text.drain(..self.written);
+            self.bodies.iter_mut().for_each(|(before, _)| *before -= self.written);
+            self.written = 0;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.written = 0;
+        let (mut text, mut bodies) = (std::mem::take(&mut self.text), std::mem::take(&mut self.bodies));
+        text.clear();
+        bodies.clear();
+        if text.capacity() <= TEXT_BYTES_KEPT && bodies.capacity() <= BODIES_KEPT {
+            SPARE.with_borrow_mut(|spare| {
+                if spare.len() < SPARE_MAX {
+                    spare.push((text, bodies));
+                }
+            });
+        }
+    }
+
+    /// The text to append to; that of an empty output is one that another connection has left.
+    fn text(&mut self) -> &mut Vec<u8> {
+        if self.text.capacity() == 0 {
+            (self.text, self.bodies) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
+        &mut self.text
+    }
+}
+
+/// So much is written before more is framed.
+const FULL_BYTES: usize = 64 * 1024;
+
+/// Bodies up to this size are copied behind their head: for the kernel, and for TLS, one piece is less work than two, and
+/// so is one more copy of so few bytes.
+const COPIED_MAX: usize = 4096;
+
+/// Pieces of one call.
+const SLICES_MAX: usize = 64;
+
+/// Capacity of a text that is kept for the next connection.
+const TEXT_BYTES_KEPT: usize = 32 * 1024;
+
+/// Places for bodies that are kept with it.
+const BODIES_KEPT: usize = 64;
+
+/// Texts that a thread keeps: more than one is in use only while clients keep us waiting.
+const SPARE_MAX: usize = 16;
+
+/// An output's memory.
+type Spare = (Vec<u8>, VecDeque<(usize, Bytes)>);
+
+thread_local! {
+    static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::narrow::Narrow;
+    use proptest::prelude::*;
+
+    /// Frames one behind the other, as they must be written.
+    fn expected(out: &mut Vec<u8>, id: u32, body: &[u8], frame_bytes_max: usize) {
+        let pieces: Vec<&[u8]> = body.chunks(frame_bytes_max).collect();
+        for (at, piece) in pieces.iter().enumerate() {
+            let flags = if at + 1 == pieces.len() { END_STREAM } else { 0 };
+            out.extend_from_slice(&FrameHead::of(FrameKind::Data, flags, id, piece.len()).to_bytes());
+            out.extend_from_slice(piece);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn partial_writes_lose_nothing(
+            bodies in prop::collection::vec((1usize..40_000, any::<bool>()), 1..12),
+            frame_bytes_max in 5000usize..20_000,
+            step in 1000usize..60_000,
+        ) {
+            let (mut output, mut all) = (Output::default(), Vec::new());
+            let mut narrow = Narrow { taken: Vec::new(), step };
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            for (at, (length, write)) in bodies.into_iter().enumerate() {
+                let (id, body) = (at as u32, Bytes::from(vec![at as u8; length]));
+                output.body(id, &body, frame_bytes_max, || body.clone());
+                expected(&mut all, id, &body, frame_bytes_max);
+                if write {
+                    prop_assert!(output.poll_write(&mut narrow, &mut context).is_ready());
+                }
+                prop_assert_eq!(output.left, all.len() - narrow.taken.len());
+            }
+            while !output.is_empty() {
+                prop_assert!(output.poll_write(&mut narrow, &mut context).is_ready());
+            }
+            prop_assert!(narrow.taken == all, "other bytes were written");
+            prop_assert_eq!(output.text.capacity() + output.bodies.capacity(), 0);
+        }
+    }
+
+    #[test]
+    fn a_long_block_is_cut_into_frames() {
+        let mut output = Output::default();
+        output.fields(3, true, 10, |block| block.extend_from_slice(&[7; 24]));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let mut narrow = Narrow { taken: Vec::new(), step: usize::MAX };
+        assert!(output.poll_write(&mut narrow, &mut context).is_ready());
+        let mut frames = Vec::new();
+        for (kind, flags, piece) in [
+            (FrameKind::Headers, END_STREAM, &[&[NO_TABLE][..], &[7; 9]].concat()[..]),
+            (FrameKind::Continuation, 0, &[7; 10]),
+            (FrameKind::Continuation, END_HEADERS, &[7; 5]),
+        ] {
+            frames.extend_from_slice(&FrameHead::of(kind, flags, 3, piece.len()).to_bytes());
+            frames.extend_from_slice(piece);
+        }
+        assert_eq!(narrow.taken, frames);
+        assert_eq!(output.response_bytes(), 25);
+    }
+}

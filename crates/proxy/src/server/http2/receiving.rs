@@ -1,0 +1,62 @@
+//! The client's half of a stream, for whoever reads the request's body.
+
+use super::state::{Gone, Link};
+use bytes::Bytes;
+use http::HeaderMap;
+use std::task::{Context, Poll};
+
+/// Reads one stream. Dropped before the end, it has the rest thrown away.
+pub(super) struct Receiving {
+    link: Link,
+    id: u32,
+    /// There was no body, or its end was read.
+    ended: bool,
+}
+
+impl Receiving {
+    /// Of the stream `id` that was just opened, and has `ended` with its head or not.
+    pub fn new(link: Link, id: u32, ended: bool) -> Self {
+        Self { link, id, ended }
+    }
+
+    /// Whether nothing more comes.
+    pub fn is_ended(&self) -> bool {
+        self.ended || self.link.lock().stream(self.id).is_ok_and(|stream| stream.receive.is_read())
+    }
+
+    /// The next bytes; `None` at the end of the body. What was taken is to be [`release`](Self::release)d.
+    pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let mut state = self.link.lock();
+        let Ok(stream) = state.stream(self.id) else { return Poll::Ready(Some(Err(Gone))) };
+        match stream.receive.queue.pop_front() {
+            Some(data) => Poll::Ready(Some(Ok(data))),
+            None if stream.receive.ended => {
+                self.ended = true;
+                Poll::Ready(None)
+            }
+            None => {
+                stream.receive.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The trailers, once the end was read.
+    pub fn trailers(&mut self) -> Option<HeaderMap> {
+        self.link.lock().stream(self.id).ok()?.receive.trailers.take()
+    }
+
+    /// Lets the client send so many bytes more.
+    pub fn release(&mut self, bytes: usize) {
+        self.link.lock().release(self.id, bytes);
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.link.lock().drop_receiving(self.id);
+    }
+}

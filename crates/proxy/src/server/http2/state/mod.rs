@@ -1,0 +1,216 @@
+//! What a connection and the tasks of its streams share: the streams that are open, their windows, and what waits to be framed.
+//!
+//! ```text
+//!   task ──► Sending ──► queue of its stream ──► ready ──► pump, by the connection ──► Output
+//!   connection ──► received ──► queue of its stream ──► Receiving ──► task
+//! ```
+//!
+//! The connection's task alone reads and writes the socket. The lock is held for changes in memory only; everything that shares it
+//! runs on one thread, so that nobody ever waits for it.
+//!
+//! A body's bytes are handed over only when both windows, the stream's and the connection's, have room for them: what has
+//! been handed over can be sent, and a client that opens no window is noticed where the bytes come from.
+
+mod receive;
+mod send;
+
+use super::receiving::Receiving;
+use super::sending::Sending;
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use receive::ReceiveHalf;
+use send::SendHalf;
+use shoal_wire::http2::{self, Code, WINDOW_INITIAL};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+/// The way to a connection's [`State`]. Clones share it.
+#[derive(Clone)]
+pub(super) struct Link(Arc<Mutex<State>>);
+
+/// See the head of this file.
+pub(super) struct State {
+    open: BTreeMap<u32, Stream>,
+    /// Streams with something to frame, each in its turn.
+    ready: VecDeque<u32>,
+    /// Streams whose tasks wait for the connection's window.
+    starved: VecDeque<u32>,
+    /// Frames that wait for no turn: resets, and room for more.
+    control: Vec<u8>,
+    /// Bytes that may be handed over for all streams together.
+    window: i64,
+    /// The window that a stream begins with.
+    stream_window: i64,
+    /// The largest frame that the client takes, and we write.
+    frame_bytes_max: usize,
+    /// Bytes that the client may send on all streams together.
+    receive_window: i64,
+    /// Bytes that were read, and that the client has not been told of.
+    receive_due: u32,
+    /// Streams that the client reset before they were answered, less those that were answered.
+    resets: u32,
+    /// Tasks of streams, also of those that the client has reset.
+    tasks: usize,
+    quiet_since: Instant,
+    /// The connection's task.
+    waker: Option<Waker>,
+}
+
+/// One stream.
+#[derive(Default)]
+pub(super) struct Stream {
+    pub receive: ReceiveHalf,
+    pub send: SendHalf,
+}
+
+/// The stream was reset, or the connection has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gone;
+
+impl Link {
+    /// Of a connection that begins.
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            open: BTreeMap::new(),
+            ready: VecDeque::new(),
+            starved: VecDeque::new(),
+            control: Vec::new(),
+            window: i64::from(WINDOW_INITIAL),
+            stream_window: i64::from(WINDOW_INITIAL),
+            frame_bytes_max: http2::FRAME_BYTES_MAX,
+            receive_window: i64::from(CONNECTION_WINDOW),
+            receive_due: 0,
+            resets: 0,
+            tasks: 0,
+            quiet_since: Instant::now(),
+            waker: None,
+        })))
+    }
+
+    /// Locks it, for as long as nothing is waited for.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock()
+    }
+
+    /// Opens a stream: `remaining` bytes of body are said to come, or any number, or none when it has `ended`. Its task
+    /// gets both halves.
+    pub fn open(&self, id: u32, ended: bool, remaining: Option<u64>) -> (Sending, Receiving) {
+        let mut state = self.lock();
+        let receive = ReceiveHalf::new(ended, remaining);
+        let send = SendHalf::new(state.stream_window);
+        state.open.insert(id, Stream { receive, send });
+        state.tasks += 1;
+        (Sending::new(self.clone(), id), Receiving::new(self.clone(), id, ended))
+    }
+}
+
+impl State {
+    /// Streams that are open for the client.
+    pub fn open_streams(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Streams that have a task.
+    pub fn tasks(&self) -> usize {
+        self.tasks
+    }
+
+    /// When the last stream ended.
+    pub fn quiet_since(&self) -> Instant {
+        self.quiet_since
+    }
+
+    /// A stream has ended now.
+    pub fn note_end(&mut self, now: Instant) {
+        self.quiet_since = now;
+    }
+
+    /// Remembers whom to wake when something is to be written.
+    pub fn set_waker(&mut self, context: &Context<'_>) {
+        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            self.waker = Some(context.waker().clone());
+        }
+    }
+
+    /// The stream, unless it is over.
+    pub fn stream(&mut self, id: u32) -> Result<&mut Stream, Gone> {
+        self.open.get_mut(&id).ok_or(Gone)
+    }
+
+    /// Ends a stream, if it is not over, and says so to the client.
+    pub fn reset(&mut self, id: u32, code: Code) {
+        if self.remove(id) {
+            http2::write_reset(&mut self.control, id, code);
+            self.wake();
+        }
+    }
+
+    /// Says to the client that a stream is over that was not opened, or not any more.
+    pub fn refuse(&mut self, id: u32, code: Code) {
+        http2::write_reset(&mut self.control, id, code);
+    }
+
+    /// The client has reset a stream. How many it has reset before they were answered, less those that were answered.
+    pub fn reset_by_client(&mut self, id: u32) -> u32 {
+        let answered = self.open.get(&id).is_none_or(|stream| stream.send.answered);
+        self.remove(id);
+        self.resets += u32::from(!answered);
+        self.resets
+    }
+
+    /// The connection is over, and all streams with it.
+    pub fn close(&mut self) {
+        while let Some((&id, _)) = self.open.first_key_value() {
+            self.remove(id);
+        }
+        self.waker = None;
+    }
+
+    /// Gives back what a burst of streams has left.
+    pub fn shrink(&mut self) {
+        if self.open.is_empty() {
+            self.ready = VecDeque::new();
+            self.starved = VecDeque::new();
+            self.control = Vec::new();
+        }
+    }
+
+    /// Forgets a stream of which nothing is left to be done. "A server MAY request that the client abort transmission of a request
+    /// without error by sending a RST_STREAM with an error code of NO_ERROR after sending a complete response" (section 8.1).
+    fn settle(&mut self, id: u32) {
+        let Ok(Stream { receive, send }) = self.stream(id) else { return };
+        match (send.sent, receive.ended, receive.unread) {
+            (true, true, true) => {
+                self.remove(id);
+            }
+            (true, false, true) => self.reset(id, Code::NO_ERROR),
+            _ => {}
+        }
+    }
+
+    /// Forgets a stream, and wakes whoever waits for it. Whether there was one.
+    fn remove(&mut self, id: u32) -> bool {
+        let Some(Stream { receive, send }) = self.open.remove(&id) else { return false };
+        [receive.waker, send.waker].into_iter().flatten().for_each(Waker::wake);
+        self.give_back(receive.queue.iter().map(Bytes::len).sum());
+        if send.queued > 0 {
+            self.window += send.queued as i64;
+            self.feed_starved();
+        }
+        true
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// Bytes that a client may send on one stream before somebody has read them.
+pub(super) const STREAM_WINDOW: u32 = 128 * 1024;
+
+/// The same over all streams.
+pub(super) const CONNECTION_WINDOW: u32 = 512 * 1024;

@@ -1,0 +1,146 @@
+//! The client's half of streams: what came and was not read, and how much more may come.
+
+use super::{CONNECTION_WINDOW, STREAM_WINDOW, State, Stream};
+use bytes::Bytes;
+use http::HeaderMap;
+use shoal_wire::http2::{self, Code, Fault};
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// The client's half.
+#[derive(Default)]
+pub(in super::super) struct ReceiveHalf {
+    /// Bytes that the client may send.
+    window: i64,
+    /// Bytes that were read, and that the client has not been told of.
+    due: u32,
+    pub queue: VecDeque<Bytes>,
+    /// Bytes still to come, when the client said how many.
+    remaining: Option<u64>,
+    pub trailers: Option<HeaderMap>,
+    pub ended: bool,
+    /// Nobody reads it any more.
+    pub unread: bool,
+    pub waker: Option<Waker>,
+}
+
+impl State {
+    /// Nobody reads the client's half any more.
+    pub fn drop_receiving(&mut self, id: u32) {
+        let Ok(stream) = self.stream(id) else { return };
+        let receive = &mut stream.receive;
+        receive.unread = true;
+        let left: usize = std::mem::take(&mut receive.queue).iter().map(Bytes::len).sum();
+        self.settle(id);
+        self.give_back(left);
+    }
+
+    /// Bytes of the client's half were read, so that it may send others.
+    pub fn release(&mut self, id: u32, bytes: usize) {
+        self.give_back(bytes);
+        let Ok(stream) = self.stream(id) else { return };
+        let receive = &mut stream.receive;
+        receive.due += bytes as u32;
+        if receive.due >= STREAM_WINDOW / 2 && !receive.ended {
+            let due = std::mem::take(&mut receive.due);
+            receive.window += i64::from(due);
+            http2::write_window_update(&mut self.control, id, due);
+            self.wake();
+        }
+    }
+
+    /// DATA came, in a frame of `payload` bytes with padding.
+    pub fn received(&mut self, id: u32, data: &[u8], payload: usize, end: bool) -> Result<(), Fault> {
+        self.receive_window -= payload as i64;
+        if self.receive_window < 0 {
+            return Err(Fault::connection(Code::FLOW_CONTROL_ERROR));
+        }
+        let Ok(Stream { receive, .. }) = self.stream(id) else {
+            // It is over for us; the client has yet to hear of it.
+            self.give_back(payload);
+            return Ok(());
+        };
+        receive.window -= payload as i64;
+        let remaining = receive.remaining.map(|remaining| remaining.checked_sub(data.len() as u64));
+        let fault = match remaining {
+            _ if receive.ended => Some(STREAM_CLOSED),
+            _ if receive.window < 0 => Some(Code::FLOW_CONTROL_ERROR),
+            // Section 8.1.1: "… if the value of a Content-Length header field does not equal the sum of the DATA frame payload lengths".
+            Some(None) => Some(Code::PROTOCOL_ERROR),
+            Some(Some(1..)) if end => Some(Code::PROTOCOL_ERROR),
+            _ => None,
+        };
+        if let Some(code) = fault {
+            self.give_back(payload);
+            return Err(Fault::stream(id, code));
+        }
+        receive.remaining = remaining.flatten();
+        let kept = if receive.unread { 0 } else { data.len() };
+        if kept > 0 {
+            receive.queue.push_back(Bytes::copy_from_slice(data));
+        }
+        // Padding has been read as soon as it is there.
+        receive.due += (payload - data.len()) as u32;
+        self.give_back(payload - kept);
+        if end {
+            self.end_received(id, None)
+        } else {
+            self.wake_receiver(id)
+        }
+        Ok(())
+    }
+
+    /// The client's half ends with trailers.
+    pub fn received_trailers(&mut self, id: u32, trailers: HeaderMap) -> Result<(), Fault> {
+        let Ok(Stream { receive, .. }) = self.stream(id) else { return Ok(()) };
+        match receive.remaining {
+            _ if receive.ended => Err(Fault::stream(id, STREAM_CLOSED)),
+            Some(1..) => Err(Fault::stream(id, Code::PROTOCOL_ERROR)),
+            _ => {
+                self.end_received(id, Some(trailers));
+                Ok(())
+            }
+        }
+    }
+
+    fn end_received(&mut self, id: u32, trailers: Option<HeaderMap>) {
+        if let Ok(Stream { receive, .. }) = self.stream(id) {
+            receive.ended = true;
+            receive.trailers = trailers;
+        }
+        self.wake_receiver(id);
+        self.settle(id);
+    }
+
+    fn wake_receiver(&mut self, id: u32) {
+        if let Some(waker) = self.open.get_mut(&id).and_then(|stream| stream.receive.waker.take()) {
+            waker.wake();
+        }
+    }
+
+    /// So many bytes are not held any more; the client may send others.
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        self.receive_due += bytes as u32;
+        if self.receive_due >= CONNECTION_WINDOW / 2 {
+            let due = std::mem::take(&mut self.receive_due);
+            self.receive_window += i64::from(due);
+            http2::write_window_update(&mut self.control, 0, due);
+            self.wake();
+        }
+    }
+}
+
+impl ReceiveHalf {
+    /// Of a stream that begins.
+    pub fn new(ended: bool, remaining: Option<u64>) -> Self {
+        Self { window: i64::from(STREAM_WINDOW), remaining, ended, ..Self::default() }
+    }
+
+    /// Whether everything was read.
+    pub fn is_read(&self) -> bool {
+        self.ended && self.queue.is_empty() && self.trailers.is_none()
+    }
+}
+
+/// Section 7: a frame came for a stream whose end had come.
+const STREAM_CLOSED: Code = Code(5);

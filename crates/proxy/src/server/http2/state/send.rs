@@ -1,0 +1,255 @@
+//! Our half of streams: what was handed over, in whose turn it is framed, and how much more the client takes.
+
+use super::super::output::Output;
+use super::{Gone, State, Stream};
+use bytes::Bytes;
+use shoal_wire::http2::{Code, Fault, PeerSettings, WINDOW_MAX};
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+
+/// Our half.
+#[derive(Default)]
+pub(in super::super) struct SendHalf {
+    /// Bytes that the client takes, of which those in the queue are still a part.
+    window: i64,
+    queue: VecDeque<Piece>,
+    /// Bytes of bodies in the queue.
+    pub queued: usize,
+    /// A final head was handed over.
+    pub answered: bool,
+    /// Its end was handed over.
+    pub ended: bool,
+    /// It was framed.
+    pub sent: bool,
+    /// The stream is among the ready ones.
+    is_ready: bool,
+    /// Its task waits for room.
+    waits: bool,
+    /// The stream is among the starved ones.
+    is_starved: bool,
+    pub waker: Option<Waker>,
+}
+
+/// What is framed.
+enum Piece {
+    /// A field block, and whether the stream ends with it.
+    Fields(Vec<u8>, bool),
+    /// Bytes of a body, and whether the stream ends with them.
+    Data(Bytes, bool),
+}
+
+impl State {
+    /// Takes the room for a whole body that answers a stream at once, when there is so much.
+    pub fn take_room(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= SEND_BUFFER_BYTES && bytes as i64 <= self.window.min(self.stream_window);
+        if fits {
+            self.window -= bytes as i64;
+            self.resets = self.resets.saturating_sub(1);
+        }
+        fits
+    }
+
+    /// The largest frame to write.
+    pub fn frame_bytes_max(&self) -> usize {
+        self.frame_bytes_max
+    }
+
+    /// Bytes of body that may be handed over for the stream. When none, its task is woken once that has changed.
+    pub fn room(&mut self, id: u32, context: &Context<'_>) -> Result<usize, Gone> {
+        let window = self.window;
+        let send = &mut self.stream(id)?.send;
+        let queued = send.queued as i64;
+        let room = window.min(send.window - queued).min(SEND_BUFFER_BYTES as i64 - queued);
+        if room > 0 {
+            return Ok(room as usize);
+        }
+        send.waker = Some(context.waker().clone());
+        send.waits = true;
+        let is_starved = window <= 0 && !std::mem::replace(&mut send.is_starved, true);
+        if is_starved {
+            self.starved.push_back(id);
+        }
+        Ok(0)
+    }
+
+    /// Hands over a field block.
+    pub fn send_fields(&mut self, id: u32, block: Vec<u8>, end: bool, is_final: bool) -> Result<(), Gone> {
+        let send = &mut self.stream(id)?.send;
+        send.queue.push_back(Piece::Fields(block, end));
+        send.answered |= is_final;
+        send.ended |= end;
+        if is_final {
+            self.resets = self.resets.saturating_sub(1);
+        }
+        self.make_ready(id);
+        self.wake();
+        Ok(())
+    }
+
+    /// Hands over no more bytes than there is room for.
+    pub fn send_data(&mut self, id: u32, data: Bytes, end: bool) -> Result<(), Gone> {
+        let length = data.len();
+        let send = &mut self.stream(id)?.send;
+        send.queued += length;
+        send.queue.push_back(Piece::Data(data, end));
+        send.ended |= end;
+        self.window -= length as i64;
+        self.make_ready(id);
+        self.wake();
+        Ok(())
+    }
+
+    /// Nobody holds our half any more.
+    pub fn drop_sending(&mut self, id: u32) {
+        self.tasks -= 1;
+        if self.stream(id).is_ok_and(|stream| !stream.send.ended) {
+            self.reset(id, Code::CANCEL);
+        }
+        self.wake();
+    }
+
+    /// The client's window, a stream's or with 0 the connection's, has grown.
+    pub fn widen(&mut self, id: u32, increment: u32) -> Result<(), Fault> {
+        let window = match id {
+            0 => &mut self.window,
+            id => match self.open.get_mut(&id) {
+                Some(stream) => &mut stream.send.window,
+                None => return Ok(()),
+            },
+        };
+        *window += i64::from(increment);
+        if *window > WINDOW_MAX {
+            return Err(Fault { stream: Some(id).filter(|id| *id != 0), code: Code::FLOW_CONTROL_ERROR });
+        }
+        match id {
+            0 => self.feed_starved(),
+            id => self.widened(id),
+        }
+        Ok(())
+    }
+
+    /// The client's settings have changed.
+    pub fn set(&mut self, settings: PeerSettings) -> Result<(), Fault> {
+        if let Some(bytes) = settings.frame_bytes_max {
+            self.frame_bytes_max = bytes.min(FRAME_BYTES_WRITTEN_MAX);
+        }
+        let Some(window) = settings.initial_window else { return Ok(()) };
+        // "… a receiver MUST adjust the size of all stream flow-control windows that it maintains by the difference" (section 6.9.2).
+        let difference = i64::from(window) - std::mem::replace(&mut self.stream_window, i64::from(window));
+        let ids: Vec<u32> = self.open.keys().copied().collect();
+        for id in ids {
+            let Ok(Stream { send, .. }) = self.stream(id) else { continue };
+            send.window += difference;
+            if send.window > WINDOW_MAX {
+                return Err(Fault::connection(Code::FLOW_CONTROL_ERROR));
+            }
+            self.widened(id);
+        }
+        Ok(())
+    }
+
+    /// Frames what is ready, one frame of body a turn, until `output` has enough.
+    pub fn pump(&mut self, output: &mut Output) {
+        output.append(&mut self.control);
+        while !output.is_full()
+            && let Some(id) = self.ready.pop_front()
+        {
+            let frame_bytes_max = self.frame_bytes_max;
+            let Some(Stream { send, .. }) = self.open.get_mut(&id) else { continue };
+            send.is_ready = false;
+            let has_more = send.frame(id, frame_bytes_max, output);
+            if send.waits && send.queued <= SEND_BUFFER_BYTES / 2 {
+                send.wake();
+            }
+            if has_more {
+                self.make_ready(id);
+            }
+            self.settle(id);
+        }
+    }
+
+    /// Whether something waits to be framed.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.control.is_empty()
+    }
+
+    fn make_ready(&mut self, id: u32) {
+        if let Some(stream) = self.open.get_mut(&id)
+            && !std::mem::replace(&mut stream.send.is_ready, true)
+        {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// The stream's window is another: what it held back goes on, and its task may.
+    fn widened(&mut self, id: u32) {
+        let Ok(Stream { send, .. }) = self.stream(id) else { return };
+        if send.waits {
+            send.wake();
+        }
+        if !send.queue.is_empty() {
+            self.make_ready(id);
+        }
+    }
+
+    /// Wakes the tasks that wait for the connection's window. Each asks for itself what it gets of it.
+    pub(super) fn feed_starved(&mut self) {
+        for id in std::mem::take(&mut self.starved) {
+            if let Ok(Stream { send, .. }) = self.stream(id) {
+                send.is_starved = false;
+            }
+            self.widened(id);
+        }
+    }
+}
+
+impl SendHalf {
+    /// Of a stream that begins.
+    pub fn new(window: i64) -> Self {
+        Self { window, ..Self::default() }
+    }
+
+    fn wake(&mut self) {
+        self.waits = false;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Frames field blocks as they come, and after them one frame of body. Whether more could follow.
+    fn frame(&mut self, id: u32, frame_bytes_max: usize, output: &mut Output) -> bool {
+        while let Some(piece) = self.queue.front_mut() {
+            match piece {
+                Piece::Fields(block, end) => {
+                    output.fields(id, *end, frame_bytes_max, |out| out.extend_from_slice(block));
+                    self.sent |= *end;
+                    self.queue.pop_front();
+                }
+                Piece::Data(data, end) => {
+                    let window = usize::try_from(self.window).unwrap_or(0);
+                    let length = data.len().min(window).min(frame_bytes_max);
+                    if length == 0 && !data.is_empty() {
+                        return false;
+                    }
+                    let is_whole = length == data.len();
+                    let ends = *end && is_whole;
+                    output.data(id, data.split_to(length), ends);
+                    self.window -= length as i64;
+                    self.queued -= length;
+                    self.sent |= ends;
+                    if is_whole {
+                        self.queue.pop_front();
+                    }
+                    return !self.queue.is_empty();
+                }
+            }
+        }
+        false
+    }
+}
+
+/// Bytes of one stream that wait to be written.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
+
+/// No larger frames are written, whatever the client takes: others wait behind them.
+const FRAME_BYTES_WRITTEN_MAX: usize = 64 * 1024;
