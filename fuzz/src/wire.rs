@@ -93,7 +93,7 @@ fn head(data: &[u8], piece: usize) -> Option<Result<Head, Refusal>> {
                     method: head.parts.method,
                     target: head.parts.uri.to_string(),
                     version: head.parts.version,
-                    fields: head.parts.headers,
+                    fields: head.parts.fields.to_map(),
                     body: head.body,
                     flags: [head.keep_alive, head.expects_continue, head.accepts_trailers, head.upgrade],
                     head_bytes: head.head_bytes,

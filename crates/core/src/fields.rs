@@ -7,9 +7,10 @@
 //!
 //! Cost: of making it, one pass over the lines; of a question, one comparison of lengths a line.
 
+use crate::byte_class::make_lower_case;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use std::ops::{Deref, Range};
+use std::ops::Range;
 
 /// Fields to be asked by name.
 pub trait Fields {
@@ -41,57 +42,6 @@ impl Fields for HeaderMap {
 
     fn value<'a>(&'a self, name: &HeaderName) -> Option<&'a [u8]> {
         self.get(name).map(HeaderValue::as_bytes)
-    }
-}
-
-/// A field map that is asked more often than it is changed: by the lengths of its names it knows most of what is not in it.
-#[derive(Clone, Debug, Default)]
-pub struct FieldMap {
-    map: HeaderMap,
-    lengths: u64,
-}
-
-impl FieldMap {
-    /// The first value of this name.
-    #[inline]
-    pub fn find(&self, name: &HeaderName) -> Option<&HeaderValue> {
-        self.may_hold(name).then(|| self.map.get(name))?
-    }
-
-    #[inline]
-    fn may_hold(&self, name: &HeaderName) -> bool {
-        self.lengths & length_bit(name.as_str().len()) != 0
-    }
-}
-
-impl From<HeaderMap> for FieldMap {
-    fn from(map: HeaderMap) -> Self {
-        let lengths = map.keys().fold(0, |lengths, name| lengths | length_bit(name.as_str().len()));
-        Self { map, lengths }
-    }
-}
-
-impl Deref for FieldMap {
-    type Target = HeaderMap;
-
-    fn deref(&self) -> &HeaderMap {
-        &self.map
-    }
-}
-
-impl Fields for FieldMap {
-    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        Fields::lines(&self.map)
-    }
-
-    #[inline]
-    fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
-        self.may_hold(name).then(|| Fields::values(&self.map, name)).into_iter().flatten()
-    }
-
-    #[inline]
-    fn value<'a>(&'a self, name: &HeaderName) -> Option<&'a [u8]> {
-        self.find(name).map(HeaderValue::as_bytes)
     }
 }
 
@@ -142,7 +92,7 @@ impl FieldLines {
     /// nothing that ends a line; names need not be in lower case yet.
     pub fn of_text(mut text: BytesMut, lines: Vec<FieldLine>) -> Self {
         for line in &lines {
-            text[line.name()].make_ascii_lowercase();
+            make_lower_case(&mut text[line.name()]);
         }
         Self::new(text.freeze(), lines)
     }
@@ -150,6 +100,11 @@ impl FieldLines {
     fn new(text: Bytes, lines: Vec<FieldLine>) -> Self {
         let lengths = lines.iter().fold(0, |lengths, line| lengths | length_bit(line.name().len()));
         Self { text, lines, lengths }
+    }
+
+    /// A part of the text that the lines stand in.
+    pub fn slice(&self, place: Range<usize>) -> Bytes {
+        self.text.slice(place)
     }
 
     /// The first value of this name as one that lives on by itself, with the text that it stands in.
@@ -181,9 +136,21 @@ impl FieldLines {
         map
     }
 
-    /// Bytes of all names and values, and of whatever else stands between them in the text.
-    pub fn text_bytes(&self) -> usize {
-        self.text.len()
+    /// As [`Fields::lines`], and with each the whole line where it stands as it would be written: `name: value CRLF`.
+    pub fn lines_as_read(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
+        self.lines.iter().map(|line| {
+            let (name, value) = (&self.text[line.name()], &self.text[line.value()]);
+            let rest = &self.text[line.name_end as usize..];
+            let end = &self.text[line.value_end as usize..];
+            let is_written = line.value_start == line.name_end + 2
+                && rest.first_chunk() == Some(b": ")
+                && end.first_chunk() == Some(b"\r\n");
+            (
+                name,
+                value,
+                is_written.then(|| &self.text[line.name_start as usize..line.value_end as usize + 2]),
+            )
+        })
     }
 }
 
@@ -191,14 +158,15 @@ impl FieldLines {
 impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for FieldLines {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(fields: I) -> Self {
         let mut text = Vec::new();
-        let mut put = |part: &[u8]| {
-            let start = text.len() as u32;
+        let mut put = |part: &[u8], end: &[u8]| {
+            let start = text.len();
             text.extend_from_slice(part);
-            (start, text.len() as u32)
+            text.extend_from_slice(end);
+            (start as u32, (start + part.len()) as u32)
         };
         let lines = fields.into_iter().map(|(name, value)| {
             let ((name_start, name_end), (value_start, value_end)) =
-                (put(name.as_ref()), put(value.as_ref()));
+                (put(name.as_ref(), b": "), put(value.as_ref(), b"\r\n"));
             FieldLine { name_start, name_end, value_start, value_end }
         });
         let lines = lines.collect();
@@ -228,6 +196,12 @@ pub fn written_fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         let colon = line.iter().position(|byte| *byte == b':')?;
         Some((&line[..colon], line.get(colon + 2..line.len() - 1)?))
     })
+}
+
+/// A value as text, if it is nothing but visible ASCII, spaces and tabs, as [`HeaderValue::to_str`] has it.
+pub fn value_text(value: &[u8]) -> Option<&str> {
+    let is_text = value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
+    std::str::from_utf8(value).ok().filter(|_| is_text)
 }
 
 /// The bit of names of this length.
@@ -262,15 +236,34 @@ mod tests {
 
     #[test]
     fn lines_and_map_are_asked_alike() {
-        let (lines, map) = (lines(), FieldMap::from(lines().to_map()));
+        let (lines, map) = (lines(), lines().to_map());
         for name in [AGE, DATE, ETAG, SET_COOKIE, HeaderName::from_static("x")] {
             let (one, other) = (lines.values(&name), Fields::values(&map, &name));
             assert_eq!(one.collect::<Vec<_>>(), other.collect::<Vec<_>>(), "{name}");
             assert_eq!((lines.value(&name), lines.has(&name)), (map.value(&name), map.contains_key(&name)));
-            assert_eq!(map.find(&name), map.get(&name));
         }
         assert_eq!(lines.values(&SET_COOKIE).collect::<Vec<_>>(), [b"a=1", b"b=2"]);
-        assert_eq!(FieldLines::from_iter(Fields::lines(&map)).to_map(), *map);
+        assert_eq!(FieldLines::from_iter(Fields::lines(&map)).to_map(), map);
+        let as_read = |lines: &FieldLines| {
+            lines.lines_as_read().map(|(.., whole)| whole.map(<[u8]>::to_vec)).collect::<Vec<_>>()
+        };
+        let whole = |line: &str| Some(line.as_bytes().to_vec());
+        let written = [
+            whole("set-cookie: a=1\r\n"),
+            whole("etag: \"x\"\r\n"),
+            whole("set-cookie: b=2\r\n"),
+            whole("x: \r\n"),
+        ];
+        assert_eq!(as_read(&lines), written);
+        assert_eq!(as_read(&FieldLines::from_iter(Fields::lines(&lines))), written);
+        let place = FieldLine { name_start: 0, name_end: 1, value_start: 2, value_end: 3 };
+        for odd in ["x:a\r\n", "x:a\n", "x:a", "x:a \r\n"] {
+            assert_eq!(as_read(&FieldLines::of_text(odd.into(), vec![place])), [None], "{odd:?}");
+        }
+        for value in [&b"a\t ~"[..], b"", b"a\x7f", b"\xc3\xa9"] {
+            let held = HeaderValue::from_bytes(value).ok();
+            assert_eq!(value_text(value), held.as_ref().and_then(|held| held.to_str().ok()), "{value:?}");
+        }
         assert_eq!(lines.shared_value(&ETAG).expect("there is one"), "\"x\"");
     }
 

@@ -13,7 +13,7 @@ mod rendezvous;
 mod time;
 
 pub use byte_class::alphanumeric_and;
-pub use fields::{FieldLine, FieldLines, FieldMap, Fields, written_fields};
+pub use fields::{FieldLine, FieldLines, Fields, value_text, written_fields};
 pub use key::{Key, ObjectKey};
 pub use quantity::{ByteCount, QuantityError, parse_duration};
 pub use rendezvous::{mixed, rendezvous_score};

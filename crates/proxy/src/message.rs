@@ -13,7 +13,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use shoal_core::Timestamp;
 use shoal_semantics::OnwardLines;
 use shoal_store::memory::Body;
-use shoal_wire::PlainGet;
+use shoal_wire::{PlainGet, RequestParts};
 use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// A request, framed and checked, with who sent it.
 pub struct Request {
     /// Method, target, version and fields as received, hop-by-hop fields included.
-    pub head: http::request::Parts,
+    pub head: RequestParts,
     /// Its body; trailers come as its last frame.
     pub body: RequestBody,
     /// Who sent it, and where it came in.

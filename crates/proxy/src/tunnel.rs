@@ -4,7 +4,8 @@ use crate::access::ForwardRules;
 use crate::message::TunnelIo;
 use crate::upstream::{Origin, Scheme, UpstreamError, Upstreams};
 use http::header::{CONNECTION, UPGRADE};
-use http::{HeaderMap, HeaderValue, Version};
+use http::{HeaderValue, Version};
+use shoal_core::{Fields, value_text};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ pub async fn connect(
 
 /// The protocols that a request offers to switch to: what goes into
 /// [`crate::upstream::UpstreamRequest::upgrade`]. `None` when it offers none.
-pub fn upgrade_offer(version: Version, fields: &HeaderMap) -> Option<HeaderValue> {
+pub fn upgrade_offer(version: Version, fields: &impl Fields) -> Option<HeaderValue> {
     // RFC 9110, 7.8: "A server that receives an Upgrade header field in an HTTP/1.0 request MUST ignore that
     // Upgrade field." HTTP/2 has none (RFC 9113, 8.6).
     if version != Version::HTTP_11 {
@@ -44,13 +45,13 @@ pub fn upgrade_offer(version: Version, fields: &HeaderMap) -> Option<HeaderValue
     }
     // "A sender of Upgrade MUST also send an "Upgrade" connection option in the Connection header field": without
     // it the field came through an intermediary that does not know it.
-    let mut options = fields.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let mut options = fields.values(&CONNECTION).filter_map(value_text);
     if !options.any(|options| options.split(',').any(|option| option.trim().eq_ignore_ascii_case("upgrade")))
     {
         return None;
     }
     let mut protocols = Vec::new();
-    for value in fields.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok()) {
+    for value in fields.values(&UPGRADE).filter_map(value_text) {
         // HTTP/2 over TCP is negotiated hop by hop; a tunnel of it would pass requests by the cache unseen.
         let passed = |protocol: &&str| {
             !protocol.is_empty() && !protocol.eq_ignore_ascii_case("h2c") && !is_http(protocol)
@@ -68,6 +69,7 @@ fn is_http(protocol: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderMap;
 
     fn offer(version: Version, lines: &[(&'static str, &'static str)]) -> Option<String> {
         let mut fields = HeaderMap::new();

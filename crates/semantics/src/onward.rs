@@ -9,25 +9,29 @@
 use crate::{fields, lists};
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use shoal_core::Fields;
+use shoal_core::{FieldLines, Fields};
 use std::ops::Range;
 
 /// The lines of a message in the making, out of those of another.
-pub struct Onward<'f, F> {
-    source: &'f F,
+pub struct Onward<'f> {
+    source: &'f FieldLines,
     nominated: Vec<HeaderName>,
     lines: OnwardLines,
 }
 
-impl<'f, F: Fields> Onward<'f, F> {
+impl<'f> Onward<'f> {
     /// Begins with the fields of `source` that go on from this hop, but for those that `is_left_out` names.
-    pub fn of(source: &'f F, is_left_out: impl Fn(&[u8]) -> bool) -> Self {
+    pub fn of(source: &'f FieldLines, is_left_out: impl Fn(&[u8]) -> bool) -> Self {
         let nominated = fields::nominated(source);
         let mut lines = OnwardLines { text: Vec::with_capacity(LINES_BYTES), ..OnwardLines::default() };
-        for (name, value) in source.lines() {
+        for (name, value, whole) in source.lines_as_read() {
             let goes = !fields::is_hop_by_hop(name) && !is_left_out(name);
-            if goes && !nominated.iter().any(|other| other.as_str().as_bytes() == name) {
-                lines.push(name, value);
+            if !goes || nominated.iter().any(|other| other.as_str().as_bytes() == name) {
+                continue;
+            }
+            match whole {
+                Some(line) => lines.push_line(name, line),
+                None => lines.push(name, value),
             }
         }
         Self { source, nominated, lines }
@@ -87,15 +91,26 @@ impl OnwardLines {
     /// Adds a line. Neither part may hold what ends one.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         let start = self.text.len();
-        self.text.reserve(name.len() + value.len() + 4);
         for part in [name, b": ", value, b"\r\n"] {
             self.text.extend_from_slice(part);
         }
+        self.note(name, start);
+    }
+
+    /// Adds a line that is written already.
+    fn push_line(&mut self, name: &[u8], line: &[u8]) {
+        let start = self.text.len();
+        self.text.extend_from_slice(line);
+        self.note(name, start);
+    }
+
+    /// Takes note of the line that begins at `start` and is the last, if it says something of the body.
+    fn note(&mut self, name: &[u8], start: usize) {
+        let end = self.text.len();
         match name.len() {
-            6 if name == EXPECT.as_str().as_bytes() => self.expect = Some(start..self.text.len()),
+            6 if name == EXPECT.as_str().as_bytes() => self.expect = Some(start..end),
             14 if name == CONTENT_LENGTH.as_str().as_bytes() => {
-                let value_start = start + name.len() + 2;
-                self.length = Some(value_start..value_start + value.len());
+                self.length = Some(start + name.len() + ": ".len()..end - "\r\n".len());
             }
             _ => {}
         }
@@ -148,21 +163,17 @@ mod tests {
     use super::*;
     use http::header::VIA;
 
-    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-        let mut map = HeaderMap::new();
-        for (name, value) in fields {
-            map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
-        }
-        map
+    fn lines(fields: &[(&'static str, &'static str)]) -> FieldLines {
+        fields.iter().copied().collect()
     }
 
-    fn text(onward: Onward<'_, HeaderMap>) -> String {
+    fn text(onward: Onward<'_>) -> String {
         String::from_utf8(onward.finish().as_bytes().to_vec()).expect("ASCII")
     }
 
     #[test]
     fn what_is_for_this_hop_stays_here() {
-        let source = map(&[
+        let source = lines(&[
             ("a", "1"),
             ("connection", "b, via"),
             ("b", "2"),
@@ -178,12 +189,12 @@ mod tests {
 
     #[test]
     fn members_are_joined_behind_those_that_came() {
-        let source = map(&[("via", "1.0 x"), ("a", "1"), ("via", ""), ("via", "1.1 y")]);
+        let source = lines(&[("via", "1.0 x"), ("a", "1"), ("via", ""), ("via", "1.1 y")]);
         let mut onward = Onward::of(&source, |name| name == b"via");
         assert_eq!(onward.member(&VIA, |out| out.extend(b"1.1 z")), b"1.1 z");
         onward.field(&EXPECT, b"nothing");
         assert_eq!(text(onward), "a: 1\r\nvia: 1.0 x, 1.1 y, 1.1 z\r\nexpect: nothing\r\n");
-        let source = map(&[("connection", "x-list"), ("x-list", "mine")]);
+        let source = lines(&[("connection", "x-list"), ("x-list", "mine")]);
         let mut onward = Onward::of(&source, |name| name == b"x-list");
         onward.member(&HeaderName::from_static("x-list"), |out| out.extend(b"new"));
         assert_eq!(text(onward), "x-list: new\r\n", "what was for this hop is not handed on");
@@ -191,11 +202,12 @@ mod tests {
 
     #[test]
     fn lines_tell_what_a_body_needs() {
-        let lines =
-            OnwardLines::from_iter([("content-length", "12"), ("expect", "100-Continue"), ("x", "y")]);
-        assert_eq!((lines.content_length(), lines.expects_continue()), (Some(&b"12"[..]), true));
-        let read = map(&[("content-length", "12"), ("expect", "100-Continue"), ("x", "y")]);
-        assert_eq!(lines.to_map(), read);
+        let fields = [("content-length", "12"), ("expect", "100-Continue"), ("x", "y")];
+        let read = lines(&fields);
+        for lines in [OnwardLines::from_iter(fields), Onward::of(&read, |_| false).finish()] {
+            assert_eq!((lines.content_length(), lines.expects_continue()), (Some(&b"12"[..]), true));
+            assert_eq!(lines.to_map(), read.to_map());
+        }
         assert!(OnwardLines::default().content_length().is_none());
     }
 }

@@ -12,11 +12,11 @@
 //! order is not significant; case-normalization, where values are defined to be case-insensitive)".
 
 use crate::lists;
+use http::HeaderName;
 use http::header::{
     ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, COOKIE, ORIGIN, REFERER,
     USER_AGENT, VARY,
 };
-use http::{HeaderMap, HeaderName};
 use shoal_core::Fields;
 
 /// What a response's Vary says.
@@ -53,11 +53,11 @@ pub fn nominated(response: &impl Fields) -> Vary {
 ///
 /// Each field is its name, then `0` when the request has none of it, or `1` and its value, then an end mark;
 /// no two different lists of values have one key.
-pub fn secondary_key(names: &[HeaderName], request: &HeaderMap) -> Vec<u8> {
+pub fn secondary_key(names: &[HeaderName], request: &impl Fields) -> Vec<u8> {
     let mut key = Vec::with_capacity(names.len() * 32);
     for name in names {
         key.extend_from_slice(name.as_str().as_bytes());
-        match request.contains_key(name) {
+        match request.has(name) {
             false => key.push(ABSENT),
             true => {
                 key.push(PRESENT);
@@ -71,11 +71,11 @@ pub fn secondary_key(names: &[HeaderName], request: &HeaderMap) -> Vec<u8> {
 
 /// Appends the normal form of one field. Field values hold no control bytes but tab, so the marks cannot
 /// stand in one.
-fn normalise(name: &HeaderName, request: &HeaderMap, key: &mut Vec<u8>) {
+fn normalise(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
     match Syntax::of(name) {
         Syntax::Preferences => preferences(name, request, key),
         Syntax::Text => {
-            let lines = request.get_all(name).iter().map(|line| lists::trim(line.as_bytes()));
+            let lines = request.values(name).map(lists::trim);
             join(lines, key);
         }
         // Whitespace at the commas of a field that is no list may matter to its owner, but hardly to an
@@ -109,7 +109,7 @@ impl Syntax {
 /// RFC 9110, section 12.4.2: weights say what is preferred, so the order does not; 12.5: the choices are
 /// case-insensitive. A weight of 1 is the default. Parameters of media ranges (Accept) keep their case, as
 /// their values may be sensitive to it.
-fn preferences(name: &HeaderName, request: &HeaderMap, key: &mut Vec<u8>) {
+fn preferences(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
     let mut choices: Vec<Vec<u8>> = lists::field_members(request, name).map(choice).collect();
     choices.sort_unstable();
     choices.dedup();

@@ -10,10 +10,14 @@ use shoal_core::FieldLine;
 pub(crate) fn locate(head: &[u8], field: &httparse::Header<'_>) -> Result<FieldLine, Refusal> {
     let name_start = offset_in(head, field.name.as_bytes());
     let name_end = name_start + field.name.len();
-    // An empty value's slice may point anywhere in the line, so positions are counted from the name.
-    let value_start = skip_whitespace(head, name_end + 1);
+    let value_start = match field.value {
+        // An empty value's slice may point anywhere in the line, so its place is counted from the name.
+        [] => skip_whitespace(head, name_end + 1),
+        value => offset_in(head, value),
+    };
     let value_end = value_start + field.value.len();
-    if head.get(skip_whitespace(head, value_end)) != Some(&b'\r') {
+    let ends_at_once = head.get(value_end) == Some(&b'\r');
+    if !ends_at_once && head.get(skip_whitespace(head, value_end)) != Some(&b'\r') {
         return Err(BARE_LF);
     }
     Ok(FieldLine {

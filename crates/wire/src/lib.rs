@@ -27,5 +27,5 @@ mod response_head;
 pub use body::{BodyDecoder, Decoded, Malformed};
 pub use date::{DateCache, IMF_FIXDATE_BYTES};
 pub use refusal::Refusal;
-pub use request::{Authority, BodyFraming, HeadParser, Limits, Parsed, PlainGet, RequestHead};
+pub use request::{Authority, BodyFraming, HeadParser, Limits, Parsed, PlainGet, RequestHead, RequestParts};
 pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};

@@ -11,67 +11,102 @@ use crate::clock;
 use crate::message::{Client, Outcome, Record, Reply, ReplyBody, ReplyHead, Request, RequestBody};
 use crate::tunnel;
 use bytes::Bytes;
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use shoal_core::{FieldMap, Fields};
+use shoal_core::Fields;
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::fields;
 use shoal_semantics::status_fields::ProxyError;
 use shoal_settings::Mode;
+use shoal_wire::RequestParts;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// What the first steps make of a request.
+pub(super) enum Admitted {
+    /// A request on its way, with its body, and when its first byte was there.
+    Asked(Arc<Ask>, RequestBody, Instant),
+    /// Its answer already.
+    Answered(Box<Reply>),
+    /// What gets its answer in a way that few take.
+    Aside(Pin<Box<dyn Future<Output = Reply> + Send>>),
+}
+
 impl Exchange {
-    /// Sends a request on its way.
-    pub(super) async fn admit(self: &Arc<Self>, request: Request) -> Reply {
+    /// Answers a request that was admitted.
+    pub(super) async fn answer(self: &Arc<Self>, admitted: Admitted) -> Reply {
+        let (ask, body, received) = match admitted {
+            Admitted::Asked(ask, body, received) => (ask, body, received),
+            Admitted::Answered(reply) => return *reply,
+            Admitted::Aside(answering) => return answering.await,
+        };
+        let watched = Arc::clone(&ask);
+        let awaited = Awaited::new(self, received, move || abandoned(&watched));
+        let reply = self.dispatch(ask, body).await;
+        awaited.answered();
+        reply
+    }
+
+    /// Settles who asks for what, and which way the request goes.
+    pub(super) fn admit(self: &Arc<Self>, request: Request) -> Admitted {
+        let answered = |reply: Reply| Admitted::Answered(Box::new(reply));
         let live = self.live();
         let Request { head, body, client, interim, received } = request;
         let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
         let user = match mode {
             Mode::Forward => match self.admit_client(&head, &client) {
                 Ok(user) => user,
-                Err(reply) => return *reply,
+                Err(reply) => return Admitted::Answered(reply),
             },
             Mode::Reverse => None,
         };
         if head.method == Method::CONNECT {
-            return Box::pin(self.admit_tunnel(&head, &client, mode, received)).await;
+            let exchange = Arc::clone(self);
+            return Admitted::Aside(Box::pin(async move {
+                exchange.admit_tunnel(&head, &client, mode, received).await
+            }));
         }
         if let Some(reply) = self.loop_detected(&head, &client) {
-            return reply;
+            return answered(reply);
         }
         let target = match Target::of(&head, mode, &client) {
             Ok(target) => target,
             Err(why) => {
                 let verdict = Verdict::local("target");
-                return self.early(&head, &client, StatusCode::BAD_REQUEST, bad_target(why), verdict);
+                return answered(self.early(
+                    &head,
+                    &client,
+                    StatusCode::BAD_REQUEST,
+                    bad_target(why),
+                    verdict,
+                ));
             }
         };
         if head.method.as_str() == "PURGE" {
-            return Box::pin(self.purge_request(&head, &client, target)).await;
+            let exchange = Arc::clone(self);
+            return Admitted::Aside(Box::pin(
+                async move { exchange.purge_request(&head, &client, target).await },
+            ));
         }
         if let Some(reply) = self.destination_denied(&head, &client, mode, target.host()) {
-            return reply;
+            return answered(reply);
         }
         let site = match mode {
             Mode::Forward => None,
-            Mode::Reverse => match live.routes.find(target.host(), target.path()) {
-                Some(route) => Some(Arc::clone(route)),
-                None => {
-                    let verdict = Verdict::local("site");
-                    return self.early(&head, &client, StatusCode::NOT_FOUND, NO_SITE, verdict);
-                }
-            },
+            Mode::Reverse => live.routes.find(target.host(), target.path()).map(Arc::clone),
         };
+        if mode == Mode::Reverse && site.is_none() {
+            let verdict = Verdict::local("site");
+            return answered(self.early(&head, &client, StatusCode::NOT_FOUND, NO_SITE, verdict));
+        }
         let requested = clock::time_at(received);
-        let fields = FieldMap::from(head.headers);
         let ask = Arc::new(Ask {
             primary: target.key(),
             path: target.path_and_query(&head.uri),
             target,
-            directives: RequestDirectives::of(&fields),
+            directives: RequestDirectives::of(&head.fields),
             method: head.method,
-            fields,
+            fields: head.fields,
             version: head.version,
             client,
             site,
@@ -81,14 +116,16 @@ impl Exchange {
             requested,
             purge_time: self.epochs.time(requested),
         });
-        let watched = Arc::clone(&ask);
-        let awaited = Awaited::new(self, received, move || abandoned(&watched));
-        let reply = self.dispatch(ask, body).await;
-        awaited.answered();
-        reply
+        Admitted::Asked(ask, body, received)
     }
 
-    async fn admit_tunnel(&self, head: &Parts, client: &Arc<Client>, mode: Mode, received: Instant) -> Reply {
+    async fn admit_tunnel(
+        &self,
+        head: &RequestParts,
+        client: &Arc<Client>,
+        mode: Mode,
+        received: Instant,
+    ) -> Reply {
         let record = || self.early(head, client, StatusCode::OK, "", Verdict::local("abandoned")).record;
         let awaited = Awaited::new(self, received, record);
         let reply = self.connect(head, client, mode).await;
@@ -109,17 +146,25 @@ impl Exchange {
     }
 
     /// Whether this client may use the forward proxy.
-    fn admit_client(&self, head: &Parts, client: &Client) -> Result<Option<String>, Box<Reply>> {
+    fn admit_client(&self, head: &RequestParts, client: &Client) -> Result<Option<String>, Box<Reply>> {
         let live = self.live.load();
-        let authorization = head.headers.get(header::PROXY_AUTHORIZATION);
-        let admitted =
-            live.forward.client(client.address.ip()).and_then(|()| live.forward.authenticate(authorization));
+        let authorization = head.fields.shared_value(&header::PROXY_AUTHORIZATION);
+        let admitted = live
+            .forward
+            .client(client.address.ip())
+            .and_then(|()| live.forward.authenticate(authorization.as_ref()));
         admitted.map_err(|refusal| Box::new(self.denied(head, client, &refusal)))
     }
 
     /// The answer when clients may not name this host. Asked not only before a fetch: what is stored of a destination is refused
     /// with it.
-    fn destination_denied(&self, head: &Parts, client: &Client, mode: Mode, host: &str) -> Option<Reply> {
+    fn destination_denied(
+        &self,
+        head: &RequestParts,
+        client: &Client,
+        mode: Mode,
+        host: &str,
+    ) -> Option<Reply> {
         let refusal = match mode {
             Mode::Forward => self.live.load().forward.destination(host).err()?,
             Mode::Reverse => return None,
@@ -128,7 +173,7 @@ impl Exchange {
     }
 
     /// The answer to what an access rule refuses.
-    pub(super) fn denied(&self, head: &Parts, client: &Client, refusal: &Refusal) -> Reply {
+    pub(super) fn denied(&self, head: &RequestParts, client: &Client, refusal: &Refusal) -> Reply {
         let status = refusal.status();
         let verdict = Verdict::local("denied").outcome(Outcome::Denied).error(refusal.proxy_status());
         let mut reply = self.early(head, client, status, denial(refusal), verdict);
@@ -141,10 +186,10 @@ impl Exchange {
     }
 
     /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
-    fn loop_detected(&self, head: &Parts, client: &Client) -> Option<Reply> {
+    fn loop_detected(&self, head: &RequestParts, client: &Client) -> Option<Reply> {
         let hop = &self.live.load().hop;
         let been_here =
-            fields::via_contains(&head.headers, hop) || fields::cdn_loop_contains(&head.headers, hop);
+            fields::via_contains(&head.fields, hop) || fields::cdn_loop_contains(&head.fields, hop);
         been_here.then(|| {
             let status = StatusCode::LOOP_DETECTED;
             let verdict = Verdict::local("loop").error(ProxyError::ProxyLoopDetected);
@@ -166,7 +211,7 @@ impl Exchange {
     }
 
     /// The method PURGE removes a URL, for clients that may.
-    async fn purge_request(&self, head: &Parts, client: &Client, target: Target) -> Reply {
+    async fn purge_request(&self, head: &RequestParts, client: &Client, target: Target) -> Reply {
         let allowed: bool = self.live.load().purge.allows(client.address.ip());
         if !allowed {
             return self.early(
@@ -188,7 +233,7 @@ impl Exchange {
     /// An answer given before the request became an [`Ask`].
     pub(super) fn early(
         &self,
-        head: &Parts,
+        head: &RequestParts,
         client: &Client,
         status: StatusCode,
         why: &str,

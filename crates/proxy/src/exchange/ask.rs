@@ -6,7 +6,7 @@ use crate::message::{Client, InterimSink};
 use crate::route::Route;
 use http::uri::PathAndQuery;
 use http::{Method, Version, header};
-use shoal_core::{FieldMap, Fields, ObjectKey, Timestamp};
+use shoal_core::{FieldLines, Fields, ObjectKey, Timestamp, value_text};
 use shoal_semantics::directives::RequestDirectives;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Ask {
     /// The primary cache key.
     pub primary: ObjectKey,
     /// Fields as received, hop-by-hop fields included.
-    pub fields: FieldMap,
+    pub fields: FieldLines,
     /// The client's HTTP version.
     pub version: Version,
     /// Its Cache-Control.
@@ -49,9 +49,9 @@ impl Ask {
         if self.method != Method::GET || !self.fields.has(&header::RANGE) {
             return None;
         }
-        let mut lines = self.fields.get_all(header::RANGE).iter();
+        let mut lines = self.fields.values(&header::RANGE);
         let line = lines.next().filter(|_| lines.next().is_none())?;
-        line.to_str().ok()
+        value_text(line)
     }
 
     /// How often a TRACE or OPTIONS may still be forwarded; other methods are not limited.
@@ -59,7 +59,7 @@ impl Ask {
         if self.method != Method::TRACE && self.method != Method::OPTIONS {
             return None;
         }
-        self.fields.get(header::MAX_FORWARDS)?.to_str().ok()?.trim().parse().ok()
+        value_text(self.fields.value(&header::MAX_FORWARDS)?)?.trim().parse().ok()
     }
 
     /// Whether the request has conditions that only the origin can answer: If-Match and If-Unmodified-Since guard

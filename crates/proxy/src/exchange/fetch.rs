@@ -181,26 +181,23 @@ impl Exchange {
         told
     }
 
-    /// Makes a fetch that only its owner waits for, and whose response is not expected to be stored: within the owner's
-    /// own future, so that it ends when the owner leaves. Only what is stored after all becomes a task; `None` when that ends
-    /// early.
-    pub(super) async fn fetch_in_place(self: &Arc<Self>, fetch: Fetch) -> Option<Fetched> {
-        let outcome = {
-            let mut errand = self.upstreams.errand(self.upstream_request(&fetch));
-            errand.run().await
-        };
-        let response = match outcome {
-            Ok(response) => response,
-            Err(error) => return Some(Fetched::Failed(Arc::new(Failure::of(&fetch.ask.target.url, &error)))),
-        };
-        let (keeping, response) = match self.sort(&fetch, response).await {
-            Ok(kept) => kept,
-            Err(private) => return Some(Fetched::Private(private)),
-        };
+    /// Goes on with a fetch whose response has come, as a task; its owner is told through the channel.
+    pub(super) fn spawn_receive(
+        self: &Arc<Self>,
+        fetch: Fetch,
+        response: UpstreamResponse,
+    ) -> oneshot::Receiver<Fetched> {
         let (owner, told) = oneshot::channel();
         let exchange = Arc::clone(self);
-        tokio::spawn(async move { exchange.keep((fetch, keeping), owner, response).await });
-        told.await.ok()
+        tokio::spawn(async move { exchange.receive(fetch, owner, response).await });
+        told
+    }
+
+    /// Why a response may not be stored, as far as it tells by itself; it is remembered that its URL's may not be.
+    pub(super) fn refused(&self, fetch: &Fetch, response: &UpstreamResponse) -> Option<&'static str> {
+        let refusal = self.assess(fetch, Received::of(response)).err()?;
+        self.passes.remember(fetch.ask.primary.hash(), response.response_time);
+        Some(refusal)
     }
 
     async fn fetch(self: Arc<Self>, mut fetch: Fetch, owner: oneshot::Sender<Fetched>) {

@@ -75,6 +75,7 @@ impl Exchange {
             return None;
         }
         let host = write_url(url, get, mode == Mode::Reverse && client.tls);
+        let resident = self.shelf.resident_of(Key::of(url), url)?;
         let host = std::str::from_utf8(&url[host]).ok()?;
         let admitted = match mode {
             Mode::Forward => {
@@ -84,9 +85,9 @@ impl Exchange {
             }
             Mode::Reverse => live.routes.find(host, get.path).is_some(),
         };
-        let resident = self.shelf.resident_of(Key::of(url), url).filter(|_| admitted)?;
         let Stored::Response(head) = &resident.record else { return None };
-        let usable = !is_bodiless(head.stored.status())
+        let usable = admitted
+            && !is_bodiless(head.stored.status())
             && head.names.via_site == (mode == Mode::Reverse)
             && !self.epochs.purged(&head.names.slots, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;

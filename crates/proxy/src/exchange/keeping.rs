@@ -40,8 +40,8 @@ struct PartKeeping {
 }
 
 impl Exchange {
-    /// Whether and where `response` is kept; otherwise why not, in a word for Cache-Status.
-    pub(super) async fn judge(&self, fetch: &Fetch, response: Received<'_>) -> Result<Keeping, &'static str> {
+    /// Whether `response` may be kept, as far as it tells by itself; otherwise why not, in a word for Cache-Status.
+    pub(super) fn assess(&self, fetch: &Fetch, response: Received<'_>) -> Result<Policy, &'static str> {
         let ask = &fetch.ask;
         let exchanged = Exchanged {
             method: &http::Method::GET,
@@ -55,9 +55,13 @@ impl Exchange {
             Storage::Store(policy) => policy,
             Storage::Refuse(refusal) => return Err(refusal.as_str()),
         };
-        if !self.shelf.takes(response.length) {
-            return Err("too-large");
-        }
+        if self.shelf.takes(response.length) { Ok(policy) } else { Err("too-large") }
+    }
+
+    /// Whether and where `response` is kept; otherwise why not.
+    pub(super) async fn judge(&self, fetch: &Fetch, response: Received<'_>) -> Result<Keeping, &'static str> {
+        let ask = &fetch.ask;
+        let policy = self.assess(fetch, response)?;
         if response.status == StatusCode::PARTIAL_CONTENT {
             return self.judge_part(ask, response, policy).await;
         }

@@ -165,8 +165,10 @@ impl Exchange {
 pub struct Front(pub Arc<Exchange>);
 
 impl Handler for Front {
-    async fn handle(&self, request: Request) -> Reply {
-        self.0.admit(request).await
+    fn handle(&self, request: Request) -> impl Future<Output = Reply> + Send {
+        // Before anything waits, so that what waits need not carry the request along.
+        let admitted = self.0.admit(request);
+        self.0.answer(admitted)
     }
 
     fn glance(

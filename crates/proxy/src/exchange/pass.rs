@@ -12,14 +12,14 @@ use crate::message::{Client, NextHop, Outcome, RelayedHead, Reply, ReplyBody, Re
 use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
 use crate::{route, tunnel};
 use bytes::Bytes;
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
-use shoal_core::{FieldMap, Fields};
+use shoal_core::Fields;
 use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
 use shoal_semantics::{Onward, OnwardLines, date, fields, surrogate, validation};
 use shoal_settings::Mode;
+use shoal_wire::RequestParts;
 use std::sync::Arc;
 
 impl Exchange {
@@ -87,7 +87,7 @@ impl Exchange {
     }
 
     /// CONNECT: a tunnel to where the rules allow one.
-    pub(super) async fn connect(&self, head: &Parts, client: &Arc<Client>, mode: Mode) -> Reply {
+    pub(super) async fn connect(&self, head: &RequestParts, client: &Arc<Client>, mode: Mode) -> Reply {
         if mode == Mode::Reverse {
             return self.early(
                 head,
@@ -173,7 +173,7 @@ impl Exchange {
     }
 
     /// The request's fields as they may travel on, but for those that `is_left_out` names, with what this node adds.
-    fn forwardable<'a>(&self, ask: &'a Ask, is_left_out: impl Fn(&[u8]) -> bool) -> Onward<'a, FieldMap> {
+    fn forwardable<'a>(&self, ask: &'a Ask, is_left_out: impl Fn(&[u8]) -> bool) -> Onward<'a> {
         let live = &ask.live;
         let forwards_left = ask.max_forwards();
         let is_ours = |name: &[u8]| match name {
@@ -281,8 +281,11 @@ fn relayed(
     {
         onward.field(&header::UPGRADE, protocol);
     }
-    let said = fields.value(&header::CONTENT_LENGTH);
-    let length = said.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
+    // Of a response without a body the field may say something else.
+    let length = response.length.filter(|length| *length > 0).or_else(|| {
+        let said = fields.value(&header::CONTENT_LENGTH)?;
+        std::str::from_utf8(said).ok()?.parse().ok()
+    });
     let stays = onward.leaves_behind(&header::CONTENT_TYPE);
     let content_type = fields.shared_value(&header::CONTENT_TYPE).filter(|_| !stays);
     (RelayedHead { status: response.status, lines: onward.finish(), length }, cache_status, content_type)
@@ -303,13 +306,13 @@ fn is_for_body(ask: &Ask, name: &[u8]) -> bool {
 /// The effective URI's authority, mostly as the client spelt it.
 fn named_host(ask: &Ask) -> Option<HeaderValue> {
     let authority = ask.target.authority();
-    let said = ask.fields.find(&header::HOST).filter(|said| said.as_bytes() == authority.as_bytes());
-    said.cloned().or_else(|| HeaderValue::from_str(authority).ok())
+    let said = ask.fields.shared_value(&header::HOST).filter(|said| said.as_bytes() == authority.as_bytes());
+    said.or_else(|| HeaderValue::from_str(authority).ok())
 }
 
 /// The host that the client asked for: in HTTP/2 `:authority` stands for the Host field (RFC 9113, section 8.3.1).
 fn host_asked_for(ask: &Ask) -> Option<HeaderValue> {
-    let host = ask.fields.find(&header::HOST).cloned();
+    let host = ask.fields.shared_value(&header::HOST);
     let authority =
         || HeaderValue::from_str(ask.target.authority()).ok().filter(|_| ask.version == Version::HTTP_2);
     host.or_else(authority)

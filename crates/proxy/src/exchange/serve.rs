@@ -10,13 +10,14 @@ use super::lookup::{Lookup, StoredResponse};
 use super::verdict::Verdict;
 use crate::message::{Outcome, Reply};
 use http::{Method, StatusCode, header};
-use shoal_core::{Key, ObjectKey};
+use shoal_core::{Fields, Key, ObjectKey};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// What one look at the cache leads to.
 pub enum Step {
@@ -45,11 +46,11 @@ impl Exchange {
             match self.look(&ask).await {
                 Step::Done(reply) => return *reply,
                 Step::Again => {}
-                Step::Alone(why) => return Box::pin(self.fetch_alone(&ask, why)).await,
+                Step::Alone(why) => return self.fetch_alone(&ask, why).await,
             }
         }
         let why = Why { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
-        Box::pin(self.fetch_alone(&ask, why)).await
+        self.fetch_alone(&ask, why).await
     }
 
     async fn look(self: &Arc<Self>, ask: &Arc<Ask>) -> Step {
@@ -135,10 +136,7 @@ impl Exchange {
 
     /// Whether the request's fetch is for nobody else.
     fn goes_alone(&self, ask: &Ask) -> bool {
-        ask.method == Method::HEAD
-            || ask.directives.no_store
-            || !ask.live.collapse
-            || self.passes.holds(ask.primary.hash(), ask.requested)
+        ask.method == Method::HEAD || ask.directives.no_store || !ask.live.collapse || self.is_pass(ask)
     }
 
     /// A range of a whole response that is being fetched, when it has arrived or is about to.
@@ -159,35 +157,65 @@ impl Exchange {
         self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict)
     }
 
-    /// A fetch without followers.
+    /// A fetch without followers. Boxed, so that a hit does not carry the room for it.
     async fn fetch_alone(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Reply {
         if ask.method == Method::HEAD {
-            return self.pass_head(ask, why).await;
+            return Box::pin(self.pass_head(ask, why)).await;
         }
-        self.lead(ask, why, None).await
+        if why.stored.is_none() && (ask.directives.no_store || self.is_pass(ask)) {
+            return Box::pin(self.fetch_in_place(ask, why)).await;
+        }
+        Box::pin(self.lead(ask, why, None)).await
     }
 
     async fn lead(self: &Arc<Self>, ask: &Arc<Ask>, why: Why, leader: Option<Leader>) -> Reply {
+        let fetch = self.plan_for(ask, &why, leader);
+        self.told(ask, &why, self.spawn_fetch(fetch)).await
+    }
+
+    /// Makes a fetch that only its owner waits for, and whose response is not expected to be stored: within the owner's
+    /// own future, so that it ends when the owner leaves. Only what may be stored after all becomes a task.
+    async fn fetch_in_place(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Reply {
+        let fetch = self.plan_for(ask, &why, None);
+        let outcome = {
+            let mut errand = self.upstreams.errand(self.upstream_request(&fetch));
+            errand.run().await
+        };
+        let response = match outcome {
+            Ok(response) => response,
+            Err(error) => return self.failed(ask, &why, &Failure::of(&ask.target.url, &error)),
+        };
+        match self.refused(&fetch, &response) {
+            Some(refusal) => self.private(ask, &why, PrivateResponse { response, why: refusal }),
+            None => self.told(ask, &why, self.spawn_receive(fetch, response)).await,
+        }
+    }
+
+    /// The fetch that a request leads, or makes alone.
+    fn plan_for(&self, ask: &Arc<Ask>, why: &Why, leader: Option<Leader>) -> Fetch {
         let stored = why.stored.clone().map(|stored| (why.key.clone(), stored));
         let mut fetch = Fetch { leader, ..self.plan_fetch(ask, stored) };
         if why.stored.is_none() && ask.range().is_some() {
-            fetch.range = ask.fields.get(header::RANGE).cloned();
-            fetch.if_range = ask.fields.get(header::IF_RANGE).cloned();
+            fetch.range = ask.fields.shared_value(&header::RANGE);
+            fetch.if_range = ask.fields.shared_value(&header::IF_RANGE);
         }
-        fetch.conditional = self.passes.holds(ask.primary.hash(), ask.requested);
-        let is_private = fetch.conditional || ask.directives.no_store;
-        let fetched = match is_private && fetch.leader.is_none() && fetch.stored.is_none() {
-            true => self.fetch_in_place(fetch).await,
-            false => self.spawn_fetch(fetch).await.ok(),
-        };
-        match fetched {
-            Some(fetched) => self.fetched(ask, &why, fetched),
-            None => self.own_answer(
-                ask,
-                StatusCode::INTERNAL_SERVER_ERROR,
-                ENDED,
-                Verdict::forwarded(why.forwarded),
-            ),
+        fetch.conditional = self.is_pass(ask);
+        fetch
+    }
+
+    /// Whether a response for this URL turned out not to be storable lately.
+    fn is_pass(&self, ask: &Ask) -> bool {
+        self.passes.holds(ask.primary.hash(), ask.requested)
+    }
+
+    /// The reply for the owner of a fetch that is a task.
+    async fn told(&self, ask: &Ask, why: &Why, told: oneshot::Receiver<Fetched>) -> Reply {
+        match told.await {
+            Ok(fetched) => self.fetched(ask, why, fetched),
+            Err(_) => {
+                let verdict = Verdict::forwarded(why.forwarded);
+                self.own_answer(ask, StatusCode::INTERNAL_SERVER_ERROR, ENDED, verdict)
+            }
         }
     }
 
@@ -338,9 +366,9 @@ fn flight_key(ask: &Ask, why: &Why) -> Key {
             let mut full = why.key.full().to_vec();
             full.extend(b"\0range");
             full.extend(range.as_bytes());
-            for validator in ask.fields.get_all(header::IF_RANGE) {
+            for validator in ask.fields.values(&header::IF_RANGE) {
                 full.extend(b"\0if-range");
-                full.extend(validator.as_bytes());
+                full.extend(validator);
             }
             Key::of(&full)
         }

@@ -1,11 +1,11 @@
 //! The target of a request: its effective URI (RFC 9110, section 7.1), and the cache key made of it.
 
 use crate::message::Client;
-use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderValue, Uri, Version, header};
-use shoal_core::ObjectKey;
+use http::{Uri, Version, header};
+use shoal_core::{Fields, ObjectKey};
 use shoal_settings::Mode;
+use shoal_wire::RequestParts;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub enum BadTarget {
 
 impl Target {
     /// The target of a request that this client sent to a listener of this mode.
-    pub fn of(head: &Parts, mode: Mode, client: &Client) -> Result<Self, BadTarget> {
+    pub fn of(head: &RequestParts, mode: Mode, client: &Client) -> Result<Self, BadTarget> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
             (Mode::Forward, Some(scheme), Some(authority)) => {
@@ -63,8 +63,8 @@ impl Target {
     }
 
     /// The target of a request that names its host in the field of that name.
-    fn of_host(head: &Parts, client: &Client, path: &str) -> Result<Self, BadTarget> {
-        let said = head.headers.get(header::HOST).map(HeaderValue::as_bytes);
+    fn of_host(head: &RequestParts, client: &Client, path: &str) -> Result<Self, BadTarget> {
+        let said = head.fields.value(&header::HOST);
         if let Some(shoal_wire::Authority { host, port }) = said.and_then(shoal_wire::Authority::plain)
             && let Ok(host) = std::str::from_utf8(host)
         {
@@ -145,9 +145,9 @@ impl Target {
 }
 
 /// The host that an origin-form request names. HTTP/1.0 may name none: then it is the address that was connected to.
-fn named_host(head: &Parts, client: &Client) -> Result<Authority, BadTarget> {
-    let host = match head.headers.get(header::HOST) {
-        Some(host) => Authority::from_maybe_shared(host.clone()),
+fn named_host(head: &RequestParts, client: &Client) -> Result<Authority, BadTarget> {
+    let host = match head.fields.value(&header::HOST) {
+        Some(host) => Authority::try_from(host),
         None if head.version <= Version::HTTP_10 => client.local.to_string().parse(),
         None => return Err(BadTarget::Host),
     };
@@ -189,7 +189,7 @@ mod tests {
 
     fn forward(uri: &str) -> Result<Target, BadTarget> {
         let (head, ()) = http::Request::get(uri).body(()).expect("a request").into_parts();
-        Target::of(&head, Mode::Forward, &client(false))
+        Target::of(&head.into(), Mode::Forward, &client(false))
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         let request =
             http::Request::get("/a").header("host", "Example.org:8080").body(()).expect("a request");
         let head = request.into_parts().0;
-        let target = Target::of(&head, Mode::Reverse, &client(true)).expect("a target");
+        let target = Target::of(&head.into(), Mode::Reverse, &client(true)).expect("a target");
         assert_eq!(&*target.url, "https://example.org:8080/a");
     }
 }

@@ -6,7 +6,7 @@ use super::live::Live;
 use crate::message::{Client, NextHop, Outcome, Record};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
-use shoal_core::{Fields, Timestamp};
+use shoal_core::Timestamp;
 use shoal_semantics::Onward;
 use shoal_semantics::status_fields::{
     CACHE_STATUS, CacheStatus, ForwardReason, Forwarded, Handling, PROXY_STATUS, ProxyError, ProxyStatus,
@@ -145,7 +145,7 @@ impl Verdict {
     }
 
     /// The same in the lines of a reply, from which both fields were left out.
-    pub fn join<F: Fields>(&self, onward: &mut Onward<'_, F>, live: &Live) -> Bytes {
+    pub fn join(&self, onward: &mut Onward<'_>, live: &Live) -> Bytes {
         onward.member(&PROXY_STATUS, |out| self.proxy_member(live).write(out));
         Bytes::copy_from_slice(onward.member(&CACHE_STATUS, |out| self.cache_member(live).write(out)))
     }
@@ -186,8 +186,8 @@ impl Verdict {
             status: status.as_u16(),
             outcome: self.outcome,
             upstream: self.upstream.clone(),
-            referer: ask.fields.find(&header::REFERER).cloned(),
-            user_agent: ask.fields.find(&header::USER_AGENT).cloned(),
+            referer: ask.fields.shared_value(&header::REFERER),
+            user_agent: ask.fields.shared_value(&header::USER_AGENT),
             content_type,
             cache_status,
             ..Record::default()

@@ -8,7 +8,6 @@ use crate::ip_text::push_address;
 use crate::message::Client;
 use http::HeaderValue;
 use http::header::{FORWARDED, HeaderName};
-use shoal_core::Fields;
 use shoal_semantics::Onward;
 use std::net::IpAddr;
 
@@ -19,7 +18,7 @@ pub fn is_forwarded(name: &[u8]) -> bool {
 
 /// Adds to the lines of a request, from which the fields of [`is_forwarded`] were left out, how it reached this node; `host` is
 /// the Host that the client sent.
-pub fn add_forwarded(onward: &mut Onward<'_, impl Fields>, client: &Client, host: Option<&HeaderValue>) {
+pub fn add_forwarded(onward: &mut Onward<'_>, client: &Client, host: Option<&HeaderValue>) {
     let address = client.address.ip().to_canonical();
     let scheme = if client.tls { "https" } else { "http" };
     onward.member(&X_FORWARDED_FOR, |out| push_address(out, address));
@@ -62,10 +61,12 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 mod tests {
     use super::*;
     use http::HeaderMap;
+    use shoal_core::Fields;
 
     /// What becomes of `fields`.
     fn forwarded(fields: &HeaderMap, client: &Client, host: Option<&HeaderValue>) -> HeaderMap {
-        let mut onward = Onward::of(fields, is_forwarded);
+        let lines = fields.lines().collect();
+        let mut onward = Onward::of(&lines, is_forwarded);
         add_forwarded(&mut onward, client, host);
         onward.finish().to_map()
     }

@@ -4,7 +4,7 @@ use super::ByteRange;
 use crate::{EntityTag, date, lists};
 use http::HeaderMap;
 use http::header::{DATE, IF_RANGE, LAST_MODIFIED, RANGE};
-use shoal_core::Timestamp;
+use shoal_core::{Fields, Timestamp};
 
 /// The ranges that a request asks for, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +37,10 @@ pub enum Resolved {
 impl RangeSet {
     /// The ranges of a request; `None` when it has none, or none that this cache obeys, so that the whole is
     /// to be sent.
-    pub fn of(request: &HeaderMap) -> Option<Self> {
-        let mut lines = request.get_all(RANGE).iter();
+    pub fn of(request: &impl Fields) -> Option<Self> {
+        let mut lines = request.values(&RANGE);
         let line = lines.next()?;
-        lines.next().is_none().then(|| Self::parse(line.as_bytes())).flatten()
+        lines.next().is_none().then(|| Self::parse(line)).flatten()
     }
 
     /// The ranges of a Range value.
@@ -127,20 +127,20 @@ impl RangeSpec {
 /// representation, the condition is true. Otherwise, the condition is false. If the validator given is an
 /// entity-tag: […] exactly matches the ETag field value for the selected representation using the strong
 /// comparison function".
-pub fn if_range_holds(request: &HeaderMap, stored: &HeaderMap, now: Timestamp) -> bool {
-    let mut lines = request.get_all(IF_RANGE).iter();
+pub fn if_range_holds(request: &impl Fields, stored: &HeaderMap, now: Timestamp) -> bool {
+    let mut lines = request.values(&IF_RANGE);
     let Some(value) = lines.next() else { return true };
     if lines.next().is_some() {
         return false;
     }
-    if let Some(asked) = date::parse(value.as_bytes(), now) {
+    if let Some(asked) = date::parse(value, now) {
         let of = |name| stored.get(name).and_then(|line| date::parse(line.as_bytes(), now));
         // 8.8.2.2: compared by a cache, a date is strong when the "cache entry includes a Date value which is
         // at least one second after the Last-Modified value".
         let strong = |modified: u64| of(&DATE).is_some_and(|date| modified < date);
         return of(&LAST_MODIFIED).is_some_and(|modified| modified == asked && strong(modified));
     }
-    match (EntityTag::parse(value.as_bytes()), EntityTag::of(stored)) {
+    match (EntityTag::parse(value), EntityTag::of(stored)) {
         (Some(asked), Some(held)) => asked.matches_strongly(held),
         _ => false,
     }

@@ -4,7 +4,7 @@ use crate::storage::Policy;
 use crate::{EntityTag, date, lists};
 use http::header::{ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use http::{HeaderMap, HeaderName, StatusCode};
-use shoal_core::Timestamp;
+use shoal_core::{Fields, Timestamp};
 
 /// What a request's conditions ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +27,19 @@ pub enum Condition {
 ///
 /// RFC 9110, section 13.2.1: conditions count only where the response without them would be a success.
 pub fn evaluate(
-    request: &HeaderMap,
+    request: &impl Fields,
     status: StatusCode,
     stored: &HeaderMap,
     policy: &Policy,
     now: Timestamp,
 ) -> Condition {
-    if request.contains_key(IF_MATCH) || request.contains_key(IF_UNMODIFIED_SINCE) {
+    if request.has(&IF_MATCH) || request.has(&IF_UNMODIFIED_SINCE) {
         return Condition::Forward;
     }
     if !status.is_success() {
         return Condition::Proceed;
     }
-    let unmodified = if request.contains_key(IF_NONE_MATCH) {
+    let unmodified = if request.has(&IF_NONE_MATCH) {
         lists_stored_tag(request, stored)
     } else {
         only_date(request, &IF_MODIFIED_SINCE, now).is_some_and(|since| modified(policy) <= since)
@@ -51,11 +51,11 @@ pub fn evaluate(
 }
 
 /// Whether If-None-Match has `*` or the stored response's tag, weakly compared.
-fn lists_stored_tag(request: &HeaderMap, stored: &HeaderMap) -> bool {
+fn lists_stored_tag(request: &impl Fields, stored: &HeaderMap) -> bool {
     let held = EntityTag::of(stored);
     // A tag that breaks the grammar may hold commas and quotes of its own; it is looked for as a whole line.
     if held.is_some_and(|tag| !tag.is_well_formed())
-        && request.get_all(IF_NONE_MATCH).iter().any(|line| Some(line) == stored.get(ETAG))
+        && request.values(&IF_NONE_MATCH).any(|line| Some(line) == stored.value(&ETAG))
     {
         return true;
     }
@@ -78,8 +78,8 @@ fn modified(policy: &Policy) -> u64 {
 /// The date of a field that has one line. RFC 9110, section 13.1.3: "A recipient MUST ignore the
 /// If-Modified-Since header field if the received field value is not a valid HTTP-date, the field value has
 /// more than one member, or if the request method is neither GET nor HEAD."
-fn only_date(request: &HeaderMap, name: &HeaderName, now: Timestamp) -> Option<u64> {
-    let mut lines = request.get_all(name).iter();
+fn only_date(request: &impl Fields, name: &HeaderName, now: Timestamp) -> Option<u64> {
+    let mut lines = request.values(name);
     let line = lines.next()?;
-    lines.next().is_none().then(|| date::parse(line.as_bytes(), now)).flatten()
+    lines.next().is_none().then(|| date::parse(line, now)).flatten()
 }

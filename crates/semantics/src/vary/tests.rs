@@ -1,7 +1,7 @@
 //! Which requests select one variant.
 
 use super::*;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 
 fn fields(lines: &[(&str, &str)]) -> HeaderMap {

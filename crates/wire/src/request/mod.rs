@@ -1,10 +1,10 @@
 //! Request heads: bytes in; a head, a refusal, or the wish for more bytes out.
 //!
-//! httparse tokenizes; our strictness sits on top of it. Field values and the target are slices of the read
+//! httparse tokenizes; our strictness sits on top of it. Fields and the target are slices of the read
 //! buffer and are not copied. Whoever keeps one beyond the request keeps that whole buffer: copy what is stored.
 //!
-//! Cost: one pass of the tokenizer over the head and one over each value, one allocation for the field map and one
-//! for each field name that is not well known. A head that trickles in is tokenized again only when its end is in
+//! Cost: one pass of the tokenizer over the head, also when it was looked at as a [`PlainGet`] before, and one allocation. A
+//! head that trickles in is tokenized again only when its end is in
 //! sight or it has doubled, so that the whole cost stays linear.
 
 mod authority;
@@ -18,11 +18,11 @@ pub use plain::PlainGet;
 
 use crate::Refusal;
 use crate::field_line::{BARE_LF, holds_end, locate, offset_in};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use framing::Framing;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, request};
+use http::{Method, Uri, Version};
 use httparse::{Error, Header, Status};
-use shoal_core::FieldLine;
+use shoal_core::{FieldLine, FieldLines, Fields};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -39,10 +39,6 @@ pub struct Limits {
 
 /// What became of the bytes so far.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "made and taken apart once a request; a box would cost an allocation"
-)]
 pub enum Parsed {
     /// The head is not whole yet.
     Incomplete,
@@ -52,11 +48,31 @@ pub enum Parsed {
     Refused(Refusal),
 }
 
+/// What a request says, whichever version of HTTP it came by.
+#[derive(Debug)]
+pub struct RequestParts {
+    /// The method.
+    pub method: Method,
+    /// The target.
+    pub uri: Uri,
+    /// The client's version.
+    pub version: Version,
+    /// All fields as received.
+    pub fields: FieldLines,
+}
+
+impl From<http::request::Parts> for RequestParts {
+    fn from(parts: http::request::Parts) -> Self {
+        let http::request::Parts { method, uri, version, headers, .. } = parts;
+        Self { method, uri, version, fields: headers.lines().collect() }
+    }
+}
+
 /// A request head that stood up to every check.
 #[derive(Debug)]
 pub struct RequestHead {
     /// Method, target, version and all fields as received.
-    pub parts: request::Parts,
+    pub parts: RequestParts,
     /// How its body is delimited.
     pub body: BodyFraming,
     /// Whether the client wants the connection kept for further requests.
@@ -74,6 +90,8 @@ pub struct RequestHead {
 /// Reads the request heads of one connection.
 #[derive(Debug)]
 pub struct HeadParser {
+    /// The head at the front of the buffer, when it is whole and was looked at but not taken.
+    seen: Option<Lines>,
     /// Fields of the head being read; kept for its allocation.
     fields: Vec<FieldLine>,
     /// Bytes of the buffer that are known to hold no end of a head.
@@ -93,38 +111,46 @@ impl Default for HeadParser {
 impl HeadParser {
     /// A parser for a new connection.
     pub fn new() -> Self {
-        Self { fields: Vec::new(), searched: 0, attempt_at: 0, empty_lines: 0 }
+        Self { seen: None, fields: Vec::new(), searched: 0, attempt_at: 0, empty_lines: 0 }
     }
 
-    /// Reads one head from the front of `buffer`. Call it again with more bytes appended when it was
-    /// incomplete; the caller must not touch the bytes in between.
+    /// Reads one head from the front of `buffer`: [`Self::look`] and [`Self::take`] in one.
     pub fn parse(&mut self, buffer: &mut BytesMut, limits: &Limits) -> Parsed {
-        match self.read(buffer, limits) {
-            Ok(Some(head)) => {
-                (self.searched, self.attempt_at, self.empty_lines) = (0, 0, 0);
-                Parsed::Head(head)
-            }
-            Ok(None) => Parsed::Incomplete,
+        match self.look(buffer, limits) {
+            Ok(true) => self.take(buffer).map_or_else(Parsed::Refused, Parsed::Head),
+            Ok(false) => Parsed::Incomplete,
             Err(refusal) => Parsed::Refused(refusal),
         }
     }
 
-    fn read(&mut self, buffer: &mut BytesMut, limits: &Limits) -> Result<Option<RequestHead>, Refusal> {
+    /// Whether a whole head stands at the front of `buffer`, to be taken off by [`Self::take`]. Call it again with more bytes
+    /// appended when there is none; the caller must not touch the bytes in between.
+    pub fn look(&mut self, buffer: &mut BytesMut, limits: &Limits) -> Result<bool, Refusal> {
+        if self.seen.is_some() {
+            return Ok(true);
+        }
         self.skip_empty_lines(buffer)?;
         if buffer.is_empty() {
-            return Ok(None);
+            return Ok(false);
         }
         let first = self.attempt_at == 0;
         if first || buffer.len() >= self.attempt_at || holds_end(&buffer[self.searched..]) {
-            if let Some(lines) = tokenize(buffer, &mut self.fields, limits)? {
-                let head = buffer.split_to(lines.head_bytes).freeze();
-                return build(&lines, &self.fields, head).map(Some);
+            if let Some((lines, _)) = tokenize(buffer, &mut self.fields, limits, |_, _| {})? {
+                self.seen = Some(lines);
+                return Ok(true);
             }
             self.attempt_at = buffer.len() * 2;
         }
         // The end may begin in the last bytes seen so far.
         self.searched = buffer.len().saturating_sub(2);
-        still_small(buffer, limits).map(|()| None)
+        still_small(buffer, limits).map(|()| false)
+    }
+
+    /// Takes the head off the buffer in which [`Self::look`] has found it whole.
+    pub fn take(&mut self, buffer: &mut BytesMut) -> Result<RequestHead, Refusal> {
+        let lines = self.seen.take().expect("the caller has looked");
+        (self.searched, self.attempt_at, self.empty_lines) = (0, 0, 0);
+        build(&lines, &self.fields, buffer.split_to(lines.head_bytes))
     }
 
     /// RFC 9112 section 2.2: "a server that is expecting to receive and parse a request-line SHOULD ignore at
@@ -142,6 +168,7 @@ impl HeadParser {
 }
 
 /// Where the parts of a request line stand in the head.
+#[derive(Debug)]
 struct Lines {
     method: Range<usize>,
     target: Range<usize>,
@@ -149,14 +176,20 @@ struct Lines {
     head_bytes: usize,
 }
 
-/// Runs httparse over the buffer and notes where each part stands. `None` when the head is not whole.
-fn tokenize(buffer: &[u8], fields: &mut Vec<FieldLine>, limits: &Limits) -> Result<Option<Lines>, Refusal> {
+/// Runs httparse over the buffer and notes where each part stands; gives the target, too, and each field to `take`. `None` when
+/// the head is not whole.
+fn tokenize<'b>(
+    buffer: &'b [u8],
+    fields: &mut Vec<FieldLine>,
+    limits: &Limits,
+    take: impl FnMut(&'b [u8], &'b [u8]),
+) -> Result<Option<(Lines, &'b str)>, Refusal> {
     if limits.fields_max <= FIELDS_ON_STACK {
         let mut slots = [const { MaybeUninit::uninit() }; FIELDS_ON_STACK];
-        tokenize_into(buffer, &mut slots[..limits.fields_max], fields, limits)
+        tokenize_into(buffer, &mut slots[..limits.fields_max], fields, limits, take)
     } else {
         let mut slots = vec![MaybeUninit::uninit(); limits.fields_max];
-        tokenize_into(buffer, &mut slots, fields, limits)
+        tokenize_into(buffer, &mut slots, fields, limits, take)
     }
 }
 
@@ -165,7 +198,8 @@ fn tokenize_into<'b>(
     slots: &mut [MaybeUninit<Header<'b>>],
     fields: &mut Vec<FieldLine>,
     limits: &Limits,
-) -> Result<Option<Lines>, Refusal> {
+    mut take: impl FnMut(&'b [u8], &'b [u8]),
+) -> Result<Option<(Lines, &'b str)>, Refusal> {
     let mut request = httparse::Request::new(&mut []);
     let head_bytes = match request.parse_with_uninit_headers(buffer, slots) {
         Ok(Status::Complete(head_bytes)) => head_bytes,
@@ -182,42 +216,36 @@ fn tokenize_into<'b>(
         return Err(HEAD_TOO_LARGE);
     }
     let method = range_in(buffer, method);
-    let target = range_in(buffer, target);
+    let place = range_in(buffer, target);
     let head = &buffer[..head_bytes];
-    let line_end = target.end + " HTTP/1.1".len();
+    let line_end = place.end + " HTTP/1.1".len();
     if head.get(line_end) != Some(&b'\r') || !head.ends_with(b"\r\n") {
         return Err(BARE_LF);
     }
     fields.clear();
     for field in request.headers.iter() {
+        if field.name.len() > NAME_BYTES_MAX {
+            return Err(INVALID_FIELD);
+        }
         fields.push(locate(head, field)?);
+        take(field.name.as_bytes(), field.value);
     }
     let version = if version == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
-    Ok(Some(Lines { method, target, version, head_bytes }))
+    Ok(Some((Lines { method, target: place, version, head_bytes }, target)))
 }
 
 /// Makes the head out of its located parts.
-fn build(lines: &Lines, fields: &[FieldLine], head: Bytes) -> Result<RequestHead, Refusal> {
+fn build(lines: &Lines, fields: &[FieldLine], head: BytesMut) -> Result<RequestHead, Refusal> {
     let version = lines.version;
     let method = read_method(&head[lines.method.clone()])?;
+    let fields = FieldLines::of_text(head, fields.to_vec());
     let mut framing = Framing::default();
-    let mut map = HeaderMap::with_capacity(fields.len());
-    for field in fields {
-        let name = &head[field.name()];
-        framing.note(name, &head[field.value()])?;
-        let name = HeaderName::from_bytes(name).map_err(|_| INVALID_FIELD)?;
-        let value = HeaderValue::from_maybe_shared(head.slice(field.value())).map_err(|_| INVALID_FIELD)?;
-        map.try_append(name, value).map_err(|_| Refusal::fields_too_large("too many fields"))?;
+    for (name, value) in fields.lines() {
+        framing.note(name, value)?;
     }
-    let uri = target::read(head.slice(lines.target.clone()), &method, version, framing.host)?;
+    let uri = target::read(fields.slice(lines.target.clone()), &method, version, framing.host)?;
     let body = framing.body(&method, version)?;
-    let (mut parts, ()) = http::Request::new(()).into_parts();
-    parts.method = method;
-    parts.uri = uri;
-    parts.version = version;
-    parts.headers = map;
     Ok(RequestHead {
-        parts,
         body,
         keep_alive: framing.keeps_alive(version),
         // RFC 9110 section 10.1.1: "A server that receives a 100-continue expectation in an HTTP/1.0 request
@@ -228,6 +256,7 @@ fn build(lines: &Lines, fields: &[FieldLine], head: Bytes) -> Result<RequestHead
         accepts_trailers: framing.accepts_trailers && version != Version::HTTP_10,
         upgrade: framing.upgrades(version),
         head_bytes: lines.head_bytes,
+        parts: RequestParts { method, uri, version, fields },
     })
 }
 
@@ -282,6 +311,9 @@ const INVALID_FIELD: Refusal = Refusal::bad_request("invalid field value");
 
 /// Heads with at most so many fields are read without allocating slots for them.
 const FIELDS_ON_STACK: usize = 128;
+
+/// The longest name that a field map takes.
+const NAME_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Registered methods have at most 17 bytes.
 const METHOD_BYTES_MAX: usize = 64;

@@ -5,13 +5,10 @@
 //! is not plain at first sight, be it faulty, incomplete or only unusual, is [`None`], and the ordinary way decides;
 //! so this is never more tolerant than that one, which a test compares.
 
-use super::{Authority, FIELDS_ON_STACK, HeadParser, Limits};
-use crate::field_line::{locate, offset_in};
+use super::{Authority, HeadParser, Limits, tokenize};
 use crate::http2::Http2Head;
 use http::Version;
-use httparse::Status;
 use shoal_core::alphanumeric_and;
-use std::mem::MaybeUninit;
 
 /// A GET without a body, conditions, ranges or directives; in HTTP/1.1 one whose connection is to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -56,31 +53,26 @@ impl<'b> PlainGet<'b> {
 }
 
 impl HeadParser {
-    /// The plain request at the front of `buffer`, if there is one. Leaves the parser as it was.
-    pub fn plain<'b>(&self, buffer: &'b [u8], limits: &Limits) -> Option<PlainGet<'b>> {
+    /// The plain request at the front of `buffer`, if there is one. The head is then taken off by [`Self::take`], with the
+    /// buffer as it is, or by who calls [`Self::forget`].
+    pub fn plain<'b>(&mut self, buffer: &'b [u8], limits: &Limits) -> Option<PlainGet<'b>> {
         // A head that trickles in is none of the many.
         if self.attempt_at != 0 || !buffer.starts_with(b"GET ") {
             return None;
         }
-        let mut slots = [const { MaybeUninit::uninit() }; FIELDS_ON_STACK];
-        let mut request = httparse::Request::new(&mut []);
-        let slots = &mut slots[..limits.fields_max.min(FIELDS_ON_STACK)];
-        let Ok(Status::Complete(head_bytes)) = request.parse_with_uninit_headers(buffer, slots) else {
-            return None;
+        let mut noted = Some(Fields::default());
+        let note = |name, value| {
+            if noted.as_mut().is_some_and(|fields| fields.note(name, value).is_none()) {
+                noted = None;
+            }
         };
-        let target = request.path.filter(|target| target.len() <= limits.target_bytes_max)?;
-        let head = &buffer[..head_bytes];
-        let ends_well = head_bytes <= limits.head_bytes_max
-            && head.get("GET ".len() + target.len()..)?.starts_with(b" HTTP/1.1\r")
-            && head.ends_with(b"\r\n");
-        if !ends_well {
+        let Ok(Some((lines, target))) = tokenize(buffer, &mut self.fields, limits, note) else { return None };
+        let (version, head_bytes) = (lines.version, lines.head_bytes);
+        self.seen = Some(lines);
+        if version != Version::HTTP_11 {
             return None;
         }
-        let mut fields = Fields::default();
-        for field in request.headers.iter() {
-            ends_in_crlf(head, field).then_some(())?;
-            fields.note(field.name.as_bytes(), field.value)?;
-        }
+        let fields = noted?;
         let host = fields.host?;
         let (absolute, path) = match target.strip_prefix("http://") {
             None => (false, target),
@@ -91,7 +83,6 @@ impl HeadParser {
         };
         let authority = Authority::plain(host)?;
         let Fields { referer, user_agent, .. } = fields;
-        let version = Version::HTTP_11;
         is_plain(path).then_some(PlainGet {
             authority,
             path,
@@ -101,6 +92,11 @@ impl HeadParser {
             user_agent,
             head_bytes,
         })
+    }
+
+    /// A plain request was answered, and its head is taken off the buffer.
+    pub fn forget(&mut self) {
+        self.seen = None;
     }
 }
 
@@ -150,16 +146,6 @@ impl<'b> Fields<'b> {
     }
 }
 
-/// Whether the field's line ends as it must.
-fn ends_in_crlf(head: &[u8], field: &httparse::Header<'_>) -> bool {
-    match field.value {
-        // An empty value's slice may point anywhere in the line.
-        [] => locate(head, field).is_ok(),
-        // Whitespace before the end is left to the ordinary way.
-        value => head.get(offset_in(head, value) + value.len()) == Some(&b'\r'),
-    }
-}
-
 /// Whether all parsers agree on what the path and query are.
 fn is_plain(path: &str) -> bool {
     path.starts_with('/') && path.bytes().all(|byte| IN_PATH[byte as usize])
@@ -174,8 +160,10 @@ mod tests {
     use crate::hpack::{Decoder, FieldList, encode};
     use crate::{BodyFraming, Parsed};
     use bytes::BytesMut;
+    use http::header::HOST;
     use http::{Method, Version};
     use proptest::prelude::*;
+    use shoal_core::Fields as _;
 
     const TELLING: [&str; 16] = [
         "TE",
@@ -201,7 +189,7 @@ mod tests {
     #[test]
     fn plain_requests_are_seen() {
         let text = b"GET /a/b?c=%20 HTTP/1.1\r\nHost: Example.org:8080\r\nuser-agent: x\r\nConnection: keep-alive\r\n\r\nGET";
-        let parser = HeadParser::new();
+        let mut parser = HeadParser::new();
         let get = parser.plain(text, &LIMITS).expect("plain");
         assert_eq!((get.authority.host, get.authority.port), (&b"Example.org"[..], Some(8080)));
         assert_eq!((get.path, get.absolute, get.head_bytes), ("/a/b?c=%20", false, text.len() - 3));
@@ -261,7 +249,7 @@ mod tests {
 
     #[test]
     fn everything_else_goes_the_ordinary_way() {
-        let parser = HeadParser::new();
+        let mut parser = HeadParser::new();
         let mut heads = vec![
             "POST / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
             "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
@@ -332,13 +320,16 @@ mod tests {
                 };
                 prop_assert_eq!(&head.parts.method, Method::GET);
                 prop_assert_eq!(head.parts.version, Version::HTTP_11);
+                let mut again = BytesMut::from(&bytes[..]);
+                let Parsed::Head(fresh) = HeadParser::new().parse(&mut again, &LIMITS) else { panic!("only when looked at before") };
+                prop_assert_eq!(format!("{head:?} {buffer:?}"), format!("{fresh:?} {again:?}"));
                 prop_assert_eq!(head.body, BodyFraming::None);
                 prop_assert!(head.keep_alive && !head.expects_continue && !head.upgrade && !head.accepts_trailers);
                 prop_assert_eq!(head.head_bytes, get.head_bytes);
                 let uri = &head.parts.uri;
                 prop_assert_eq!(uri.path_and_query().map(|path| path.as_str()), Some(get.path));
                 prop_assert_eq!(uri.authority().is_some(), get.absolute);
-                let host = head.parts.headers["host"].as_bytes();
+                let host = head.parts.fields.value(&HOST).expect("one");
                 let authority: http::uri::Authority = std::str::from_utf8(host).expect("ASCII").parse().expect("one");
                 prop_assert_eq!(authority.host().as_bytes(), get.authority.host);
                 prop_assert_eq!(authority.port_u16(), get.authority.port);

@@ -2,13 +2,11 @@
 
 use super::incoming::Failure;
 use super::{Connection, Incoming};
-use crate::message::{Handler, Reply, Request};
-use crate::server::Shared;
+use crate::message::Reply;
 use crate::server::client_io::ClientIo;
 use http::{HeaderMap, StatusCode};
 use shoal_wire::{Refusal, response};
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// What a request led to.
@@ -22,18 +20,8 @@ pub(super) enum Answer {
 }
 
 impl<T: ClientIo> Connection<T> {
-    /// Has the handler answer. Its future ends with this one, so that a client that leaves takes it along.
-    pub(super) async fn answer<H: Handler>(
-        &mut self,
-        shared: &Shared<H>,
-        request: Request,
-        incoming: &mut Option<Incoming>,
-    ) -> Answer {
-        let mut answering = pin!(shared.handler.handle(request));
-        poll_fn(|context| self.poll_answer(context, answering.as_mut(), incoming)).await
-    }
-
-    fn poll_answer(
+    /// Waits for the handler's reply.
+    pub(super) fn poll_answer(
         &mut self,
         context: &mut Context<'_>,
         answering: Pin<&mut impl Future<Output = Reply>>,

@@ -53,6 +53,7 @@ impl<T: ClientIo> Connection<T> {
             Glance::Sent => Glanced::Sent,
             Glance::Sending(record) => Glanced::Sending { record, head_bytes: output.head.len() },
         };
+        self.parser.forget();
         input.advance(taken);
         Some(glanced)
     }

@@ -28,8 +28,9 @@ use glance::Glanced;
 use http::{Method, StatusCode, Version};
 use incoming::Incoming;
 use interim::Interim;
-use shoal_wire::{HeadParser, Parsed, Refusal, RequestHead};
+use shoal_wire::{HeadParser, Refusal};
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -74,6 +75,8 @@ enum Next {
     Close,
     /// It is closed, though the client may still be sending.
     Linger,
+    /// The same, after a refusal of what came.
+    Refuse(Refusal),
     /// It is dropped: the client has gone, or must notice that its response was cut.
     Drop,
     /// It has become a tunnel.
@@ -81,13 +84,9 @@ enum Next {
 }
 
 /// A request that came.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "made and taken apart once a request; a box would cost an allocation"
-)]
 enum Came {
-    /// Its head, and when the first byte of it was there.
-    Head(RequestHead, Instant),
+    /// Its head is whole, in the read buffer; and when the first byte of it was there.
+    Head(Instant),
     /// It is answered already, or the rest of the reply is in the output; and when its first byte was there.
     Glanced(Glanced, Instant),
 }
@@ -104,8 +103,8 @@ impl<T: ClientIo> Connection<T> {
     /// What only some requests need is boxed: an idle connection then takes the memory of the wait for the next head.
     async fn serve<H: Handler>(mut self, shared: &Shared<H>) {
         loop {
-            let (head, received) = match self.next_head(shared).await {
-                Ok(Came::Head(head, received)) => (head, received),
+            let received = match self.next_head(shared).await {
+                Ok(Came::Head(received)) => received,
                 Ok(Came::Glanced(glanced, received)) => {
                     match self.finish_glanced(shared, glanced, received).await {
                         Next::Keep => continue,
@@ -113,15 +112,13 @@ impl<T: ClientIo> Connection<T> {
                     }
                 }
                 Err(NoHead::Over) => return Box::pin(self.socket.close()).await,
-                Err(NoHead::Refused(refusal)) => {
-                    Box::pin(self.refuse(shared, refusal)).await;
-                    return Box::pin(self.socket.linger()).await;
-                }
+                Err(NoHead::Refused(refusal)) => return Box::pin(self.refuse(shared, refusal)).await,
             };
-            match Box::pin(self.exchange(shared, head, received)).await {
+            match Box::pin(self.exchange(shared, received)).await {
                 Next::Keep => {}
                 Next::Close => return Box::pin(self.socket.close()).await,
                 Next::Linger => return Box::pin(self.socket.linger()).await,
+                Next::Refuse(refusal) => return Box::pin(self.refuse(shared, refusal)).await,
                 Next::Drop | Next::Tunnel(_) => return,
             }
         }
@@ -139,14 +136,10 @@ impl<T: ClientIo> Connection<T> {
                     shared.metrics.requests.count();
                     return Ok(Came::Glanced(glanced, since));
                 }
-                match self.parser.parse(&mut self.socket.input, &self.live.limits) {
-                    Parsed::Head(head) => {
-                        self.socket.deadline.lift();
-                        shared.metrics.requests.count();
-                        return Ok(Came::Head(head, since));
-                    }
-                    Parsed::Refused(refusal) => return Err(NoHead::Refused(refusal)),
-                    Parsed::Incomplete => self.socket.deadline.set(since + self.live.head_timeout),
+                match self.parser.look(&mut self.socket.input, &self.live.limits) {
+                    Ok(true) => return Ok(Came::Head(since)),
+                    Ok(false) => self.socket.deadline.set(since + self.live.head_timeout),
+                    Err(refusal) => return Err(NoHead::Refused(refusal)),
                 }
             }
             let begun = !self.socket.input.is_empty();
@@ -170,14 +163,29 @@ impl<T: ClientIo> Connection<T> {
         Poll::Pending
     }
 
-    /// Answers one request.
-    async fn exchange<H: Handler>(
-        &mut self,
-        shared: &Shared<H>,
-        head: RequestHead,
-        received: Instant,
-    ) -> Next {
-        let (mut incoming, body) = match Incoming::of(&head) {
+    /// Answers one request. The handler's future ends with this one, so that a client that leaves takes it along.
+    async fn exchange<H: Handler>(&mut self, shared: &Shared<H>, received: Instant) -> Next {
+        let (asked, mut incoming, answering) = match self.take_request(received) {
+            Ok((asked, incoming, request)) => (asked, incoming, shared.handler.handle(request)),
+            Err(refusal) => return Next::Refuse(refusal),
+        };
+        self.socket.deadline.lift();
+        shared.metrics.requests.count();
+        let answer = {
+            let mut answering = pin!(answering);
+            poll_fn(|context| self.poll_answer(context, answering.as_mut(), &mut incoming)).await
+        };
+        match answer {
+            Answer::Reply(reply) => self.finish(shared, &asked, reply, incoming).await,
+            Answer::Refused(refusal) => Next::Refuse(refusal),
+            Answer::Gone => Next::Drop,
+        }
+    }
+
+    /// Takes the head of a request off the read buffer.
+    fn take_request(&mut self, received: Instant) -> Result<(Asked, Option<Incoming>, Request), Refusal> {
+        let head = self.parser.take(&mut self.socket.input)?;
+        let (incoming, body) = match Incoming::of(&head) {
             Some((incoming, body)) => (Some(incoming), body),
             None => (None, None),
         };
@@ -191,15 +199,7 @@ impl<T: ClientIo> Connection<T> {
         };
         let interim = (asked.version != Version::HTTP_10).then(|| self.interim.sink());
         let client = Arc::clone(&self.client);
-        let request = Request { head: head.parts, body, client, interim, received };
-        match self.answer(shared, request, &mut incoming).await {
-            Answer::Reply(reply) => self.finish(shared, &asked, reply, incoming).await,
-            Answer::Refused(refusal) => {
-                self.refuse(shared, refusal).await;
-                Next::Linger
-            }
-            Answer::Gone => Next::Drop,
-        }
+        Ok((asked, incoming, Request { head: head.parts, body, client, interim, received }))
     }
 
     /// Sends the reply and settles what is left of the request.
@@ -224,7 +224,7 @@ impl<T: ClientIo> Connection<T> {
         match next {
             Next::Drop => return Next::Drop,
             Next::Tunnel(far) => {
-                self.tunnel(far, &mut account).await;
+                Box::pin(self.tunnel(far, &mut account)).await;
                 account.complete(Instant::now());
                 return Next::Drop;
             }
@@ -249,8 +249,8 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Answers what is no request with a refusal.
-    async fn refuse<H: Handler>(&mut self, shared: &Shared<H>, refusal: Refusal) {
+    /// Answers what is no request with a refusal, and closes.
+    async fn refuse<H: Handler>(mut self, shared: &Shared<H>, refusal: Refusal) {
         let reply = shared.refuse(refusal, &self.client);
         let asked = Asked {
             method: Method::GET,
@@ -263,6 +263,7 @@ impl<T: ClientIo> Connection<T> {
         // Interim responses of a request that was given up meanwhile do not belong before this one.
         self.interim = Interim::default();
         self.finish(shared, &asked, reply, None).await;
+        self.socket.linger().await;
     }
 
     /// Carries bytes between the client and `far` until both are done.

@@ -75,7 +75,7 @@ impl<H: Handler> Stream<'_, H> {
         };
         let client = Arc::clone(&self.streams.client);
         let received = self.received;
-        let request = Request { head: parts, body, client, interim: Some(sink), received };
+        let request = Request { head: parts.into(), body, client, interim: Some(sink), received };
         let handler = &self.streams.shared.handler;
         let reply = {
             let mut answering = pin!(handler.handle(request));

@@ -107,7 +107,7 @@ impl Scripted {
                 text("waited")
             }
             "client" => text(&format!("{:?}", request.client)),
-            "fields" => text(&format!("{:?}", request.head.headers)),
+            "fields" => text(&format!("{:?}", request.head.fields.to_map())),
             "target" => text(&format!("{} {:?}", request.head.uri, request.head.version)),
             "hints" => hints(&request),
             "count" => count(request.body.take()).await,
