@@ -11,6 +11,7 @@ use super::exchanged::{Destination, UpstreamRequest, UpstreamResponse};
 use super::framing;
 use super::group::{Group, InFlight};
 use super::head::{Failure, Head, Sending};
+use super::http1::Requesting;
 use super::incoming::{Received, Stall};
 use super::outgoing::Upload;
 use crate::clock;
@@ -146,7 +147,22 @@ impl<'a> Journey<'a> {
         let Found { carrier, reused, at } = Carrier::find(self.inner, aim, wish, now).await.map_err(lost)?;
         let sending = Sending::new(self.body.take(), self.hold, self.interim.clone(), at);
         let request_time = clock::time_at(at.into_std());
-        match carrier.send(&self.head, aim, &sending, self.inner.settings.first_byte_timeout).await {
+        let timeout = self.inner.settings.first_byte_timeout;
+        let answered = match carrier {
+            Carrier::H1(mut lease) => {
+                match Requesting::new(&self.head, aim.origin.authority(), &sending.upload) {
+                    Ok(mut requesting) => {
+                        let head = lease.connection.send(&mut requesting, &sending, timeout).await;
+                        head.map(|head| Answer::over_http1(head, requesting, lease))
+                    }
+                    Err(failure) => Err(failure),
+                }
+            }
+            Carrier::H2(lease) => {
+                Box::pin(Answer::over_http2(lease, &self.head, aim.origin, &sending, timeout)).await
+            }
+        };
+        match answered {
             Ok(answer) => self.judge(aim, answer, request_time, &sending.upload).map_err(lost),
             Err(failure) => {
                 let again = reused && self.may_repeat(&failure, &sending.upload);

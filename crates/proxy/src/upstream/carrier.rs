@@ -172,42 +172,6 @@ impl Carrier {
             }
         }
     }
-
-    /// Sends a request and waits for the head of its final response, at most `timeout` after the last sign of
-    /// life. A connection that failed is given up.
-    pub async fn send(
-        self,
-        head: &Head,
-        aim: Aim<'_>,
-        sending: &Sending,
-        timeout: Duration,
-    ) -> Result<Answer, Failure> {
-        let authority = aim.origin.authority();
-        match self {
-            Self::H1(mut lease) => {
-                let mut requesting = Requesting::new(head, authority, &sending.upload)?;
-                let head = lease.connection.send(&mut requesting, sending, timeout).await?;
-                let is_chunked = head.fields.has(&TRANSFER_ENCODING);
-                let may_persist = persists(&head);
-                Ok(Answer::H1(Box::new(Responded { head, is_chunked, may_persist, requesting, lease })))
-            }
-            Self::H2(lease) => {
-                let request = head.http2(aim.origin.scheme.name(), authority)?;
-                let answer = sending.limit(timeout, lease.connection.send(request, sending));
-                match Box::pin(answer).await {
-                    Ok((response, pump)) => Ok(Answer::H2(response, pump, lease)),
-                    Err(failure) => {
-                        // One stream's failure is its own; but a connection that is silent or gone fails the next
-                        // request too.
-                        if matches!(failure.cause, Cause::ResponseTimeout | Cause::Terminated) {
-                            lease.retire();
-                        }
-                        Err(failure)
-                    }
-                }
-            }
-        }
-    }
 }
 
 impl Wish {
@@ -225,6 +189,35 @@ impl Inner {
 }
 
 impl Answer {
+    /// The answer that `head` begins, to what was sent on this connection.
+    pub fn over_http1(head: ResponseHead, requesting: Requesting, lease: Lease) -> Self {
+        let is_chunked = head.fields.has(&TRANSFER_ENCODING);
+        let may_persist = persists(&head);
+        Self::H1(Box::new(Responded { head, is_chunked, may_persist, requesting, lease }))
+    }
+
+    /// Sends a request on a stream and waits for the head of its final response, at most `timeout` after the last sign of
+    /// life. A connection that failed is given up.
+    pub async fn over_http2(
+        lease: StreamLease,
+        head: &Head,
+        origin: &Origin,
+        sending: &Sending,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        let request = head.http2(origin.scheme.name(), origin.authority())?;
+        match sending.limit(timeout, lease.connection.send(request, sending)).await {
+            Ok((response, pump)) => Ok(Self::H2(response, pump, lease)),
+            Err(failure) => {
+                // One stream's failure is its own; but a connection that is silent or gone fails the next request too.
+                if matches!(failure.cause, Cause::ResponseTimeout | Cause::Terminated) {
+                    lease.retire();
+                }
+                Err(failure)
+            }
+        }
+    }
+
     /// The status.
     pub fn status(&self) -> StatusCode {
         match self {

@@ -87,10 +87,11 @@ fn content_length(fields: &mut FieldLines) -> Result<Option<u64>, (Cause, &'stat
 
 /// 1*DIGIT that fits: no sign, no spaces.
 fn digits(text: &[u8]) -> Option<u64> {
-    if !text.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
+    let add = |number: u64, byte: &u8| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    };
+    text.iter().try_fold(0, add).filter(|_| !text.is_empty())
 }
 
 const FORBIDDEN_TRAILERS: [HeaderName; 12] = [
