@@ -106,3 +106,22 @@ fn the_page_has_the_reference_that_is_printed() {
         "put the output of `shoal lab sweep --reference` into docs/SWEEPS.md"
     );
 }
+
+#[test]
+fn what_was_not_read_of_a_trace_is_told() {
+    let folder = TempDir::new().expect("a folder");
+    let log: String = (0..500)
+        .map(|at| format!("{at},http://a.example/{},{}\n", at % 9, if at % 5 == 0 { "x" } else { "-" }))
+        .collect();
+    std::fs::write(folder.path().join("t.csv"), format!("time_s,url,size\n{log}")).expect("written");
+    let spec = "[trace.t]\nfile = \"t.csv\"\n[[policy]]\ntrace = \"t\"\npolicy = \"lru\"\ncache = 0.5\n";
+    std::fs::write(folder.path().join("s.toml"), spec).expect("written");
+    let output = run(folder.path(), &["lab", "sweep", "s.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for told in [
+        "trace t: 100 of 501 lines are bad, the first of them line 2: ",
+        "trace t: 400 without a size count as 8192",
+    ] {
+        assert!(text(&output.stdout).contains(told), "{}", text(&output.stdout));
+    }
+}

@@ -66,6 +66,27 @@ pub struct Unread {
     pub limited: bool,
 }
 
+impl Unread {
+    /// What results hang on beside the requests themselves, a few words each: lines that are none, requests that were left out, and sizes that were taken
+    /// to be so many bytes. Nothing where all of a file was taken as it is.
+    pub fn notes(&self, reading: &Reading, bytes_unknown: u64) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(problem) = reading.problems.first() {
+            notes.push(format!(
+                "{} of {} lines are bad, the first of them {problem}",
+                reading.bad, reading.lines
+            ));
+        }
+        for (why, number) in Refused::ALL.into_iter().zip(self.refused).filter(|(_, number)| *number > 0) {
+            notes.push(format!("{number} left out {}", why.name()));
+        }
+        if self.without_size > 0 {
+            notes.push(format!("{} without a size count as {bytes_unknown} bytes", self.without_size));
+        }
+        notes
+    }
+}
+
 impl Trace {
     /// Reads a trace: at most `limit` requests that the filter takes. A request of unknown size counts as `bytes_unknown`.
     ///
@@ -350,6 +371,10 @@ mod tests {
         assert_eq!(told, [(5000, 0, 0, 10), (6000, 1, 1, 20), (7000, 0, 0, 8192), (8000, 2, 1, 40)]);
         assert_eq!((reading.requests, unread.limited, unread.without_size), (6, true, 1));
         assert_eq!(unread.refused[Refused::Status as usize], 1);
+        assert_eq!(
+            unread.notes(&reading, 8192),
+            ["1 left out with a status that does not count", "1 without a size count as 8192 bytes"]
+        );
         let hosts: Vec<_> = (0..3).map(|object| trace.hosts().name(trace.host_of(object))).collect();
         assert_eq!(hosts, ["a", "b", "a"]);
         assert_eq!(trace.url(&trace.requests()[3]), "http://a/2");

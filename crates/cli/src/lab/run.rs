@@ -3,9 +3,9 @@
 use super::measured;
 use super::telling::Telling;
 use crate::failure::Failure;
-use crate::show::{count, print};
+use crate::show::print;
 use crate::trace::source::Reading;
-use crate::trace::told::{account, left_out, lost, refused as told_left_out};
+use crate::trace::told::{account, lost, refused};
 use shoal_lab::experiment::{EXPERIMENTS, Experiment, Inputs, find};
 use shoal_lab::global_memory::Application;
 use shoal_lab::report::{Finding, Report};
@@ -146,17 +146,10 @@ impl Options {
         if trace.requests().is_empty() {
             return Err(failed(format!("no request is left: {}", lost(&reading, &unread))));
         }
-        let mut told = Vec::new();
-        if reading.bad > 0 {
-            told.push(format!("{} of {} lines are bad", count(reading.bad), count(reading.lines)));
-        }
-        told.extend(left_out(&unread).map(|words| format!("without {words}")));
-        if unread.without_size > 0 {
-            told.push(format!("{} without a size count as 8 KiB", count(unread.without_size)));
-        }
-        eprint!("{}{}", account(&reading), told_left_out(&unread));
+        let notes = unread.notes(&reading, SIZE_UNKNOWN);
+        eprint!("{}{}", account(&reading), refused(&unread));
         let name = name_of(path);
-        Ok((trace, if told.is_empty() { name } else { format!("{name} ({})", told.join("; ")) }))
+        Ok((trace, if notes.is_empty() { name } else { format!("{name} ({})", notes.join("; ")) }))
     }
 
     /// The command as it can be given again, files by their names alone.

@@ -110,8 +110,11 @@ fn checked(sweep: &Sweep, as_json: bool) -> String {
 }
 
 fn told(summary: &Summary) -> String {
-    let Summary { cells, computed, refused, files } = summary;
+    let Summary { cells, computed, refused, files, notes } = summary;
     let mut text = format!("{cells} cells: {computed} computed now, {} before\n", cells - computed);
+    for note in notes {
+        let _ = writeln!(text, "trace {note}");
+    }
     if *refused > 0 {
         let _ = writeln!(text, "{refused} of them make no sense; the column `refused` says why");
     }
@@ -128,6 +131,7 @@ fn json(summary: &Summary) -> String {
         "computed": summary.computed,
         "refused": summary.refused,
         "files": files,
+        "notes": summary.notes,
     });
     format!("{told}\n")
 }

@@ -20,6 +20,8 @@ pub struct Summary {
     pub refused: usize,
     /// The files of results.
     pub files: Vec<PathBuf>,
+    /// What of the traces that were read was not taken as it is, each after the trace's name.
+    pub notes: Vec<String>,
 }
 
 /// Computes what is due of a sweep on so many threads, keeps it in a folder, and writes the results there.
@@ -36,6 +38,7 @@ pub fn run(
     let due = journal.due();
     progress.begin("sweep", sweep.cells.len() as u64);
     progress.done((sweep.cells.len() - due.len()) as u64);
+    let mut notes = Vec::new();
     let traces = std::iter::once(None).chain((0..sweep.traces.len()).map(Some));
     for trace in traces {
         let due: Vec<usize> = due.iter().copied().filter(|cell| sweep.cells[*cell].trace == trace).collect();
@@ -43,6 +46,10 @@ pub fn run(
             continue;
         }
         let loaded = trace.map(|trace| sweep.load(trace)).transpose()?;
+        if let Some((trace, loaded)) = trace.zip(loaded.as_ref()) {
+            let name = &sweep.traces[trace].name;
+            notes.extend(loaded.notes.iter().map(|note| format!("{name}: {note}")));
+        }
         share_out(sweep, &due, loaded.as_ref(), threads, |cell, answer| {
             journal.add(sweep, cell, answer)?;
             progress.done(1);
@@ -59,6 +66,7 @@ pub fn run(
         computed: due.len(),
         refused,
         files: journal.write_tables(sweep)?,
+        notes,
     })
 }
 

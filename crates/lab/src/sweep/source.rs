@@ -46,6 +46,8 @@ pub struct Loaded {
     pub unique_bytes: u64,
     /// By which results are known as this trace's.
     pub digest: String,
+    /// What of its file was not taken as it is ([`shoal_trace::Unread::notes`]).
+    pub notes: Vec<String>,
 }
 
 /// What may stand in a trace's table.
@@ -132,16 +134,18 @@ impl Source {
 
     /// Reads or makes it.
     pub(super) fn load(&self) -> Result<Loaded, String> {
-        let trace = match &self.from {
-            From::Made(traffic) => traffic.make().map_err(|error| error.to_string())?,
+        let (trace, notes) = match &self.from {
+            From::Made(traffic) => (traffic.make().map_err(|error| error.to_string())?, Vec::new()),
             From::File { path, settings } => settings.read(path)?,
         };
         if trace.requests().is_empty() {
-            return Err("no request is left of it".into());
+            let mut why = String::from("no request is left of it");
+            notes.iter().for_each(|note| why += &format!("; {note}"));
+            return Err(why);
         }
         let digest = self.digest()?;
         let unique_bytes = unique_bytes(&trace);
-        Ok(Loaded { trace, unique_bytes, digest })
+        Ok(Loaded { trace, unique_bytes, digest, notes })
     }
 
     /// By which results are known as this trace's: sixteen hexadecimal digits.
@@ -171,7 +175,7 @@ impl Loaded {
     /// A trace that is in memory already.
     pub fn of(trace: Trace, digest: &str) -> Self {
         let unique_bytes = unique_bytes(&trace);
-        Self { trace, unique_bytes, digest: digest.into() }
+        Self { trace, unique_bytes, digest: digest.into(), notes: Vec::new() }
     }
 
     /// How many requests a share of the trace is.
@@ -181,7 +185,7 @@ impl Loaded {
 }
 
 impl Settings {
-    fn read(&self, path: &Path) -> Result<Trace, String> {
+    fn read(&self, path: &Path) -> Result<(Trace, Vec<String>), String> {
         let failed = |why: String| format!("{}: {why}", path.display());
         let input = Input::open(path).map_err(|error| failed(error.to_string()))?;
         let options =
@@ -189,7 +193,9 @@ impl Settings {
         let limit = self.limit.map_or(usize::MAX, |limit| limit as usize);
         let bytes_unknown = self.bytes_unknown.unwrap_or(BYTES_UNKNOWN);
         let read = Trace::read(input, &options, &self.filter, limit, bytes_unknown);
-        Ok(read.map_err(|error| failed(error.to_string()))?.0)
+        let (trace, reading, unread) = read.map_err(|error| failed(error.to_string()))?;
+        let notes = unread.notes(&reading, bytes_unknown);
+        Ok((trace, notes))
     }
 }
 
