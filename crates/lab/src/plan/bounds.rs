@@ -90,14 +90,24 @@ fn of_the_plan(hit_ratio: f64, footprint: Footprint) -> [Bound; 2] {
         otherwise: None,
         other: other.into(),
     };
-    let heads = format!(
-        "a response's head has {} bytes; with bookkeeping an object takes {} bytes of RAM and {} of disk beside its body",
-        footprint.head_bytes,
-        footprint.ram_overhead(),
-        footprint.volume(0)
-    );
+    let (ram, disk) = (footprint.ram_overhead(), footprint.volume(0));
+    let (heads, other) = match footprint.heads_in_sizes {
+        true => (
+            format!(
+                "sizes have the response's head in them; with bookkeeping an object takes {ram} bytes of RAM and {disk} of disk beside that"
+            ),
+            "where they are those of bodies, an object takes as much more as its head has",
+        ),
+        false => (
+            format!(
+                "a response's head has {} bytes; with bookkeeping an object takes {ram} bytes of RAM and {disk} of disk beside its body",
+                footprint.head_bytes
+            ),
+            "a byte more of head takes a byte more of RAM and of disk for each object",
+        ),
+    };
     [
-        bound("heads", heads, "a byte more of head takes a byte more of RAM and of disk for each object"),
+        bound("heads", heads, other),
         bound(
             "log",
             "the future is like the log".into(),

@@ -178,3 +178,27 @@ const MODELLED_REQUESTS: usize = 20_000;
 const MODELLED_BYTES: u64 = 1 << 30;
 /// The largest object that it is given.
 const MODELLED_MAX: u64 = 256 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Silent;
+
+    #[test]
+    fn the_modelled_machine_is_given_what_it_has_room_for() {
+        let mut log = Trace::default();
+        for at in 0u64..4000 {
+            let object = if at % 3 == 0 { at / 2 } else { at };
+            let (url, bytes) = match object % 50 {
+                49 => (format!("http://a/image{object}"), 8 << 30),
+                _ => (format!("http://a/{object}"), 1_500_000),
+            };
+            log.push_sized(&Record { url: url.into(), ..Record::default() }, bytes);
+        }
+        let first = beginning(&log, 4_000_000_000);
+        assert!((700..1500).contains(&first.requests().len()), "{}", first.requests().len());
+        assert!(first.requests().iter().all(|request| request.bytes == 1_500_000), "images are not stored");
+        let outcomes = modelled(&Inputs::new(first, 0.0), &[tier::VOLUME], &mut Silent).expect("it has room");
+        assert!(outcomes[0].files.bytes_written > 1_000_000_000, "{:?}", outcomes[0]);
+    }
+}

@@ -10,6 +10,8 @@ use crate::curve::Weights;
 pub struct Footprint {
     /// Bytes of a response's head, as it is sent.
     pub head_bytes: u64,
+    /// Whether the log's sizes have the heads in them already, as those of Squid's native format do.
+    pub heads_in_sizes: bool,
     /// Largest body kept in RAM.
     pub ram_object_max: u64,
     /// Largest body stored at all.
@@ -18,7 +20,12 @@ pub struct Footprint {
 
 impl Default for Footprint {
     fn default() -> Self {
-        Self { head_bytes: HEAD_BYTES, ram_object_max: RAM_OBJECT_MAX, object_max: OBJECT_MAX }
+        Self {
+            head_bytes: HEAD_BYTES,
+            heads_in_sizes: false,
+            ram_object_max: RAM_OBJECT_MAX,
+            object_max: OBJECT_MAX,
+        }
     }
 }
 
@@ -30,24 +37,30 @@ impl Footprint {
 
     /// What is charged in RAM beside the body: the head's lines, the record, the key, the tier's entry.
     pub fn ram_overhead(self) -> u64 {
-        self.head_bytes + RECORD_BYTES + KEY_BYTES + ENTRY_BYTES
+        self.head_beside() + RECORD_BYTES + KEY_BYTES + ENTRY_BYTES
+    }
+
+    /// Bytes of a head beside what the log calls a size.
+    pub fn head_beside(self) -> u64 {
+        if self.heads_in_sizes { 0 } else { self.head_bytes }
     }
 
     /// Whether RAM takes a body of so many bytes.
     pub fn is_kept_in_ram(self, body_bytes: u64) -> bool {
-        body_bytes <= self.ram_object_max
+        let head_bytes = self.head_bytes - self.head_beside();
+        body_bytes.saturating_sub(head_bytes) <= self.ram_object_max
     }
 
     /// An object's file or segment (docs/FORMATS.md): header, key, metadata with room to grow, body, a checksum of 8 bytes for each 64 KiB.
     pub fn file(self, body_bytes: u64) -> u64 {
-        let around = RECORD_HEADER_BYTES + KEY_BYTES + self.head_bytes + METADATA_SLACK_BYTES;
+        let around = RECORD_HEADER_BYTES + KEY_BYTES + self.head_beside() + METADATA_SLACK_BYTES;
         around.next_multiple_of(64) + body_bytes + body_bytes.div_ceil(64 << 10) * 8
     }
 
     /// An object's records in a volume (docs/FORMATS.md): whole units, an item in the contents, and for a longer body a record for each
     /// 64 KiB and a table of these.
     pub fn volume(self, body_bytes: u64) -> u64 {
-        let head = VOLUME_HEAD_BYTES + KEY_BYTES + self.head_bytes + VOLUME_METADATA_BYTES;
+        let head = VOLUME_HEAD_BYTES + KEY_BYTES + self.head_beside() + VOLUME_METADATA_BYTES;
         if body_bytes <= PIECE_BYTES {
             return (head + body_bytes).next_multiple_of(UNIT_BYTES) + ITEM_BYTES;
         }
@@ -104,6 +117,15 @@ mod tests {
             footprint.volume(200_000) < 200_000 + 2000 && footprint.volume(65_537) > footprint.volume(65_536)
         );
         assert_eq!(footprint.weights((1 << 20) + 1).ram, None);
+        let told = Footprint { heads_in_sizes: true, ..footprint };
+        assert_eq!(
+            (told.ram(1280), told.volume(1280)),
+            (footprint.ram(1000), footprint.volume(1000)),
+            "a head that is in the size is not counted again"
+        );
+        assert!(told.file(1280).abs_diff(footprint.file(1000)) < 64, "but for where it is rounded");
+        let largest = footprint.ram_object_max;
+        assert!(told.is_kept_in_ram(largest + 280) && !footprint.is_kept_in_ram(largest + 280));
         let longer = Footprint { head_bytes: 2000, ..footprint };
         assert_eq!(longer.ram(0), footprint.ram(0) + 1720);
     }

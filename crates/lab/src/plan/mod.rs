@@ -42,6 +42,7 @@ use crate::character::{Character, Loaded};
 use crate::curve::TierPoint;
 use crate::experiment::{Error, Progress};
 use crate::figure::Unit;
+use shoal_trace::Format;
 
 /// What the operator says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,6 +134,8 @@ impl Plan {
         if requests < LEAST_REQUESTS {
             return Err(Error::TooFewRequests { found: requests, least: LEAST_REQUESTS });
         }
+        let heads_in_sizes = wishes.footprint.heads_in_sizes || loaded.reading.format == Format::Squid;
+        let wishes = Wishes { footprint: Footprint { heads_in_sizes, ..wishes.footprint }, ..wishes };
         let demand = Demand::of(loaded, character, wishes.warm_up);
         let mut memory = Memory::of(loaded, &demand, &wishes, progress);
         let disk = Disk::of(loaded, &demand, &memory, &wishes, progress)?;
