@@ -123,9 +123,9 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             }
             match taken {
                 // Its frames wait for room in the output, or for tasks that end.
-                Taken::Blocked if is_written && !self.is_crowded() => {}
+                Taken::Blocked if !self.output.is_clogged() && !self.is_crowded() => {}
                 Taken::Blocked => return Ok(()),
-                Taken::All { .. } if !is_written && self.output.is_full() => return Ok(()),
+                Taken::All { .. } if self.output.is_clogged() => return Ok(()),
                 Taken::All { wanted } => match self.poll_fill(context, wanted)? {
                     Poll::Ready(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                     Poll::Ready(_) => {}

@@ -78,7 +78,7 @@ impl Incoming {
             let Some(payload) = rest.get(FRAME_HEAD_BYTES..whole) else {
                 break Taken::All { wanted: whole - rest.len() };
             };
-            if output.is_full() || self.is_crowded(streams) {
+            if output.is_clogged() || self.is_crowded(streams) {
                 break Taken::Blocked;
             }
             let frame = Frame::read(head, payload);

@@ -35,9 +35,15 @@ impl Output {
         self.left == 0
     }
 
-    /// Whether more should wait until some was written.
+    /// Whether streams that have more should wait until some was written.
     pub fn is_full(&self) -> bool {
         self.left >= FULL_BYTES
+    }
+
+    /// Whether the client should not be listened to either: what it says may call for more. That takes twice as much, lest a
+    /// long reply, which fills the output again and again, keep the client from being heard.
+    pub fn is_clogged(&self) -> bool {
+        self.left >= 2 * FULL_BYTES
     }
 
     /// Bytes of responses that ever were put in.
@@ -221,7 +227,7 @@ impl Output {
     }
 }
 
-/// So much is written before more is framed.
+/// So much is written before more of a stream is framed.
 const FULL_BYTES: usize = 64 * 1024;
 
 /// Bodies up to this size are copied behind their head: for the kernel, and for TLS, one piece is less work than two, and

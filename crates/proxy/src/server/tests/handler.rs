@@ -1,14 +1,15 @@
 //! A handler whose reply follows from the request's path, and which notes what happens to it.
 
 use crate::message::{
-    BodyError, Client, Glance, Handler, Hit, Record, Reply, ReplyBody, ReplyHead, Request, Sent, StoredHead,
-    StreamBody,
+    BodyError, Client, Glance, Handler, Hit, HitFields, Record, Reply, ReplyBody, ReplyHead, Request, Sent,
+    StoredHead, StreamBody,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use http_body::{Body, Frame};
+use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
+use shoal_store::memory::Body;
 use shoal_wire::PlainGet;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,7 +21,7 @@ use tokio::sync::Notify;
 
 /// Replies by path:
 ///
-/// - `/memory/N` N bytes from memory; `/stored` the same with a stored head; `/empty`, `/204`, `/304`
+/// - `/hit/N` N bytes at a glance, to plain requests; `/memory/N` N bytes from memory; `/stored` the same with a stored head; `/empty`, `/204`, `/304`
 /// - `/frames/a,b,c` a stream of these frames of unknown length; `/long/a,b` announces one byte more than it gives
 /// - `/fails/a,b` a stream that fails after these frames; `/trailers` a stream with trailers
 /// - `/gated` a stream whose second frame waits for [`Scripted::gate`]; `/waits` a reply that waits for it
@@ -54,8 +55,29 @@ impl Handler for Scripted {
         reply
     }
 
-    fn glance(&self, _: &PlainGet<'_>, _: &Client, _: Instant, _: impl FnOnce(&Hit<'_>) -> Sent) -> Glance {
-        Glance::Ordinary
+    fn glance(
+        &self,
+        get: &PlainGet<'_>,
+        _: &Client,
+        _: Instant,
+        reply: impl FnOnce(&Hit<'_>) -> Sent,
+    ) -> Glance {
+        let Some(bytes) = get.path.strip_prefix("/hit/").and_then(|bytes| bytes.parse().ok()) else {
+            return Glance::Ordinary;
+        };
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
+        let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
+        let body = Body::from(Bytes::from(vec![b'h'; bytes]));
+        let hit = Hit { stored: &stored, body: &body, age_seconds: 17, ttl_seconds: 43, own: &own };
+        let record = Box::new(Record { url: get.path.into(), ..Record::default() });
+        match reply(&hit) {
+            Sent::Whole { .. } => {
+                self.sent(record);
+                Glance::Sent
+            }
+            Sent::Partly => Glance::Sending(Some(record)),
+        }
     }
 
     fn sent(&self, record: Box<Record>) {
@@ -112,7 +134,10 @@ impl Scripted {
             "hints" => hints(&request),
             "count" => count(request.body.take()).await,
             "first" => first(request.body.take()).await,
-            "echo" => ReplyBody::Stream { frames: request.body.take().expect("a body"), length: None },
+            "echo" => match request.body.take() {
+                Some(frames) => ReplyBody::Stream { frames, length: None },
+                None => ReplyBody::Empty,
+            },
             "eager" => eager(request.body.take()).await,
             "ignore" => text("ignored"),
             "never" => std::future::pending().await,
@@ -158,7 +183,7 @@ struct ListBody {
     dropped: Arc<AtomicUsize>,
 }
 
-impl Body for ListBody {
+impl http_body::Body for ListBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -181,7 +206,7 @@ impl Drop for ListBody {
 /// Gives what comes through a channel.
 struct ChannelBody(tokio::sync::mpsc::Receiver<Result<Frame<Bytes>, BodyError>>);
 
-impl Body for ChannelBody {
+impl http_body::Body for ChannelBody {
     type Data = Bytes;
     type Error = BodyError;
 

@@ -6,6 +6,7 @@ mod http1;
 mod http1_bodies;
 mod http2;
 mod http2_frames;
+mod http2_sequences;
 mod lifecycle;
 mod proxied;
 mod tls;
