@@ -49,8 +49,8 @@ pub trait DiskTier {
         ram_bytes
     }
 
-    /// Objects that were not taken.
-    fn declined(&self) -> u64;
+    /// Objects that were taken, whenever that was: some are taken only when RAM answers for them.
+    fn written(&self) -> u64;
 
     /// Whether it has given anything up to make room.
     fn is_full(&self) -> bool;
@@ -64,8 +64,8 @@ impl DiskTier for Simulator<Box<dyn Replacement<u64>>> {
         Simulator::request(self, Request { object, bytes: body_bytes })
     }
 
-    fn declined(&self) -> u64 {
-        self.counts().declined
+    fn written(&self) -> u64 {
+        self.counts().taken()
     }
 
     fn is_full(&self) -> bool {
@@ -80,8 +80,8 @@ struct Pair {
     tally: Tally,
     /// What had been counted at each mark.
     marks: Vec<(u64, Tally)>,
-    /// Objects that the disk did not take during the warm-up.
-    declined_before: u64,
+    /// Objects that the disk took during the warm-up.
+    written_before: u64,
 }
 
 /// Counts of the sample.
@@ -108,8 +108,6 @@ pub struct TierPoint {
     pub byte_hit_ratio: f64,
     /// Share of requests that are written to disk.
     pub write_ratio: f64,
-    /// Bytes written to disk.
-    pub written_bytes: f64,
     /// How far both hit ratios together may be off for as many requests again, by how much they change between marks ([`unrest`]).
     pub error: f64,
     /// The lowest and the highest of both hit ratios together in fifths of what is between marks; 0 without.
@@ -144,7 +142,7 @@ impl TwoTiers {
                 point: TierPoint { ram_bytes: *ram_bytes, disk_bytes: *disk_bytes, ..TierPoint::default() },
                 tally: Tally::default(),
                 marks: Vec::new(),
-                declined_before: 0,
+                written_before: 0,
             }
         };
         Self {
@@ -191,7 +189,7 @@ impl TwoTiers {
         for pair in &mut self.pairs {
             pair.tally = Tally::default();
             pair.marks = vec![(0, Tally::default())];
-            pair.declined_before = pair.disk.as_ref().map_or(0, |disk| disk.declined());
+            pair.written_before = pair.disk.as_ref().map_or(0, |disk| disk.written());
         }
     }
 
@@ -211,14 +209,7 @@ impl TwoTiers {
         let share = |part: f64, whole: u64| if whole == 0 { 0.0 } else { part / self.rate / whole as f64 };
         let of_requests = |part: u64| share(part as f64, self.requests);
         let (asked, missed) = (of_requests(pair.tally.asked), of_requests(pair.tally.missed.0));
-        let (write_ratio, written_bytes) = match &pair.disk {
-            None => (0.0, 0.0),
-            Some(disk) => {
-                let declined = (disk.declined() - pair.declined_before) as f64;
-                let written = share(pair.tally.missed.0 as f64 - declined, self.requests).clamp(0.0, 1.0);
-                (written, pair.tally.missed.1 as f64 / self.rate)
-            }
-        };
+        let written = pair.disk.as_ref().map_or(0, |disk| disk.written() - pair.written_before);
         let blocks = pair.marks.windows(2).map(|ends| {
             let [(from, before), (to, after)] = ends else { return 0.0 };
             1.0 - share((after.missed.0 - before.missed.0) as f64, to - from)
@@ -231,8 +222,7 @@ impl TwoTiers {
             ram_hit_ratio: (1.0 - asked).clamp(0.0, 1.0),
             disk_hit_ratio: (asked - missed).clamp(0.0, 1.0),
             byte_hit_ratio: (1.0 - share(pair.tally.missed.1 as f64, self.bytes)).clamp(0.0, 1.0),
-            write_ratio,
-            written_bytes,
+            write_ratio: of_requests(written),
             error: unrest(&blocks),
             range: (fifths.iter().copied().fold(most, f64::min), most),
             ..pair.point

@@ -26,7 +26,7 @@ pub(super) struct Log {
     order: VecDeque<u64>,
     held: HashMap<u64, Held>,
     probation: Probation,
-    declined: u64,
+    written: u64,
 }
 
 /// An object in the log.
@@ -50,7 +50,7 @@ impl Log {
             order: VecDeque::new(),
             held: HashMap::new(),
             probation: Probation::default(),
-            declined: 0,
+            written: 0,
         }
     }
 
@@ -59,9 +59,9 @@ impl Log {
         let is_too_large =
             body_bytes > self.footprint.object_max || bytes > self.largest || bytes > self.room;
         if is_too_large || !self.admits(object) {
-            self.declined += 1;
             return;
         }
+        self.written += 1;
         while self.used + bytes > self.room {
             self.is_full = true;
             self.advance();
@@ -109,10 +109,7 @@ impl DiskTier for Log {
 
     fn answered_by_ram(&mut self, object: u64, body_bytes: u64) {
         if !self.held.contains_key(&object) {
-            let declined = self.declined;
             self.offer(object, body_bytes);
-            // It was no miss.
-            self.declined = declined;
         }
     }
 
@@ -120,8 +117,8 @@ impl DiskTier for Log {
         ram_bytes - ram_bytes * NEIGHBOURHOOD_PERCENT / 100
     }
 
-    fn declined(&self) -> u64 {
-        self.declined
+    fn written(&self) -> u64 {
+        self.written
     }
 
     fn is_full(&self) -> bool {
@@ -160,8 +157,10 @@ mod tests {
         assert!(log.is_full && !log.held.contains_key(&1099), "it was asked for once");
         assert!(!log.request(1099, 10_000) && log.request(1099, 10_000));
         log.request(2000, 10_000);
+        let written = log.written();
         log.answered_by_ram(2000, 10_000);
         assert!(log.held.contains_key(&2000), "RAM has shown that it is wanted");
+        assert_eq!(log.written(), written + 1, "and what it shows is written");
         assert!(
             !log.request(3000, 1 << 19) && !log.request(3000, 1 << 19),
             "half of the volume is too large"

@@ -88,8 +88,8 @@ impl DiskTier for Files {
         self.held.request_weighing(Request { object, bytes: body_bytes }, weight)
     }
 
-    fn declined(&self) -> u64 {
-        self.held.counts().declined
+    fn written(&self) -> u64 {
+        self.held.counts().taken()
     }
 
     fn is_full(&self) -> bool {
@@ -114,8 +114,8 @@ impl DiskTier for Segmented {
             || (!self.small.holds(object) && self.files.request(object, body_bytes))
     }
 
-    fn declined(&self) -> u64 {
-        self.files.declined()
+    fn written(&self) -> u64 {
+        self.small.counts().taken() + self.files.written()
     }
 
     fn is_full(&self) -> bool {
@@ -188,7 +188,7 @@ mod tests {
         let mut disk = disk("squidmla", (20 << 20, 1.0), 4000, Footprint::default());
         assert!(!disk.request(1, 1 << 20) && disk.request(1, 1 << 20));
         assert!(!disk.request(2, 1 << 30) && !disk.request(2, 1 << 30));
-        assert_eq!(disk.declined(), 2);
+        assert_eq!(disk.written(), 1);
         let limited = Footprint { object_max: 1000, ..Footprint::default() };
         for architecture in ARCHITECTURES {
             let mut disk = super::disk(architecture.name, (20 << 20, 1.0), 4000, limited);

@@ -23,6 +23,11 @@ impl Counts {
         self.requests - self.hits
     }
 
+    /// Misses whose object was taken in.
+    pub fn taken(&self) -> u64 {
+        self.misses() - self.declined
+    }
+
     /// Misses over requests; 0 without requests.
     pub fn miss_ratio(&self) -> f64 {
         share(self.misses(), self.requests)

@@ -67,6 +67,7 @@ impl<P: Replacement<u64>> Simulator<P> {
     pub fn pass(&mut self, bytes: u64) {
         self.counts.requests += 1;
         self.counts.bytes += bytes;
+        self.counts.declined += 1;
     }
 
     /// All of them, in order. Returns what was counted, these included.
