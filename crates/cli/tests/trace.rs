@@ -144,6 +144,9 @@ fn names_are_hidden_by_a_key() {
     }
     assert!(text.contains(".example/") && text.contains(".gif\n"), "{text}");
     std::fs::write(&key, "short").expect("written");
+    let told = |more: &[&str]| stderr(&trace(&[&["anonymize", name(&log)], more].concat())).to_owned();
+    assert!(told(&[]).contains("1 request lost their queries"), "{}", told(&[]));
+    assert!(!told(&["--hash-queries"]).contains("queries"));
     let short = trace(&["anonymize", name(&log), "--key-file", name(&key)]);
     assert_eq!((short.status.code(), stderr(&short).contains("16 bytes")), (Some(1), true));
 }

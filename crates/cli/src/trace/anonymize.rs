@@ -3,6 +3,7 @@
 use super::sink::{Writing, stream};
 use super::source::Reading;
 use crate::failure::Failure;
+use crate::show::counted;
 use shoal_trace::{Anonymizer, Queries};
 use std::fs::File;
 use std::io::Read;
@@ -39,7 +40,18 @@ impl Options {
         let queries = if self.hash_queries { Queries::Hashed } else { Queries::Dropped };
         let anonymizer = Anonymizer::new(&key, queries);
         let source = self.reading.open(&self.trace)?;
-        stream(source, &self.writing, |record| Some(anonymizer.apply(record)))
+        let mut dropped = 0u64;
+        stream(source, &self.writing, |record| {
+            dropped += u64::from(queries == Queries::Dropped && record.url.contains('?'));
+            Some(anonymizer.apply(record))
+        })?;
+        if dropped > 0 {
+            eprintln!(
+                "{} lost their queries, and URLs that differ in them alone are one object now, so that caches hit more; --hash-queries keeps them apart",
+                counted(dropped, "request")
+            );
+        }
+        Ok(())
     }
 }
 

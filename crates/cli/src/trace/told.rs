@@ -74,7 +74,7 @@ pub fn refused(unread: &Unread) -> String {
         row(&mut text, "left out", &format!("{} {}", count(number), why.name()));
     }
     if unread.limited {
-        row(&mut text, "left out", "all behind --limit");
+        row(&mut text, "left out", "all behind the limit of requests");
     }
     text
 }

@@ -104,7 +104,10 @@ impl Format {
     fn assumed(self) -> Vec<String> {
         let words: &[&str] = match self {
             Self::Squid => &["sizes include the response's head"],
-            Self::Common => &["sizes are those of bodies, as far as they were sent"],
+            Self::Common => &[
+                "sizes are those of bodies, as far as they were sent",
+                "URLs that are paths are all of one host, but where the line begins with one (vhost_combined)",
+            ],
             Self::Json => &["sizes are those of bodies, as far as they were sent"],
             Self::UrlSize => &["sizes are bytes of the whole object"],
             Self::Csv => &["the columns are time in seconds, object, size in bytes"],
