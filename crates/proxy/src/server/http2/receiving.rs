@@ -32,7 +32,7 @@ impl Receiving {
         let mut state = self.link.lock();
         let Ok(stream) = state.stream(self.id) else { return Poll::Ready(Some(Err(Gone))) };
         match stream.receive.queue.pop_front() {
-            Some(data) => Poll::Ready(Some(Ok(data))),
+            Some(data) => Poll::Ready(Some(Ok(data.freeze()))),
             None if stream.receive.ended => {
                 self.ended = true;
                 Poll::Ready(None)

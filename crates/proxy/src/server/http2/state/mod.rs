@@ -16,7 +16,7 @@ mod send;
 
 use super::receiving::Receiving;
 use super::sending::Sending;
-use bytes::Bytes;
+use bytes::BytesMut;
 use parking_lot::{Mutex, MutexGuard};
 use receive::ReceiveHalf;
 use send::SendHalf;
@@ -194,7 +194,7 @@ impl State {
     fn remove(&mut self, id: u32) -> bool {
         let Some(Stream { receive, send }) = self.open.remove(&id) else { return false };
         [receive.waker, send.waker].into_iter().flatten().for_each(Waker::wake);
-        self.give_back(receive.queue.iter().map(Bytes::len).sum());
+        self.give_back(receive.queue.iter().map(BytesMut::len).sum());
         if send.queued > 0 {
             self.window += send.queued as i64;
             self.feed_starved();

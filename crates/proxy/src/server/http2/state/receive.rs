@@ -1,7 +1,7 @@
 //! The client's half of streams: what came and was not read, and how much more may come.
 
 use super::{CONNECTION_WINDOW, STREAM_WINDOW, State, Stream};
-use bytes::Bytes;
+use bytes::BytesMut;
 use http::HeaderMap;
 use shoal_wire::http2::{self, Code, Fault};
 use std::collections::VecDeque;
@@ -14,7 +14,8 @@ pub(in super::super) struct ReceiveHalf {
     window: i64,
     /// Bytes that were read, and that the client has not been told of.
     due: u32,
-    pub queue: VecDeque<Bytes>,
+    /// What came and was not read, in pieces that are none of them small but the last.
+    pub queue: VecDeque<BytesMut>,
     /// Bytes still to come, when the client said how many.
     remaining: Option<u64>,
     pub trailers: Option<HeaderMap>,
@@ -30,7 +31,7 @@ impl State {
         let Ok(stream) = self.stream(id) else { return };
         let receive = &mut stream.receive;
         receive.unread = true;
-        let left: usize = std::mem::take(&mut receive.queue).iter().map(Bytes::len).sum();
+        let left: usize = std::mem::take(&mut receive.queue).iter().map(BytesMut::len).sum();
         self.settle(id);
         self.give_back(left);
     }
@@ -77,7 +78,7 @@ impl State {
         receive.remaining = remaining.flatten();
         let kept = if receive.unread { 0 } else { data.len() };
         if kept > 0 {
-            receive.queue.push_back(Bytes::copy_from_slice(data));
+            receive.keep(data);
         }
         // Padding has been read as soon as it is there.
         receive.due += (payload - data.len()) as u32;
@@ -136,6 +137,14 @@ impl ReceiveHalf {
         Self { window: i64::from(STREAM_WINDOW), remaining, ended, ..Self::default() }
     }
 
+    /// Puts bytes behind those that were not read. Pieces of a byte each would take many times their room.
+    fn keep(&mut self, data: &[u8]) {
+        match self.queue.back_mut() {
+            Some(last) if last.len() + data.len() <= PIECE_BYTES => last.extend_from_slice(data),
+            _ => self.queue.push_back(BytesMut::from(data)),
+        }
+    }
+
     /// Whether everything was read.
     pub fn is_read(&self) -> bool {
         self.ended && self.queue.is_empty() && self.trailers.is_none()
@@ -144,3 +153,28 @@ impl ReceiveHalf {
 
 /// Section 7: a frame came for a stream whose end had come.
 const STREAM_CLOSED: Code = Code(5);
+
+/// Bytes of body that are gathered in one piece.
+const PIECE_BYTES: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::super::Link;
+
+    #[test]
+    fn bytes_that_come_one_by_one_are_gathered() {
+        let link = Link::new();
+        let (_sending, _receiving) = link.open(1, false, None);
+        let mut state = link.lock();
+        for _ in 0..100_000 {
+            state.received(1, b"x", 1, false).expect("within the window");
+        }
+        let queue = &state.stream(1).expect("open").receive.queue;
+        let (bytes, held): (usize, usize) =
+            queue.iter().fold((0, 0), |sum, piece| (sum.0 + piece.len(), sum.1 + piece.capacity()));
+        assert_eq!((queue.len(), bytes), (7, 100_000));
+        assert!(held <= 250_000, "{held} bytes are held");
+        // Dropping the halves locks it.
+        drop(state);
+    }
+}
