@@ -5,7 +5,7 @@ use super::telling::Telling;
 use crate::failure::Failure;
 use crate::show::print;
 use crate::trace::source::Reading;
-use crate::trace::told::{account, lost, refused};
+use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_lab::experiment::{EXPERIMENTS, Experiment, Inputs, find};
 use shoal_lab::global_memory::Application;
 use shoal_lab::report::{Finding, Report};
@@ -142,12 +142,16 @@ impl Options {
         let read = Trace::read_from(reader, &Filter::paper(), self.limit(), SIZE_UNKNOWN);
         bar.finish_and_clear();
         let failed = |why: String| Failure::Runtime(format!("{}: {why}", path.display()));
-        let (trace, reading, unread) = read.map_err(|error| failed(error.to_string()))?;
+        let (mut trace, reading, unread) = read.map_err(|error| failed(error.to_string()))?;
         if trace.requests().is_empty() {
             return Err(failed(format!("no request is left: {}", lost(&reading, &unread))));
         }
-        let notes = unread.notes(&reading, SIZE_UNKNOWN);
-        eprint!("{}{}", account(&reading), refused(&unread));
+        let wrong = trace.mend_times();
+        let mut notes = unread.notes(&reading, SIZE_UNKNOWN);
+        if wrong > 0 {
+            notes.push(format!("{wrong} with a time far from all others count as made with the one before"));
+        }
+        eprint!("{}{}{}", account(&reading), wrong_times(wrong), refused(&unread));
         let name = name_of(path);
         Ok((trace, if notes.is_empty() { name } else { format!("{name} ({})", notes.join("; ")) }))
     }

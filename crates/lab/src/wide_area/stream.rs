@@ -128,9 +128,9 @@ impl Stream {
         Self { visits, objects: trace.objects().len(), clients: trace.clients().len().max(1) }
     }
 
-    /// From the first request to the last, in days.
+    /// From the earliest request to the latest, in days: logs are written when responses end, so that the last line need not be the latest.
     pub fn days(&self) -> f64 {
-        self.visits.last().map_or(0.0, |visit| visit.day)
+        self.visits.iter().map(|visit| visit.day).fold(0.0, f64::max)
     }
 }
 

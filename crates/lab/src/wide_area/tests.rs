@@ -193,3 +193,17 @@ fn regions_that_are_none_are_refused() {
     let single = Plan { region: region(1, 1), warm_up: 0, ..plan(Cooperation::Directory) };
     assert_eq!(simulate(&stream, &single, 1).questions, 0, "a single proxy has no peers");
 }
+
+#[test]
+fn a_traces_days_do_not_hang_on_its_last_line() {
+    let mut trace = shoal_trace::Trace::default();
+    for day in [1u64, 4, 2, 1] {
+        let record = shoal_trace::Record {
+            url: "a".into(),
+            time_ms: Some(day * 86_400_000),
+            ..shoal_trace::Record::default()
+        };
+        trace.push(&record, 1);
+    }
+    assert_eq!(Stream::of_trace(&trace, shoal_trace::SizeChange::Identity).days(), 3.0);
+}
