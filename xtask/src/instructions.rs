@@ -33,14 +33,8 @@ const POINTS: &[Point] = &[
     Point { name: "browser-64k-log", body_bytes: 65536, logged: true, ..HIT },
     Point { name: "h2-browser-1k-log", logged: true, protocol: "http2", ..HIT },
     Point { name: "h2-browser-64k-log", body_bytes: 65536, logged: true, protocol: "http2", ..HIT },
-    Point {
-        name: "miss-8k-log",
-        request: "bare.txt",
-        body_bytes: 8192,
-        logged: true,
-        cache_control: "no-store",
-        ..HIT
-    },
+    Point { name: "miss-8k-log", request: "bare.txt", ..MISS },
+    Point { name: "miss-browser-8k-log", ..MISS },
 ];
 
 /// What most points have.
@@ -52,6 +46,9 @@ const HIT: Point = Point {
     cache_control: FRESH,
     protocol: "http1",
 };
+
+/// What misses have.
+const MISS: Point = Point { body_bytes: 8192, logged: true, cache_control: "no-store", ..HIT };
 
 const FRESH: &str = "public, max-age=86400";
 

@@ -102,6 +102,12 @@ impl FieldLines {
         Self { text, lines, lengths }
     }
 
+    /// Whether there may be a line of this name: false for most that are not there.
+    #[inline]
+    pub fn may_have(&self, name: &HeaderName) -> bool {
+        self.lengths & length_bit(name.as_str().len()) != 0
+    }
+
     /// A part of the text that the lines stand in.
     pub fn slice(&self, place: Range<usize>) -> Bytes {
         self.text.slice(place)
@@ -182,9 +188,8 @@ impl Fields for FieldLines {
 
     #[inline]
     fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        let lines = if self.may_have(name) { &self.lines[..] } else { &[] };
         let name = name.as_str().as_bytes();
-        let has_such = self.lengths & length_bit(name.len()) != 0;
-        let lines = if has_such { &self.lines[..] } else { &[] };
         lines.iter().filter(move |line| line.is_named(name, &self.text)).map(|line| &self.text[line.value()])
     }
 }

@@ -53,7 +53,7 @@ impl<'f> Onward<'f> {
         let text = &mut self.lines.text;
         text.extend_from_slice(name.as_str().as_bytes());
         text.extend_from_slice(b": ");
-        if !self.nominated.contains(name) {
+        if self.source.may_have(name) && !self.nominated.contains(name) {
             for line in self.source.values(name).filter(|line| !lists::trim(line).is_empty()) {
                 text.extend_from_slice(line);
                 text.extend_from_slice(b", ");

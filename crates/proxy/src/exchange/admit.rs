@@ -42,7 +42,11 @@ impl Exchange {
         };
         let watched = Arc::clone(&ask);
         let awaited = Awaited::new(self, received, move || abandoned(&watched));
-        let reply = self.dispatch(ask, body).await;
+        let reply = match self.max_forwards(&ask) {
+            Some(reply) => reply,
+            None if ask.is_lookup() && body.is_none() && !upgrades(&ask) => self.serve(&ask).await,
+            None => Box::pin(self.pass(&ask, body)).await,
+        };
         awaited.answered();
         reply
     }
@@ -131,18 +135,6 @@ impl Exchange {
         let reply = self.connect(head, client, mode).await;
         awaited.answered();
         reply
-    }
-
-    async fn dispatch(self: &Arc<Self>, ask: Arc<Ask>, body: RequestBody) -> Reply {
-        if let Some(answer) = self.max_forwards(&ask) {
-            return answer;
-        }
-        let upgrades =
-            ask.fields.has(&header::UPGRADE) && tunnel::upgrade_offer(ask.version, &ask.fields).is_some();
-        if ask.is_lookup() && body.is_none() && !upgrades {
-            return self.serve(ask).await;
-        }
-        Box::pin(self.pass(&ask, body)).await
     }
 
     /// Whether this client may use the forward proxy.
@@ -272,6 +264,11 @@ impl Exchange {
         let record = verdict.early_record(cache_status, client, status, self.now());
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
+}
+
+/// Whether the client asks for another protocol.
+fn upgrades(ask: &Ask) -> bool {
+    ask.fields.has(&header::UPGRADE) && tunnel::upgrade_offer(ask.version, &ask.fields).is_some()
 }
 
 /// What the log says of a request that was given up.

@@ -191,7 +191,7 @@ impl Exchange {
             if let Some(capability) = &live.surrogate_capability {
                 onward.field(&surrogate::SURROGATE_CAPABILITY, capability.as_bytes());
             }
-            route::add_forwarded(&mut onward, &ask.client, host_asked_for(ask).as_ref());
+            route::add_forwarded(&mut onward, &ask.client, host_asked_for(ask));
         }
         onward
     }
@@ -311,11 +311,9 @@ fn named_host(ask: &Ask) -> Option<HeaderValue> {
 }
 
 /// The host that the client asked for: in HTTP/2 `:authority` stands for the Host field (RFC 9113, section 8.3.1).
-fn host_asked_for(ask: &Ask) -> Option<HeaderValue> {
-    let host = ask.fields.shared_value(&header::HOST);
-    let authority =
-        || HeaderValue::from_str(ask.target.authority()).ok().filter(|_| ask.version == Version::HTTP_2);
-    host.or_else(authority)
+fn host_asked_for(ask: &Ask) -> Option<&[u8]> {
+    let authority = || (ask.version == Version::HTTP_2).then(|| ask.target.authority().as_bytes());
+    ask.fields.value(&header::HOST).or_else(authority)
 }
 
 const NO_TUNNELS: &str = "This server makes no tunnels.";

@@ -16,6 +16,7 @@ use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -41,16 +42,16 @@ pub struct Why {
 
 impl Exchange {
     /// Answers a GET or HEAD without a body.
-    pub(super) async fn serve(self: &Arc<Self>, ask: Arc<Ask>) -> Reply {
+    pub(super) async fn serve(self: &Arc<Self>, ask: &Arc<Ask>) -> Reply {
         for _ in 0..LOOKS_MAX {
-            match self.look(&ask).await {
+            match self.look(ask).await {
                 Step::Done(reply) => return *reply,
                 Step::Again => {}
-                Step::Alone(why) => return self.fetch_alone(&ask, why).await,
+                Step::Alone(why) => return self.fetch_alone(ask, why).await,
             }
         }
         let why = Why { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
-        self.fetch_alone(&ask, why).await
+        self.fetch_alone(ask, why).await
     }
 
     async fn look(self: &Arc<Self>, ask: &Arc<Ask>) -> Step {
@@ -158,14 +159,18 @@ impl Exchange {
     }
 
     /// A fetch without followers. Boxed, so that a hit does not carry the room for it.
-    async fn fetch_alone(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Reply {
+    fn fetch_alone<'a>(
+        self: &'a Arc<Self>,
+        ask: &'a Arc<Ask>,
+        why: Why,
+    ) -> Pin<Box<dyn Future<Output = Reply> + Send + 'a>> {
         if ask.method == Method::HEAD {
-            return Box::pin(self.pass_head(ask, why)).await;
+            return Box::pin(self.pass_head(ask, why));
         }
         if why.stored.is_none() && (ask.directives.no_store || self.is_pass(ask)) {
-            return Box::pin(self.fetch_in_place(ask, why)).await;
+            return Box::pin(self.fetch_in_place(ask, why));
         }
-        Box::pin(self.lead(ask, why, None)).await
+        Box::pin(self.lead(ask, why, None))
     }
 
     async fn lead(self: &Arc<Self>, ask: &Arc<Ask>, why: Why, leader: Option<Leader>) -> Reply {

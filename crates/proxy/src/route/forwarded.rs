@@ -6,7 +6,6 @@
 
 use crate::ip_text::push_address;
 use crate::message::Client;
-use http::HeaderValue;
 use http::header::{FORWARDED, HeaderName};
 use shoal_semantics::Onward;
 use std::net::IpAddr;
@@ -18,20 +17,20 @@ pub fn is_forwarded(name: &[u8]) -> bool {
 
 /// Adds to the lines of a request, from which the fields of [`is_forwarded`] were left out, how it reached this node; `host` is
 /// the Host that the client sent.
-pub fn add_forwarded(onward: &mut Onward<'_>, client: &Client, host: Option<&HeaderValue>) {
+pub fn add_forwarded(onward: &mut Onward<'_>, client: &Client, host: Option<&[u8]>) {
     let address = client.address.ip().to_canonical();
     let scheme = if client.tls { "https" } else { "http" };
     onward.member(&X_FORWARDED_FOR, |out| push_address(out, address));
     onward.member(&FORWARDED, |out| push_element(out, address, host, scheme));
     onward.field(&X_FORWARDED_PROTO, scheme.as_bytes());
     if let Some(host) = host {
-        onward.field(&X_FORWARDED_HOST, host.as_bytes());
+        onward.field(&X_FORWARDED_HOST, host);
     }
 }
 
 /// One `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always enclosed in square
 /// brackets", and then quoted, as is a host with a port, since neither is a token.
-fn push_element(out: &mut Vec<u8>, address: IpAddr, host: Option<&HeaderValue>, scheme: &str) {
+fn push_element(out: &mut Vec<u8>, address: IpAddr, host: Option<&[u8]>, scheme: &str) {
     out.extend_from_slice(b"for=");
     match address.is_ipv6() {
         true => {
@@ -42,10 +41,10 @@ fn push_element(out: &mut Vec<u8>, address: IpAddr, host: Option<&HeaderValue>, 
         false => push_address(out, address),
     }
     // A host that would end the quoted string early is left out; no valid Host does.
-    let quotable = |text: &&str| !text.bytes().any(|byte| matches!(byte, b'"' | b'\\'));
-    if let Some(host) = host.and_then(|host| host.to_str().ok()).filter(quotable) {
-        for part in [";host=\"", host, "\""] {
-            out.extend_from_slice(part.as_bytes());
+    let quotable = |byte: &u8| matches!(byte, b'\t' | b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
+    if let Some(host) = host.filter(|host| host.iter().all(quotable)) {
+        for part in [b";host=\"", host, b"\""] {
+            out.extend_from_slice(part);
         }
     }
     for part in [";proto=", scheme] {
@@ -60,11 +59,11 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderMap;
+    use http::{HeaderMap, HeaderValue};
     use shoal_core::Fields;
 
     /// What becomes of `fields`.
-    fn forwarded(fields: &HeaderMap, client: &Client, host: Option<&HeaderValue>) -> HeaderMap {
+    fn forwarded(fields: &HeaderMap, client: &Client, host: Option<&[u8]>) -> HeaderMap {
         let lines = fields.lines().collect();
         let mut onward = Onward::of(&lines, is_forwarded);
         add_forwarded(&mut onward, client, host);
@@ -86,8 +85,8 @@ mod tests {
     fn a_first_proxy_says_what_it_saw() {
         let mut fields = HeaderMap::new();
         fields.insert("x-forwarded-proto", HeaderValue::from_static("spoofed"));
-        let host = HeaderValue::from_static("example.org:8443");
-        let fields = forwarded(&fields, &client("[2001:db8::7]:999", true), Some(&host));
+        let host = b"example.org:8443";
+        let fields = forwarded(&fields, &client("[2001:db8::7]:999", true), Some(host));
         assert_eq!(text(&fields, "x-forwarded-for"), "2001:db8::7");
         assert_eq!(text(&fields, "x-forwarded-proto"), "https");
         assert_eq!(text(&fields, "x-forwarded-host"), "example.org:8443");
