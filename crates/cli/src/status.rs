@@ -55,7 +55,7 @@ fn told(status: &Status) -> String {
         show::count(served.hits),
         share(served.hits, served.all)
     );
-    let ram = &status.ram;
+    let ram = &status.ram.space;
     let _ = writeln!(
         text,
         "RAM      {} of {}, {}",
@@ -116,7 +116,7 @@ fn share(hits: u64, all: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_proxy::admin::{Readiness, Responses, Space, StoreStatus, UpstreamStatus};
+    use shoal_proxy::admin::{Ram, Readiness, Responses, Space, StoreStatus, UpstreamStatus};
 
     fn disk(path: &str, service: &str, why: &str) -> DiskStatus {
         let space = Space { objects: 3, bytes: 1000, bytes_max: 1_000_000 };
@@ -132,7 +132,7 @@ mod tests {
             uptime_seconds: 61,
             addresses: vec!["127.0.0.1:3128".into()],
             responses: Responses { all: 1600, hits: 1200, collapsed: 3 },
-            ram: Space { objects: 1, bytes: 1000, bytes_max: 256 << 20 },
+            ram: Ram { space: Space { objects: 1, bytes: 1000, bytes_max: 256 << 20 }, ..Ram::default() },
             store: Some(StoreStatus {
                 architecture: "squid".into(),
                 directory: "shoal-cache".into(),

@@ -14,7 +14,7 @@ use shoal_store::{OpenOptions, Store};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Where responses are kept.
 pub(crate) struct Storage {
@@ -54,9 +54,22 @@ impl Storage {
             disk_object_max: store.object_max.0,
         };
         let disk = disks.as_ref().map(|disks| Arc::clone(disks) as Arc<dyn Store>);
+        keep_free_pages_few(&ledger)?;
         let shelf = Shelf::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
         Ok(Self { shelf: Arc::new(shelf), disks, epochs })
     }
+}
+
+/// Starts a thread that gives back what the allocator has free, for as long as anything is kept.
+fn keep_free_pages_few(ledger: &Arc<Ledger>) -> std::io::Result<()> {
+    let ledger = Arc::downgrade(ledger);
+    let work = move || {
+        while ledger.strong_count() > 0 {
+            memory::return_free_pages();
+            std::thread::sleep(FREE_PAGES_LIFE);
+        }
+    };
+    std::thread::Builder::new().name("shoal-memory".into()).spawn(work).map(drop)
 }
 
 /// The table of purges that outlives the process, where that can be.
@@ -151,6 +164,9 @@ fn segment_policy(store: &shoal_settings::Store) -> SegmentPolicy {
 const MEMORY_SHARDS_MAX: u64 = 64;
 /// The least that a shard of the RAM tier is given.
 const MEMORY_SHARD_BYTES: u64 = 4 << 20;
+
+/// How long free pages stay with the allocator.
+const FREE_PAGES_LIFE: Duration = Duration::from_secs(1);
 
 /// The table of purges, beside the store's own files.
 const PURGES: &str = "purges";

@@ -91,6 +91,42 @@ fn the_ram_limit_holds_in_a_burst() {
 const SLACK: u64 = 24 << 20;
 
 #[test]
+fn bodies_of_all_sizes_that_come_and_go_leave_no_holes_in_ram() {
+    const RAM: u64 = 16 << 20;
+    let size = |path: &str| {
+        let number: u64 = path.rsplit('/').next().and_then(|number| number.parse().ok()).expect("a number");
+        200 + number.wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize % (200 << (number % 9))
+    };
+    let origin = Origin::start();
+    origin.on_request("/o/*", move |request| Answer::fresh(body(request.path(), size(request.path())), 600));
+    let shoal = Setup::to(&origin).set("cache.ram", "16 MiB").start();
+    let idle = shoal.resident_bytes();
+    let address = shoal.address("reverse");
+    let ask_all = move |thread: u64| {
+        let mut client = Connection::open(address);
+        for number in 0..1_000 {
+            // Every fifth is asked for again and stays.
+            let path = format!("/o/{}", if number % 5 == 0 { number % 100 } else { number * 4 + thread });
+            client.ask(&Request::get(&path), "site.test").expect_body(body(&path, size(&path)));
+        }
+    };
+    let (largest, ()) = highest(resident(&shoal), || {
+        let threads: Vec<_> = (0..4).map(|thread| std::thread::spawn(move || ask_all(thread))).collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("every body was right"));
+    });
+    let ram = shoal.status()["ram"].clone();
+    let count = |name: &str| ram[name].as_u64().expect("a number");
+    assert!(count("evictions") > 500 && count("moved_bytes") > 0, "{ram}");
+    assert!(count("bytes") > RAM * 9 / 10, "it is full: {ram}");
+    let allowed = idle + RAM + RAM / 12 + FIXED;
+    assert!(largest < allowed, "{largest} bytes resident of {allowed}, {idle} when idle");
+}
+
+/// What is resident beside `cache.ram` and a twelfth of it: buffers of connections, bodies on their way, and what the allocator has
+/// free and gives back within a second.
+const FIXED: u64 = 14 << 20;
+
+#[test]
 fn bodies_for_slow_clients_do_not_pile_up_in_ram() {
     let origin = Origin::start();
     let large = body("large", 12_000_000);

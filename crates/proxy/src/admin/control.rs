@@ -80,7 +80,7 @@ pub struct Status {
     #[serde(default)]
     pub responses: Responses,
     /// What it keeps in RAM.
-    pub ram: Space,
+    pub ram: Ram,
     /// What it keeps on disk; absent without a disk store.
     pub store: Option<StoreStatus>,
     /// Upstreams of the sites that are checked.
@@ -122,6 +122,23 @@ pub struct Space {
     pub bytes: u64,
     /// The configured limit in bytes.
     pub bytes_max: u64,
+}
+
+/// What is kept in RAM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ram {
+    /// Of `cache.ram`, with bodies in flight.
+    #[serde(flatten)]
+    pub space: Space,
+    /// Objects given up to make room, since the start.
+    #[serde(default)]
+    pub evictions: u64,
+    /// Bytes of memory in which small bodies stand, with the gaps between them.
+    #[serde(default)]
+    pub span_bytes: u64,
+    /// Bytes of bodies that were moved to close gaps, since the start.
+    #[serde(default)]
+    pub moved_bytes: u64,
 }
 
 /// The disk store.

@@ -1,7 +1,7 @@
 //! The page of `GET /metrics`: the table of counters, then what the node and the system say now.
 
 use super::process;
-use super::{DiskStatus, Readiness, Status, UpstreamStatus};
+use super::{DiskStatus, Ram, Readiness, Status, UpstreamStatus};
 use crate::metrics::{Metrics, exposition};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,21 +34,13 @@ pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
     page
 }
 
-fn gauges(status: &Status) -> Vec<(&'static str, &'static str, &'static str, &'static str, u64)> {
+fn gauges(status: &Status) -> Vec<Row> {
     let ready = u64::from(status.readiness == Readiness::Ready);
     let mut rows = vec![
         ("gauge", "shoal_ready", "", "Whether the node accepts clients.", ready),
         ("gauge", "shoal_uptime_seconds", "", "Seconds since the start.", status.uptime_seconds),
-        ("gauge", "shoal_ram_objects", "", "Stored responses held in RAM.", status.ram.objects),
-        (
-            "gauge",
-            "shoal_ram_bytes",
-            "",
-            "RAM used for stored responses and bodies in flight.",
-            status.ram.bytes,
-        ),
-        ("gauge", "shoal_ram_bytes_max", "", "The configured RAM limit.", status.ram.bytes_max),
     ];
+    rows.extend(ram(&status.ram));
     if let Some(store) = &status.store {
         rows.extend([
             ("gauge", "shoal_store_objects", "", "Stored responses held on disk.", store.space.objects),
@@ -67,6 +59,29 @@ fn gauges(status: &Status) -> Vec<(&'static str, &'static str, &'static str, &'s
     }
     rows
 }
+
+fn ram(ram: &Ram) -> [Row; 6] {
+    let (held, space) = ("RAM used for stored responses and bodies in flight.", &ram.space);
+    let spans = "Memory in which small bodies stand, with the gaps between them.";
+    let moved = "Bytes of bodies that were moved to close gaps.";
+    [
+        ("gauge", "shoal_ram_objects", "", "Stored responses held in RAM.", space.objects),
+        ("gauge", "shoal_ram_bytes", "", held, space.bytes),
+        ("gauge", "shoal_ram_bytes_max", "", "The configured RAM limit.", space.bytes_max),
+        (
+            "counter",
+            "shoal_ram_evictions_total",
+            "",
+            "Responses given up in RAM to make room.",
+            ram.evictions,
+        ),
+        ("gauge", "shoal_ram_span_bytes", "", spans, ram.span_bytes),
+        ("counter", "shoal_ram_moved_bytes_total", "", moved, ram.moved_bytes),
+    ]
+}
+
+/// Type, name, labels, help and value.
+type Row = (&'static str, &'static str, &'static str, &'static str, u64);
 
 /// Site and URL with the health; what a site names twice once, since a page with two rows of one name and labels is not taken.
 fn upstreams(all: &[UpstreamStatus]) -> BTreeMap<(&str, &str), bool> {

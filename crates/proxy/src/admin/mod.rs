@@ -15,7 +15,7 @@ mod purge;
 mod routes;
 
 pub use control::{
-    Control, DiskRequest, DiskStatus, PurgeOutcome, PurgeRequest, Readiness, Responses, Space, Status,
+    Control, DiskRequest, DiskStatus, PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, Space, Status,
     StoreStatus, UpstreamStatus,
 };
 pub use listener::{AdminListener, BoundAdmin};

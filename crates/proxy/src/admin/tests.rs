@@ -49,7 +49,12 @@ impl Control for Scripted {
             uptime_seconds: 5,
             addresses: vec!["127.0.0.1:3128".into()],
             responses: Responses { all: 3, hits: 2, collapsed: 0 },
-            ram: Space { objects: 1, bytes: 10, bytes_max: 100 },
+            ram: Ram {
+                space: Space { objects: 1, bytes: 10, bytes_max: 100 },
+                evictions: 4,
+                span_bytes: 9,
+                moved_bytes: 30,
+            },
             store: Some(StoreStatus::new("squid", "cache".as_ref(), &disks)),
             upstreams: [("one/", true), ("two/", true), ("two/", false)]
                 .map(|(site, healthy)| UpstreamStatus {
@@ -132,6 +137,9 @@ fn metrics_are_whole_and_well_formed() {
     for line in [
         "shoal_requests_total 41",
         "shoal_responses_total{result=\"memory_hit\"} 0",
+        "shoal_ram_bytes 10",
+        "shoal_ram_span_bytes 9",
+        "shoal_ram_moved_bytes_total 30",
         "shoal_store_bytes_max 700",
         "shoal_store_disk_in_service{disk=\"/d1\"} 1",
         "shoal_store_disk_in_service{disk=\"/d2\"} 0",

@@ -232,8 +232,7 @@ impl Exchange {
         (refreshed, peer): (StoredResponse, SocketAddr),
     ) {
         let keep = fetch.validity.holds();
-        let in_memory =
-            keep && self.shelf.refresh_in_memory(&key, (&old, &head), &refreshed.body, &fetch.validity);
+        let in_memory = keep && self.shelf.refresh_in_memory(&key, (&old, &head), &fetch.validity);
         if keep && !in_memory {
             self.shelf.refresh_on_disk(&key, (&old, &head)).await;
         }

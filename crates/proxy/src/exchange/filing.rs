@@ -179,12 +179,14 @@ impl Filing {
 
     /// Keeps a body that stands in RAM whole.
     async fn keep_gathered(&mut self, body: Bytes, reservation: Reservation) -> Ending {
-        let kept = self.shelf.keep_in_memory(&self.key, &self.record, body.clone(), &self.validity);
-        let mut ending = Ending { gathered: Some(body.clone()), ..Ending::default() };
+        let kept = self.shelf.keep_in_memory(&self.key, &self.record, &body, &self.validity);
         // in the RAM tier it is charged there, for as long as anybody reads it
-        ending.reservation = (!kept).then_some(reservation);
+        let is_kept = kept.is_some();
+        let body = kept.unwrap_or(body);
+        let mut ending = Ending { gathered: Some(body.clone()), ..Ending::default() };
+        ending.reservation = (!is_kept).then_some(reservation);
         // an older object on disk must not show when RAM gives this one up
-        if kept && !self.shelf.on_disk(&self.key) {
+        if is_kept && !self.shelf.on_disk(&self.key) {
             ending.for_disk = Some(body);
         } else {
             self.shelf.keep_on_disk(Kind::Change, &self.key, &self.record, body, &self.validity).await;

@@ -65,7 +65,7 @@ impl Exchange {
                 HeadUpdate::Leave => None,
             };
             if let Some(head) = head.map(Arc::new) {
-                self.shelf.refresh(&why.key, (&stored.head, &head), &stored.body, &validity).await;
+                self.shelf.refresh(&why.key, (&stored.head, &head), &validity).await;
             }
         }
         let verdict =

@@ -67,14 +67,18 @@ pub struct Resident {
 }
 
 impl Content for Resident {
-    fn is_shared(&self) -> bool {
-        self.body.is_shared()
+    fn body(&self) -> Option<&Body> {
+        Some(&self.body)
+    }
+
+    fn body_mut(&mut self) -> Option<&mut Body> {
+        Some(&mut self.body)
     }
 }
 
 impl Resident {
-    fn new(key: &ObjectKey, record: Record, body: Bytes) -> Self {
-        Self { key: key.clone(), record, body: body.into(), is_settled: AtomicBool::new(true) }
+    fn new(key: &ObjectKey, record: Record, body: Body) -> Self {
+        Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true) }
     }
 
     /// What it is charged.
@@ -225,7 +229,8 @@ impl Shelf {
         Found { record, body: kept.map_or(Held::Disk(body), Held::Memory), in_memory: false }
     }
 
-    /// Puts an object that was read whole into RAM, with what was reserved for it. Its body, or `None` when RAM does not take it.
+    /// Puts an object that was read whole into RAM, with what was reserved for it. Its body as it stands there, or `None` when RAM does not
+    /// take it.
     fn keep_read(
         &self,
         key: &ObjectKey,
@@ -233,29 +238,40 @@ impl Shelf {
         (body, mut reservation): (Bytes, Reservation),
         validity: &Validity,
     ) -> Option<Bytes> {
-        let resident = Resident::new(key, record.clone(), body.clone());
+        let body = self.memory.place(key.hash(), body);
+        let bytes = body.bytes();
+        let resident = Resident::new(key, record.clone(), body);
         let beside = resident.weight().saturating_sub(reservation.bytes());
         let kept = reservation.grow(beside)
             && self.memory.insert_reserved(key.hash(), Arc::new(resident), reservation);
         if kept && !validity.holds() {
             self.memory.remove(key.hash());
         }
-        kept.then_some(body)
+        kept.then_some(bytes)
     }
 
-    /// Puts a complete object into RAM. False when it is too large, its budget does not allow it, or it is not valid.
-    pub fn keep_in_memory(&self, key: &ObjectKey, record: &Record, body: Bytes, validity: &Validity) -> bool {
+    /// Puts a complete object into RAM. Its body as it stands there; `None` when it is too large, its budget does not allow it, or
+    /// it is not valid.
+    pub fn keep_in_memory(
+        &self,
+        key: &ObjectKey,
+        record: &Record,
+        body: &Bytes,
+        validity: &Validity,
+    ) -> Option<Bytes> {
         if body.len() as u64 > self.limits.memory_object_max {
-            return false;
+            return None;
         }
+        let body = self.memory.place(key.hash(), body.clone());
+        let bytes = body.bytes();
         let resident = Resident::new(key, record.clone(), body);
         let weight = resident.weight();
         let kept = self.memory.insert(key.hash(), Arc::new(resident), weight);
         if !validity.holds() {
             self.memory.remove(key.hash());
-            return false;
+            return None;
         }
-        kept
+        kept.then_some(bytes)
     }
 
     /// Writes a complete object to the disk unless it is not valid, and waits for that. An older object of the key goes
@@ -317,7 +333,7 @@ impl Shelf {
 
     /// Keeps a note, an object without a body, in RAM and on disk.
     pub async fn keep_note(self: &Arc<Self>, key: &ObjectKey, record: Record, validity: &Validity) {
-        self.keep_in_memory(key, &record, Bytes::new(), validity);
+        self.keep_in_memory(key, &record, &Bytes::new(), validity);
         self.keep_on_disk(Kind::Change, key, &record, Bytes::new(), validity).await;
     }
 
@@ -333,15 +349,9 @@ impl Shelf {
         self.run((lane, Kind::Change), move || store.insert(&key, &metadata, length)).await
     }
 
-    /// Replaces the head of a stored response, in RAM and on disk; `body` is its body, and `old` the head it had.
-    pub async fn refresh(
-        &self,
-        key: &ObjectKey,
-        (old, new): (&Head, &Arc<Head>),
-        body: &Held,
-        validity: &Validity,
-    ) {
-        self.refresh_in_memory(key, (old, new), body, validity);
+    /// Replaces the head of a stored response, in RAM and on disk; `old` is the head it had.
+    pub async fn refresh(&self, key: &ObjectKey, (old, new): (&Head, &Arc<Head>), validity: &Validity) {
+        self.refresh_in_memory(key, (old, new), validity);
         self.refresh_on_disk(key, (old, new)).await;
     }
 
@@ -350,15 +360,14 @@ impl Shelf {
         &self,
         key: &ObjectKey,
         (old, new): (&Head, &Arc<Head>),
-        body: &Held,
         validity: &Validity,
     ) -> bool {
-        let Held::Memory(bytes) = body else { return false };
-        let record = Record::Response(Arc::clone(new));
-        let resident = Resident::new(key, record, bytes.clone());
+        let is_old = |resident: &Resident| resident.key == *key && resident.record.is_response(old);
+        let before = self.memory.peek(key.hash()).filter(|before| is_old(before));
+        let Some(body) = before.map(|before| before.body.clone()) else { return false };
+        let resident = Resident::new(key, Record::Response(Arc::clone(new)), body);
         resident.is_settled.store(self.disk.is_none() || self.on_disk(key), Relaxed);
         let weight = resident.weight();
-        let is_old = |resident: &Resident| resident.key == *key && resident.record.is_response(old);
         let kept = self.memory.replace_if(key.hash(), Arc::new(resident), weight, is_old);
         if kept && !validity.holds() {
             self.memory.remove(key.hash());

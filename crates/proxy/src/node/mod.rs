@@ -4,7 +4,7 @@ mod in_force;
 
 use crate::access_log::{AccessLog, OpenError};
 use crate::admin::{
-    PurgeOutcome, PurgeRequest, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
+    PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
 };
 use crate::exchange::shelf::Shelf;
 use crate::exchange::{Exchange, Front, Live, LiveError, Parts};
@@ -180,7 +180,6 @@ impl Node {
     pub fn status(&self) -> Status {
         let settings = self.settings.lock();
         let live = self.exchange.live();
-        let memory = self.shelf.memory().usage();
         Status {
             name: live.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -188,15 +187,21 @@ impl Node {
             uptime_seconds: self.started.elapsed().as_secs(),
             addresses: self.addresses.iter().map(SocketAddr::to_string).collect(),
             responses: Responses::of(&self.metrics),
-            ram: Space {
-                objects: memory.objects,
-                bytes: self.shelf.ledger().used(),
-                bytes_max: self.shelf.ledger().limit(),
-            },
+            ram: self.ram(),
             store: self.disks.as_ref().map(|disks| {
                 StoreStatus::new(&settings.store.architecture, &settings.store.directory, &disks.states())
             }),
             upstreams: upstreams(&live, &settings),
+        }
+    }
+
+    fn ram(&self) -> Ram {
+        let (memory, ledger) = (self.shelf.memory().usage(), self.shelf.ledger());
+        Ram {
+            space: Space { objects: memory.objects, bytes: ledger.used(), bytes_max: ledger.limit() },
+            evictions: memory.evictions,
+            span_bytes: memory.span_bytes,
+            moved_bytes: memory.moved_bytes,
         }
     }
 

@@ -13,7 +13,6 @@ use memmap2::MmapMut;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Weak};
 
@@ -66,60 +65,13 @@ impl Whole {
     }
 }
 
-/// A body that is kept, and of which it can be told whether somebody else holds it: [`Bytes`] of an owner do not tell.
-pub struct Body(Kept);
-
-enum Kept {
-    Bytes(Bytes),
-    Lent(Arc<Lent>),
-}
-
-impl Body {
-    /// For who is to hold it too.
-    pub fn bytes(&self) -> Bytes {
-        match &self.0 {
-            Kept::Bytes(bytes) => bytes.clone(),
-            Kept::Lent(lent) => lent.bytes(),
-        }
-    }
-
-    /// Whether somebody else holds it, or a part of it. What has no bytes nobody holds.
-    pub fn is_shared(&self) -> bool {
-        match &self.0 {
-            Kept::Bytes(bytes) => !bytes.is_empty() && !bytes.is_unique(),
-            Kept::Lent(lent) => Arc::strong_count(lent) > 1,
-        }
-    }
-}
-
-impl From<Bytes> for Body {
-    fn from(bytes: Bytes) -> Self {
-        let lent = if bytes.len() < LENT_MIN { None } else { Lent::around(&bytes) };
-        Self(match lent {
-            Some(lent) if lent.filled == bytes.len() => Kept::Lent(lent),
-            _ => Kept::Bytes(bytes),
-        })
-    }
-}
-
-impl Deref for Body {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match &self.0 {
-            Kept::Bytes(bytes) => bytes,
-            Kept::Lent(lent) => lent.filled(),
-        }
-    }
-}
-
 /// Has the kernel take as many of these bytes as go into `pipe`, without copying them. `None` when they are not in pages of their own.
 pub fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> Option<io::Result<usize>> {
     Lent::around(bytes).map(|_| crate::sys::lend(pipe, bytes))
 }
 
 /// The pages of a body that is whole.
-struct Lent {
+pub(super) struct Lent {
     pages: MmapMut,
     filled: usize,
 }
@@ -132,17 +84,19 @@ impl Lent {
     }
 
     /// The pages that these bytes are in.
-    fn around(bytes: &[u8]) -> Option<Arc<Self>> {
+    pub(super) fn around(bytes: &[u8]) -> Option<Arc<Self>> {
         let range = bytes.as_ptr_range();
         let lent = LENT.read().range(..=range.start.addr()).next_back()?.1.upgrade()?;
         (range.end <= lent.filled().as_ptr_range().end).then_some(lent)
     }
 
-    fn filled(&self) -> &[u8] {
+    /// The body.
+    pub(super) fn filled(&self) -> &[u8] {
         &self.pages[..self.filled]
     }
 
-    fn bytes(self: &Arc<Self>) -> Bytes {
+    /// For who is to hold it too.
+    pub(super) fn bytes(self: &Arc<Self>) -> Bytes {
         Bytes::from_owner(Holder(Arc::clone(self)))
     }
 }
@@ -224,23 +178,5 @@ mod tests {
         assert!(lend(writer.as_fd(), &small).is_none());
         assert!(lend(writer.as_fd(), &vec![1; 1 << 20]).is_none());
         assert!(lend(writer.as_fd(), &Bytes::from_static(b"program")).is_none());
-    }
-
-    #[test]
-    fn whether_a_body_is_held_is_known_wherever_it_is() {
-        for length in [1, LENT_MIN - 1, LENT_MIN, 1 << 20] {
-            let arrived = whole(length, 3);
-            let body = Body::from(arrived.clone());
-            assert!(body.is_shared() && *body == arrived[..], "who brought it still reads it");
-            drop(arrived);
-            assert!(!body.is_shared());
-            let part = body.bytes().slice(length - 1..);
-            assert!(body.is_shared(), "a part of it keeps all of it");
-            drop(part);
-            assert!(!body.is_shared());
-        }
-        assert!(!Body::from(Bytes::new()).is_shared());
-        let part = Body::from(whole(2 * LENT_MIN, 3).slice(..LENT_MIN));
-        assert!(*part == vec![3; LENT_MIN][..], "of a part nothing more is known than what it is");
     }
 }

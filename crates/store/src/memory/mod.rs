@@ -3,23 +3,32 @@
 //! Sharded by key; a shard's lock is held for a lookup and a pointer copy. The budget is a [`Ledger`] that bodies
 //! in flight reserve from as well: when it runs short the tier gives up objects, by S3-FIFO unless told otherwise.
 //!
+//! Small bodies stand in few large stretches of memory that are kept dense ([`spans`]); large ones in pages of their own.
+//!
 //! An object that someone still holds would stay in memory if it were given up, so its bytes stay charged: it is
 //! passed over as a victim, and when it is removed or replaced it lingers on the books until it has been let go. A reply
 //! holds an object's body and not the object; so [`Content`] tells whether anything of it is held.
 
+mod body;
+mod emptying;
 mod ledger;
 mod lending;
 mod shard;
+mod spans;
 #[cfg(test)]
 mod tests;
 
+pub use body::Body;
 pub use ledger::{GiveBack, Ledger, Reservation};
-pub use lending::{Body, LENT_MIN, Whole, lend};
+pub use lending::{LENT_MIN, Whole, lend};
 
+use bytes::Bytes;
+use emptying::Emptying;
 use parking_lot::Mutex;
 use shard::Shard;
 use shoal_core::Key;
 use shoal_policy::{Replacement, S3Fifo};
+use spans::{Origin, Spans};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -27,6 +36,9 @@ use std::sync::{Arc, Weak};
 pub struct MemoryTier<V> {
     ledger: Arc<Ledger>,
     shards: Box<[Mutex<Shard<V>>]>,
+    /// Where small bodies stand.
+    spans: Spans,
+    emptying: Emptying,
     /// Bytes on the books: objects that can be found, and those that linger.
     bytes: AtomicU64,
     evictions: AtomicU64,
@@ -34,10 +46,13 @@ pub struct MemoryTier<V> {
     next_shard: AtomicUsize,
 }
 
-/// What can be kept in the tier.
+/// What can be kept in the tier. Nothing of it but its body is held by who does not hold the whole.
 pub trait Content: Send + Sync + 'static {
-    /// Whether parts of it are held by others, and would stay in memory without it. Asked when nobody holds the whole.
-    fn is_shared(&self) -> bool;
+    /// Its body, if it has one.
+    fn body(&self) -> Option<&Body>;
+
+    /// The same, for putting it elsewhere in memory. Asked when nobody holds the whole, nor the body.
+    fn body_mut(&mut self) -> Option<&mut Body>;
 }
 
 /// What the tier holds.
@@ -49,6 +64,10 @@ pub struct MemoryUsage {
     pub bytes: u64,
     /// Objects given up to make room, since start.
     pub evictions: u64,
+    /// Bytes of memory in which small bodies stand, with what dead ones have left between them.
+    pub span_bytes: u64,
+    /// Bytes of bodies that were moved to have less of that, since start.
+    pub moved_bytes: u64,
 }
 
 impl<V: Content> MemoryTier<V> {
@@ -69,6 +88,8 @@ impl<V: Content> MemoryTier<V> {
         let tier = Arc::new(Self {
             ledger: Arc::clone(&ledger),
             shards: (0..shards).map(|_| Mutex::new(Shard::new(policy(), seed))).collect(),
+            spans: Spans::new(ledger.limit()),
+            emptying: Emptying::default(),
             bytes: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             next_shard: AtomicUsize::new(0),
@@ -76,6 +97,13 @@ impl<V: Content> MemoryTier<V> {
         let giver: Weak<Self> = Arc::downgrade(&tier);
         ledger.register(giver);
         tier
+    }
+
+    /// The body of an object that is to be inserted, where it will stand.
+    pub fn place(&self, key: Key, body: Bytes) -> Body {
+        let is_small = (1..LENT_MIN).contains(&body.len());
+        let packed = if is_small { self.spans.put(key, &body, Origin::Arrived) } else { None };
+        packed.map_or_else(|| body.into(), Body::packed)
     }
 
     /// The object, counting as a hit for replacement. Allocates nothing.
@@ -154,6 +182,8 @@ impl<V: Content> MemoryTier<V> {
             objects: self.shards.iter().map(|shard| shard.lock().len() as u64).sum(),
             bytes: self.bytes.load(Relaxed),
             evictions: self.evictions.load(Relaxed),
+            span_bytes: self.spans.taken_bytes(),
+            moved_bytes: self.emptying.moved_bytes(),
         }
     }
 
@@ -162,6 +192,7 @@ impl<V: Content> MemoryTier<V> {
         self.bytes.fetch_add(bytes, Relaxed);
         // Of two inserts of one key at once the later wins; its predecessor goes the way of the removed.
         self.shard(key).lock().insert(key, value, bytes);
+        self.empty_spans(bytes);
     }
 
     fn take_off_the_books(&self, bytes: u64) {
@@ -181,6 +212,12 @@ impl<V: Content> MemoryTier<V> {
 /// process takes. To be called once, before threads are started.
 pub fn return_freed_bytes() {
     crate::sys::return_freed_bytes();
+}
+
+/// Gives what is free between blocks of the allocator back to the system, whole pages of it. To be called about once a second: bodies on their way
+/// leave such gaps, which would be there for good.
+pub fn return_free_pages() {
+    crate::sys::return_free_pages();
 }
 
 impl<V: Content> GiveBack for MemoryTier<V> {

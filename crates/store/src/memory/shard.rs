@@ -1,6 +1,7 @@
 //! One shard of the RAM tier: a map, its replacement policy, and what lingers.
 
-use super::Content;
+use super::{Body, Content};
+use crate::sys::span::Span;
 use shoal_core::Key;
 use shoal_policy::{Handle, Replacement};
 use std::collections::HashMap;
@@ -125,6 +126,23 @@ impl<V: Content> Shard<V> {
         Some(std::mem::replace(&mut object.value, value))
     }
 
+    /// The object's body, if it stands in `span` and nobody holds it.
+    pub(super) fn movable(&mut self, key: Key, span: &Arc<Span>) -> Option<Body> {
+        let value = Arc::get_mut(&mut self.objects.get_mut(&key)?.value)?;
+        value.body().filter(|body| body.is_in(span) && !body.is_shared()).cloned()
+    }
+
+    /// Puts `copy` in the place of the object's body, if that is still `body`, which the caller alone holds beside the object.
+    pub(super) fn move_body(&mut self, key: Key, body: &Body, copy: Body) -> bool {
+        let object = self.objects.get_mut(&key);
+        let Some(value) = object.and_then(|object| Arc::get_mut(&mut object.value)) else { return false };
+        let Some(place) = value.body_mut().filter(|place| place.is_same(body) && body.holders() == 2) else {
+            return false;
+        };
+        *place = copy;
+        true
+    }
+
     /// Takes the object out of sight. Its bytes stay charged until `release_lingering` finds it let go.
     pub(super) fn remove(&mut self, key: Key) -> bool {
         let Some(object) = self.objects.remove(&key) else { return false };
@@ -161,7 +179,7 @@ impl<V: Content> Shard<V> {
 
 /// Whether nobody else holds the value or a part of it. Asked in this order: a part is taken from a whole that is held.
 fn is_let_go<V: Content>(value: &mut Arc<V>) -> bool {
-    Arc::get_mut(value).is_some_and(|value| !value.is_shared())
+    Arc::get_mut(value).is_some_and(|value| !value.body().is_some_and(Body::is_shared))
 }
 
 /// Objects in use that a search for a victim passes over before it leaves the shard.

@@ -1,10 +1,12 @@
 //! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, a
-//! word with the allocator, one about large pages, and pages lent to the kernel.
+//! word with the allocator, one about large pages, pages lent to the kernel, and memory that bodies share ([`span`]).
 //!
 //! Words are atomics, so that threads may share them without locks and the compiler neither splits nor
 //! reorders stores: after a `kill -9` the page cache holds every store executed so far, in program order.
 
 #![allow(unsafe_code)]
+
+pub(crate) mod span;
 
 use crate::door::Loaded;
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
@@ -172,5 +174,22 @@ pub(crate) fn return_freed_bytes() {
             // changes nothing.
             unsafe { mallopt(parameter, value) };
         }
+    }
+}
+
+/// Has the system's allocator give whole free pages between blocks back to the kernel. What follows the last block it gives back by itself.
+///
+/// Takes a millisecond with a heap of gigabytes, in which others wait for the allocator: it looks at free blocks of a page or
+/// more only, and gives nothing back twice that nobody has used since.
+pub(crate) fn return_free_pages() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        use std::ffi::c_int;
+        // SAFETY: this is the declaration of malloc_trim(3) in glibc's malloc.h.
+        unsafe extern "C" {
+            fn malloc_trim(pad: usize) -> c_int;
+        }
+        // SAFETY: it takes the allocator's lock, and only touches memory that nobody has.
+        unsafe { malloc_trim(0) };
     }
 }

@@ -1,0 +1,74 @@
+//! Emptying spans: what still lives in one is moved to another, a little with each object that comes.
+//!
+//! Whoever inserts an object does so much of it as keeps pace, unless another is at it already. A body is copied without
+//! a lock; it takes the old one's place if by then nobody has begun to hold that.
+
+use super::spans::{Contents, Origin};
+use super::{Body, Content, MemoryTier};
+use crate::sys::span::Span;
+use parking_lot::Mutex;
+use shoal_core::Key;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What is being emptied.
+#[derive(Default)]
+pub(super) struct Emptying {
+    /// The span, out of which those keys' bodies that come first have been moved.
+    victim: Mutex<Option<(Contents, usize)>>,
+    moved_bytes: AtomicU64,
+}
+
+impl Emptying {
+    /// Bytes that were moved, since start.
+    pub(super) fn moved_bytes(&self) -> u64 {
+        self.moved_bytes.load(Relaxed)
+    }
+}
+
+impl<V: Content> MemoryTier<V> {
+    /// Empties as much of the spans as keeps pace with so many bytes that have come.
+    pub(super) fn empty_spans(&self, come_bytes: u64) {
+        if !self.spans.are_wasteful() {
+            return;
+        }
+        let Some(mut victim) = self.emptying.victim.try_lock() else { return };
+        let mut left_bytes = come_bytes * PACE + PACE_MIN;
+        while left_bytes > 0 && self.spans.are_wasteful() {
+            let chosen = victim.take().or_else(|| Some((self.spans.victim()?, 0)));
+            let Some((contents, mut at)) = chosen else { return };
+            while let Some(key) = contents.keys.get(at).filter(|_| contents.span.live_bytes() > 0) {
+                if left_bytes == 0 {
+                    *victim = Some((contents, at));
+                    return;
+                }
+                let moved = self.move_body(*key, &contents.span);
+                self.emptying.moved_bytes.fetch_add(moved, Relaxed);
+                left_bytes = left_bytes.saturating_sub(moved + LOOKUP_BYTES);
+                at += 1;
+            }
+            self.spans.finish(contents);
+            left_bytes = left_bytes.saturating_sub(FINISH_BYTES);
+        }
+    }
+
+    /// Moves the object's body out of the span. Returns how many bytes were copied.
+    fn move_body(&self, key: Key, span: &Arc<Span>) -> u64 {
+        let Some(body) = self.shard(key).lock().movable(key, span) else { return 0 };
+        let Some(copy) = self.spans.put(key, &body, Origin::Moved) else { return 0 };
+        self.shard(key).lock().move_body(key, &body, Body::packed(copy));
+        body.len() as u64
+    }
+}
+
+/// So many bytes are moved for each that comes, as long as spans are wasteful: as many as must be when bodies die in no order.
+const PACE: u64 = 16;
+/// And so many with each object.
+const PACE_MIN: u64 = 64 << 10;
+/// What it costs to choose a span and to make it ready for others, in the same.
+const FINISH_BYTES: u64 = 4 << 10;
+/// What it costs to look for a body that is gone, in bytes that could be moved meanwhile.
+const LOOKUP_BYTES: u64 = 512;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The RAM tier's small bodies in few large stretches of memory, so that what the tier is allowed is what it takes.
+//!
+//! An allocator cannot move what it has given out: objects of all sizes that come and go leave it with holes, a quarter to a third of
+//! its heap. Here bodies are put one behind the other into spans, and when much of the spans is what dead bodies have
+//! left, the emptiest is emptied: its live bodies are moved to another, and it begins anew (the log-structured memory of
+//! Rumble, Kejriwal and Ousterhout, "Log-structured Memory for DRAM-based Storage", FAST 2014; its segments are our spans).
+//! What has been moved once stands apart from what just came: of that most dies soon, and at about one time, so that spans of it are
+//! nearly empty when they are emptied.
+//!
+//! To give a body its room costs a lock held for a few instructions, and its copy. For each byte that comes in up to
+//! `1 / WASTE_SHARE` bytes are moved if bodies die in no order at all; in practice fewer than one.
+//!
+//! A body that somebody holds is not moved. Its span waits, and what else was in it goes back to the system page by page; so what a
+//! held body keeps in memory is its own pages.
+
+use crate::sys::span::{Packed, Room, Span};
+use parking_lot::Mutex;
+use shoal_core::Key;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// All spans.
+pub(super) struct Spans {
+    span_bytes: usize,
+    /// Bytes of room that bodies have.
+    live_bytes: Arc<AtomicU64>,
+    /// The sum of what is taken of all spans.
+    taken_bytes: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// Where a body comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Origin {
+    /// From outside.
+    Arrived,
+    /// From a span that is being emptied.
+    Moved,
+}
+
+/// A span, and whose bodies have been put into it.
+pub(super) struct Contents {
+    pub(super) span: Arc<Span>,
+    pub(super) keys: Vec<Key>,
+    /// Bytes of it in memory that are no free room.
+    taken_bytes: u64,
+    /// It is left alone until so many spans have been emptied: what it held could not be moved.
+    waits_until: u64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Those that take bodies, by where these come from; first those with the least room.
+    open: [Vec<Contents>; 2],
+    full: Vec<Contents>,
+    /// Emptied, for the next that is needed.
+    spare: Option<Arc<Span>>,
+    /// Spans that were emptied, or tried.
+    emptied: u64,
+    /// Where among the full ones the next search begins.
+    next: usize,
+}
+
+impl Spans {
+    /// Spans for a tier of so many bytes.
+    pub(super) fn new(tier_bytes: u64) -> Self {
+        let span_bytes = (tier_bytes / SPANS).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX).next_power_of_two();
+        Self {
+            span_bytes: span_bytes as usize,
+            live_bytes: Arc::default(),
+            taken_bytes: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Bytes of the spans that hold bodies, or did and have not been emptied.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes.load(Relaxed)
+    }
+
+    /// Bytes of room that bodies have.
+    pub(super) fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Relaxed)
+    }
+
+    /// A copy of the body in a span. `None` when there is no memory.
+    pub(super) fn put(&self, key: Key, body: &[u8], origin: Origin) -> Option<Packed> {
+        let room = {
+            let mut state = self.state.lock();
+            let open = &mut state.open[origin as usize];
+            match open.iter_mut().find_map(|contents| contents.room(key, body.len(), &self.taken_bytes)) {
+                Some(room) => room,
+                None => self.open_another(&mut state, origin)?.room(key, body.len(), &self.taken_bytes)?,
+            }
+        };
+        Some(room.fill(body))
+    }
+
+    /// Opens another span, and closes the one with the least room when there are enough.
+    fn open_another<'a>(&self, state: &'a mut State, origin: Origin) -> Option<&'a mut Contents> {
+        let span = match state.spare.take() {
+            Some(span) => span,
+            None => Arc::new(Span::new(self.span_bytes, Arc::clone(&self.live_bytes)).ok()?),
+        };
+        let open = &mut state.open[origin as usize];
+        open.sort_by_key(|contents| contents.span.left_bytes());
+        if open.len() == OPEN_MAX {
+            let mut closed = open.remove(0);
+            closed.take(closed.span.left_bytes(), &self.taken_bytes);
+            state.full.push(closed);
+        }
+        open.push(Contents { span, keys: Vec::new(), taken_bytes: 0, waits_until: 0 });
+        open.last_mut()
+    }
+
+    /// Whether the spans take more memory than is right for what lives in them.
+    pub(super) fn are_wasteful(&self) -> bool {
+        let live = self.live_bytes();
+        self.taken_bytes() > live + live / WASTE_SHARE + self.span_bytes as u64
+    }
+
+    /// The span that is best emptied. It is given back by [`Self::finish`].
+    pub(super) fn victim(&self) -> Option<Contents> {
+        let mut state = self.state.lock();
+        let (full, emptied) = (&state.full, state.emptied);
+        let count = full.len().min(LOOKED_AT);
+        let seen = (state.next..state.next + count).map(|at| at % full.len().max(1));
+        let gain = |at: &usize| {
+            let (live, taken) = (full[*at].span.live_bytes(), full[*at].taken_bytes);
+            taken.saturating_sub(live) as f64 / (live + 1) as f64
+        };
+        let ready = seen.filter(|at| full[*at].waits_until <= emptied);
+        let best =
+            ready.max_by(|one, other| gain(one).total_cmp(&gain(other))).filter(|at| gain(at) > 0.0)?;
+        state.next = (state.next + count) % state.full.len();
+        Some(state.full.swap_remove(best))
+    }
+
+    /// Takes a span back that should be empty now.
+    pub(super) fn finish(&self, mut contents: Contents) {
+        let mut state = self.state.lock();
+        state.emptied += 1;
+        self.taken_bytes.fetch_sub(contents.taken_bytes, Relaxed);
+        if let Some(span) = Arc::get_mut(&mut contents.span) {
+            span.clear();
+            state.spare.get_or_insert(contents.span);
+            return;
+        }
+        let kept = self.span_bytes - contents.span.return_dead_pages() as usize;
+        contents.taken_bytes = 0;
+        contents.take(kept, &self.taken_bytes);
+        contents.waits_until = state.emptied + WAITS;
+        state.full.push(contents);
+    }
+}
+
+impl Contents {
+    /// Room for the body of `key`; what it takes is added to `all_taken_bytes` too.
+    fn room(&mut self, key: Key, length: usize, all_taken_bytes: &AtomicU64) -> Option<Room> {
+        let left = self.span.left_bytes();
+        let room = self.span.room(length)?;
+        self.keys.push(key);
+        self.take(left - self.span.left_bytes(), all_taken_bytes);
+        Some(room)
+    }
+
+    fn take(&mut self, bytes: usize, all_taken_bytes: &AtomicU64) {
+        self.taken_bytes += bytes as u64;
+        all_taken_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+/// A tier has about so many spans, within these.
+const SPANS: u64 = 200;
+const SPAN_BYTES_MIN: u64 = 512 << 10;
+const SPAN_BYTES_MAX: u64 = 4 << 20;
+/// Spans are emptied when their dead bytes are more than such a share of the live ones.
+const WASTE_SHARE: u64 = 16;
+/// Spans that take bodies at a time: where a large one does not fit any more small ones do.
+const OPEN_MAX: usize = 4;
+/// Full spans that are compared for the emptiest.
+const LOOKED_AT: usize = 128;
+/// A span with bodies that could not be moved is tried again when so many others have been emptied.
+const WAITS: u64 = 16;

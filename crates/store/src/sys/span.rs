@@ -1,0 +1,264 @@
+//! Memory that many bodies share: pages that are cut into room for bodies from their beginning on, once.
+//!
+//! What has been cut off belongs to one body until that is dropped, and is not given to another before nobody has any part of the
+//! whole: then its one owner may begin anew ([`Span::clear`]). Until then pages in which no body is left may go back to the
+//! system ([`Span::return_dead_pages`]). A count of bodies for each page tells which those are: it rises under the lock under which
+//! room is cut off, so that one that is found at zero there stays at zero meanwhile.
+
+use memmap2::{MmapMut, MmapRaw};
+use parking_lot::Mutex;
+use std::io;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicU16, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// A stretch of memory for bodies.
+pub(crate) struct Span {
+    map: MmapRaw,
+    page_bytes: usize,
+    /// How many bodies each page has a part of.
+    touching: Box<[AtomicU16]>,
+    live_bytes: AtomicU64,
+    /// The sum over all spans.
+    all_live_bytes: Arc<AtomicU64>,
+    cut: Mutex<Cut>,
+}
+
+struct Cut {
+    /// How much has been cut off.
+    bytes: usize,
+    /// Which pages went back to the system.
+    returned: Box<[bool]>,
+}
+
+/// Room for one body.
+pub(crate) struct Room(Packed);
+
+/// A body in a span.
+pub(crate) struct Packed {
+    span: Arc<Span>,
+    start: u32,
+    length: u32,
+}
+
+impl Span {
+    /// So many bytes, whole pages; what is live in it is added to `all_live_bytes` too.
+    pub(crate) fn new(bytes: usize, all_live_bytes: Arc<AtomicU64>) -> io::Result<Self> {
+        let page_bytes = rustix::param::page_size();
+        if !bytes.is_multiple_of(page_bytes) || u32::try_from(bytes).is_err() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let pages = bytes / page_bytes;
+        Ok(Self {
+            map: MmapMut::map_anon(bytes)?.into(),
+            page_bytes,
+            touching: (0..pages).map(|_| AtomicU16::new(0)).collect(),
+            live_bytes: AtomicU64::new(0),
+            all_live_bytes,
+            cut: Mutex::new(Cut { bytes: 0, returned: vec![false; pages].into() }),
+        })
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Bytes of room that bodies have.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Relaxed)
+    }
+
+    /// Room for a body of so many bytes, at least one. `None` when so much is not left.
+    pub(crate) fn room(self: &Arc<Self>, length: usize) -> Option<Room> {
+        let mut cut = self.cut.lock();
+        let start = cut.bytes;
+        if length == 0 || length > self.bytes() - start {
+            return None;
+        }
+        cut.bytes += room_bytes(length);
+        let packed = Packed { span: Arc::clone(self), start: start as u32, length: length as u32 };
+        for page in packed.pages() {
+            self.touching[page].fetch_add(1, Relaxed);
+            cut.returned[page] = false;
+        }
+        drop(cut);
+        self.live_bytes.fetch_add(packed.room_bytes(), Relaxed);
+        self.all_live_bytes.fetch_add(packed.room_bytes(), Relaxed);
+        Some(Room(packed))
+    }
+
+    /// Bytes that are not cut off yet.
+    pub(crate) fn left_bytes(&self) -> usize {
+        self.bytes() - self.cut.lock().bytes
+    }
+
+    /// Begins anew. Nobody has any part of it, or there were others with a reference.
+    pub(crate) fn clear(&mut self) {
+        let cut = self.cut.get_mut();
+        cut.bytes = 0;
+        cut.returned.fill(false);
+    }
+
+    /// Gives pages in which no body is left back to the system; what is cut off next may be in the last of them.
+    /// Returns how many bytes it has given back altogether since it was cleared.
+    pub(crate) fn return_dead_pages(&self) -> u64 {
+        let mut cut = self.cut.lock();
+        for page in 0..cut.bytes.div_ceil(self.page_bytes) {
+            if !cut.returned[page] && self.touching[page].load(Acquire) == 0 {
+                // SAFETY: the page lies in the mapping, which is anonymous and lives as long as `self`. No body has a part of it: their
+                // readers are done with it, which `Acquire` sees, and none can begin while the lock is held under which the
+                // count rises. So nobody reads it until somebody has written to it.
+                let done = unsafe {
+                    let start = self.map.as_mut_ptr().add(page * self.page_bytes);
+                    libc::madvise(start.cast(), self.page_bytes, libc::MADV_DONTNEED)
+                };
+                cut.returned[page] = done == 0;
+            }
+        }
+        cut.returned.iter().filter(|returned| **returned).count() as u64 * self.page_bytes as u64
+    }
+}
+
+impl Room {
+    /// Puts a body in, which is as long as the room was asked for.
+    pub(crate) fn fill(self, body: &[u8]) -> Packed {
+        assert_eq!(body.len(), self.0.length as usize, "room for this body");
+        // SAFETY: the room lies in the mapping, which lives as long as the span, and was cut off for this alone; nobody reads it
+        // before it is returned as `Packed`. `body` is borrowed memory and hence elsewhere.
+        unsafe {
+            let start = self.0.span.map.as_mut_ptr().add(self.0.start as usize);
+            std::ptr::copy_nonoverlapping(body.as_ptr(), start, body.len());
+        }
+        self.0
+    }
+}
+
+impl Packed {
+    /// Whether it is in this span.
+    pub(crate) fn is_in(&self, span: &Arc<Span>) -> bool {
+        Arc::ptr_eq(&self.span, span)
+    }
+
+    fn pages(&self) -> Range<usize> {
+        let (start, end) = (self.start as usize, (self.start + self.length) as usize);
+        start / self.span.page_bytes..end.div_ceil(self.span.page_bytes)
+    }
+
+    fn room_bytes(&self) -> u64 {
+        room_bytes(self.length as usize) as u64
+    }
+}
+
+impl Deref for Packed {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range lies in the mapping, which lives as long as the span, which this holds. It was cut off for this body alone
+        // and filled before this could be had. Nobody writes to it again, nor gives its pages away, before this is dropped: their
+        // counts are above zero, and who clears the span has its only reference.
+        unsafe {
+            let start = self.span.map.as_ptr().add(self.start as usize);
+            std::slice::from_raw_parts(start, self.length as usize)
+        }
+    }
+}
+
+impl Drop for Packed {
+    fn drop(&mut self) {
+        for page in self.pages() {
+            self.span.touching[page].fetch_sub(1, Release);
+        }
+        self.span.live_bytes.fetch_sub(self.room_bytes(), Relaxed);
+        self.span.all_live_bytes.fetch_sub(self.room_bytes(), Relaxed);
+    }
+}
+
+/// What a body takes of a span.
+fn room_bytes(length: usize) -> usize {
+    length.next_multiple_of(ALIGNMENT)
+}
+
+/// Bodies begin at multiples of this, so that they are copied in whole words. It divides a page: of a span that is whole pages
+/// what is left is a multiple too.
+const ALIGNMENT: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    fn span(pages: usize) -> (Arc<Span>, Arc<AtomicU64>) {
+        let live = Arc::new(AtomicU64::new(0));
+        let bytes = pages * rustix::param::page_size();
+        (Arc::new(Span::new(bytes, Arc::clone(&live)).expect("memory")), live)
+    }
+
+    fn packed(span: &Arc<Span>, body: &[u8]) -> Option<Packed> {
+        Some(span.room(body.len())?.fill(body))
+    }
+
+    #[test]
+    fn bodies_stand_beside_each_other_until_it_is_full() {
+        let (span, live) = span(4);
+        let bodies: Vec<Packed> = (0_u8..).map_while(|byte| packed(&span, &[byte; 1001])).collect();
+        assert_eq!(bodies.len(), span.bytes() / 1008);
+        for (byte, body) in bodies.iter().enumerate() {
+            assert_eq!(body[..], [byte as u8; 1001]);
+        }
+        assert_eq!(span.live_bytes(), bodies.len() as u64 * 1008);
+        assert_eq!(live.load(Relaxed), span.live_bytes());
+        assert!(packed(&span, &vec![7; span.left_bytes()]).is_some(), "to the last byte");
+        assert_eq!(span.left_bytes(), 0);
+        assert!(packed(&span, &[]).is_none() && packed(&span, &[1]).is_none());
+        drop(bodies);
+        assert_eq!((span.live_bytes(), live.load(Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn it_begins_anew_when_nobody_has_any_of_it() {
+        let (mut span, _) = span(1);
+        let body = packed(&span, &[1; 4000]).expect("room");
+        assert!(Arc::get_mut(&mut span).is_none(), "a body is there");
+        drop(body);
+        Arc::get_mut(&mut span).expect("nobody has any of it").clear();
+        assert_eq!(packed(&span, &[2; 4000]).expect("room again")[..], [2; 4000]);
+    }
+
+    #[test]
+    fn pages_without_bodies_go_back_and_others_stay() {
+        if rustix::param::page_size() != PAGE {
+            return;
+        }
+        let (mut span, _) = span(8);
+        let mut bodies: Vec<_> = (0..5).map(|byte| packed(&span, &[byte; 6000])).collect();
+        assert_eq!(span.return_dead_pages(), 0);
+        // The second has page 1 with the first and page 2 with the third.
+        bodies[1] = None;
+        assert_eq!(span.return_dead_pages(), 0);
+        bodies[2] = None;
+        assert_eq!(span.return_dead_pages(), 2 * PAGE as u64);
+        assert_eq!(span.return_dead_pages(), 2 * PAGE as u64, "once");
+        bodies[4] = None;
+        assert_eq!(span.return_dead_pages(), 4 * PAGE as u64, "the last of them has room still");
+        for at in [0, 3] {
+            assert_eq!(bodies[at].as_ref().expect("it stays")[..], [at as u8; 6000]);
+        }
+        let last = packed(&span, &[9; 2700]).expect("room");
+        assert_eq!(last[..], [9; 2700]);
+        drop((bodies, last));
+        Arc::get_mut(&mut span).expect("nobody has any of it").clear();
+        assert_eq!(span.return_dead_pages(), 0);
+    }
+
+    #[test]
+    fn lengths_that_are_no_pages_are_refused() {
+        for bytes in [1, 4095, 5 << 30] {
+            assert!(Span::new(bytes, Arc::default()).is_err(), "{bytes}");
+        }
+    }
+}
