@@ -7,7 +7,7 @@ use crate::show::print;
 use crate::trace::source::Reading;
 use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_core::ByteCount;
-use shoal_lab::character::{Character, Loaded, load};
+use shoal_lab::character::{Character, Loaded, load, reading_json};
 use shoal_lab::experiment::Error;
 use shoal_lab::plan::{Footprint, Plan, Wishes, json, report, settings, text};
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ impl Options {
         })?;
         // What was computed is told, whatever becomes of the files.
         print(&self.told(&plan, &loaded))?;
-        self.write(&plan, &character)
+        self.write(&plan, &character, &loaded)
     }
 
     fn wishes(&self) -> Result<Wishes, Failure> {
@@ -196,13 +196,17 @@ impl Options {
         command
     }
 
-    fn write(&self, plan: &Plan, character: &Character) -> Result<(), Failure> {
+    fn write(&self, plan: &Plan, character: &Character, loaded: &Loaded) -> Result<(), Failure> {
         if let Some(path) = &self.settings {
             std::fs::write(path, settings(plan, self.name()))
                 .map_err(|error| Failure::Runtime(format!("{}: {error}", path.display())))?;
         }
         if let Some(folder) = &self.html {
-            let page = report(plan, character, self.name(), &self.command());
+            let mut page = report(plan, character, self.name(), &self.command());
+            let notes = loaded.unread.notes(&loaded.reading);
+            if !notes.is_empty() {
+                page.facts.push(("not taken of the log".into(), notes.join("; ")));
+            }
             page.write(folder).map_err(|error| Failure::Runtime(error.to_string()))?;
         }
         Ok(())
@@ -210,7 +214,9 @@ impl Options {
 
     fn told(&self, plan: &Plan, loaded: &Loaded) -> String {
         if self.json {
-            return format!("{:#}\n", json(plan, self.name()));
+            let mut told = json(plan, self.name());
+            told["reading"] = reading_json(loaded);
+            return format!("{told:#}\n");
         }
         let read = account(&loaded.reading) + &wrong_times(loaded.wrong_times) + &refused(&loaded.unread);
         format!("{read}\n{}", text(plan, self.name()))

@@ -139,3 +139,23 @@ fn what_cannot_be_planned_is_told() {
     let output = run(&["plan", name(&pages)]);
     assert_eq!((output.status.code(), stderr(&output).contains("no request has a size")), (Some(1), true));
 }
+
+#[test]
+fn a_plan_says_what_of_the_log_it_rests_on() {
+    let folder = TempDir::new().expect("a folder");
+    let log = log(&folder);
+    let mut text = std::fs::read_to_string(&log).expect("it was written");
+    text += "a line that is none\n";
+    std::fs::write(&log, text).expect("written");
+    let page = folder.path().join("page");
+    let arguments =
+        ["plan", name(&log), "--json", "--drive", "100 GB", "--filter", "get", "--html", name(&page)];
+    let told: Value = serde_json::from_str(done(&run(&arguments))).expect("JSON");
+    assert_eq!((told["reading"]["bad"].as_u64(), told["reading"]["lines"].as_u64()), (Some(1), Some(3001)));
+    let page = std::fs::read_to_string(page.join("index.html")).expect("it was written");
+    for part in
+        ["1 of 3001 lines are bad", "150 left out with a method", "--drive 100000000000", "--filter get"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+}

@@ -67,9 +67,18 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// What results hang on beside the requests themselves, a few words each: lines that are none, requests that were left out, and sizes that were taken
-    /// to be so many bytes. Nothing where all of a file was taken as it is.
-    pub fn notes(&self, reading: &Reading, bytes_unknown: u64) -> Vec<String> {
+    /// What is not taken as it stands in a file, a few words each: lines that are no requests, requests that were left out, and sizes that were taken to
+    /// be so many bytes. Nothing where all of it was.
+    pub fn notes_with_sizes(&self, reading: &Reading, bytes_unknown: u64) -> Vec<String> {
+        let mut notes = self.notes(reading);
+        if self.without_size > 0 {
+            notes.push(format!("{} without a size count as {bytes_unknown} bytes", self.without_size));
+        }
+        notes
+    }
+
+    /// The same, where sizes are no matter or come from elsewhere ([`Trace::fill_sizes`]).
+    pub fn notes(&self, reading: &Reading) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(problem) = reading.problems.first() {
             notes.push(format!(
@@ -79,9 +88,6 @@ impl Unread {
         }
         for (why, number) in Refused::ALL.into_iter().zip(self.refused).filter(|(_, number)| *number > 0) {
             notes.push(format!("{number} left out {}", why.name()));
-        }
-        if self.without_size > 0 {
-            notes.push(format!("{} without a size count as {bytes_unknown} bytes", self.without_size));
         }
         notes
     }
@@ -372,7 +378,7 @@ mod tests {
         assert_eq!((reading.requests, unread.limited, unread.without_size), (6, true, 1));
         assert_eq!(unread.refused[Refused::Status as usize], 1);
         assert_eq!(
-            unread.notes(&reading, 8192),
+            unread.notes_with_sizes(&reading, 8192),
             ["1 left out with a status that does not count", "1 without a size count as 8192 bytes"]
         );
         let hosts: Vec<_> = (0..3).map(|object| trace.hosts().name(trace.host_of(object))).collect();

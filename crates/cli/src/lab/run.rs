@@ -147,7 +147,7 @@ impl Options {
             return Err(failed(format!("no request is left: {}", lost(&reading, &unread))));
         }
         let wrong = trace.mend_times();
-        let mut notes = unread.notes(&reading, SIZE_UNKNOWN);
+        let mut notes = unread.notes_with_sizes(&reading, SIZE_UNKNOWN);
         if wrong > 0 {
             notes.push(format!("{wrong} with a time far from all others count as made with the one before"));
         }

@@ -74,7 +74,13 @@ fn read(path: &Path) -> Result<Sweep, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| Failure::Runtime(format!("{name}: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     Sweep::parse(&text, folder).map_err(|mistakes| {
-        let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect();
+        let mut lines: Vec<String> =
+            mistakes.iter().take(MISTAKES_TOLD).map(|mistake| format!("{name}:{mistake}")).collect();
+        if let Some(more @ 1..) = mistakes.len().checked_sub(MISTAKES_TOLD) {
+            lines.push(format!(
+                "and {more} more; is it a specification? `shoal lab sweep --example` prints one"
+            ));
+        }
         Failure::Usage(lines.join("\n"))
     })
 }
@@ -184,4 +190,6 @@ impl Progress for Bar {
     }
 }
 
+/// Mistakes that are told at once: a log given for a specification has one a line.
+const MISTAKES_TOLD: usize = 20;
 const EXAMPLE: &str = include_str!("../../../../docs/sweep.toml");

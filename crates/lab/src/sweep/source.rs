@@ -46,7 +46,7 @@ pub struct Loaded {
     pub unique_bytes: u64,
     /// By which results are known as this trace's.
     pub digest: String,
-    /// What of its file was not taken as it is ([`shoal_trace::Unread::notes`]).
+    /// What of its file was not taken as it is ([`shoal_trace::Unread::notes_with_sizes`]).
     pub notes: Vec<String>,
 }
 
@@ -194,7 +194,7 @@ impl Settings {
         let bytes_unknown = self.bytes_unknown.unwrap_or(BYTES_UNKNOWN);
         let read = Trace::read(input, &options, &self.filter, limit, bytes_unknown);
         let (trace, reading, unread) = read.map_err(|error| failed(error.to_string()))?;
-        let notes = unread.notes(&reading, bytes_unknown);
+        let notes = unread.notes_with_sizes(&reading, bytes_unknown);
         Ok((trace, notes))
     }
 }
