@@ -51,7 +51,7 @@ pub(super) fn padded(line: &mut Vec<u8>, number: u64, width: usize) {
 /// Appends a number with `fill` before it, to fill `width`.
 pub(super) fn filled(line: &mut Vec<u8>, number: u64, width: usize, fill: u8) {
     let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
-    line.extend(std::iter::repeat_n(fill, width.saturating_sub(digits)));
+    line.resize(line.len() + width.saturating_sub(digits), fill);
     push_decimal(line, number);
 }
 
