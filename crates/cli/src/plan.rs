@@ -127,6 +127,9 @@ impl Options {
         if self.ram.is_some_and(|ram| ram.0 < LEAST_RAM) {
             return Err(Failure::Usage("--ram: a cache has 4 MiB of RAM at least".into()));
         }
+        if self.disk.is_some_and(|disk| disk.0 < LEAST_DISK) {
+            return Err(Failure::Usage("--disk: a store has 4 MB of disk at least".into()));
+        }
         if self.head > HEAD_MAX {
             return Err(Failure::Usage("--head: no origin sends heads of more than 64 KiB".into()));
         }
@@ -232,6 +235,8 @@ fn differing(number: f64, default: f64) -> Option<f64> {
 const FILTER: &str = "cacheable";
 /// The least that `cache.ram` takes.
 const LEAST_RAM: u64 = 4 << 20;
+/// Room for a volume's stripes and its index.
+const LEAST_DISK: u64 = 4_000_000;
 const HEAD_MAX: u64 = 64 << 10;
 
 #[cfg(test)]

@@ -123,6 +123,7 @@ fn what_cannot_be_planned_is_told() {
         (&["--warm-up", "1"][..], "--warm-up: a share from 0 to 0.9"),
         (&["--miss-cost", "0.5"], "--miss-cost: a miss costs"),
         (&["--ram", "1 MiB"], "--ram: a cache has 4 MiB"),
+        (&["--disk", "1 KB"], "--disk: a store has 4 MB"),
         (&["--head", "1000000"], "--head: no origin"),
         (&["--ram-price", "5"], "--ram-price and --egress-price go together"),
         (&["--ram-price", "nan", "--egress-price", "1"], "numbers from 0 on"),

@@ -119,8 +119,13 @@ fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &Wishes) -> (
                 .into(),
         ),
     };
-    let why = format!("{told}; the disk holds what 99% of the achievable hits take; no prices were told");
-    (ram, disk.bytes, why)
+    // What is there is not chosen.
+    let of_ram = if wishes.ram_bytes.is_some() { "RAM is as much as there is" } else { &told };
+    let of_disk = match wishes.disk_bytes {
+        Some(_) => "the disk is the one that there is",
+        None => "the disk holds what 99% of the achievable hits take",
+    };
+    (ram, disk.bytes, format!("{of_ram}; {of_disk}; no prices were told"))
 }
 
 /// Names the policy that hits most requests at this size, when that is worth a setting.

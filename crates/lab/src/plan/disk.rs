@@ -146,16 +146,18 @@ fn wanted(curve: &Curve, most: f64) -> u64 {
     (bytes + bytes / 4).max(LEAST_DISK)
 }
 
-/// The first requests for objects of at most so many bytes, which the modelled machine is driven with, as many as its disks have room for. What
-/// the store would not take is no part of what it writes.
+/// The first requests for objects of at most so many bytes, which the modelled machine is driven with: as many as its disks have room for, and as it moves in
+/// seconds of computing. What the store would not take is no part of what it writes.
 fn beginning(trace: &Trace, largest: u64) -> Trace {
     let mut first = Trace::default();
-    let mut left = MODELLED_BYTES;
+    let (mut left, mut to_move) = (MODELLED_BYTES, MOVED_BYTES);
     let stored = trace.requests().iter().filter(|request| request.bytes <= largest);
     for request in stored.take(MODELLED_REQUESTS) {
         let record =
             Record { url: trace.url(request).into(), time_ms: Some(request.time_ms), ..Record::default() };
         let (objects, bytes) = (first.objects().len(), request.bytes.min(MODELLED_MAX));
+        let Some(less) = to_move.checked_sub(bytes) else { break };
+        to_move = less;
         first.push_sized(&record, bytes);
         if first.objects().len() > objects {
             let Some(less) = left.checked_sub(bytes) else { break };
@@ -176,6 +178,8 @@ const LEAST_DISK: u64 = 64 << 20;
 const MODELLED_REQUESTS: usize = 20_000;
 /// Bytes of objects that the modelled machine is given: its smallest disk, on which a volume stands, has 2 GB.
 const MODELLED_BYTES: u64 = 1 << 30;
+/// Bytes of objects that it moves, written or read: each architecture moves them in pieces of 64 KiB.
+const MOVED_BYTES: u64 = 8 << 30;
 /// The largest object that it is given.
 const MODELLED_MAX: u64 = 256 << 20;
 
@@ -198,6 +202,11 @@ mod tests {
         let first = beginning(&log, 4_000_000_000);
         assert!((700..1500).contains(&first.requests().len()), "{}", first.requests().len());
         assert!(first.requests().iter().all(|request| request.bytes == 1_500_000), "images are not stored");
+        let mut repeats = Trace::default();
+        for _ in 0..10_000 {
+            repeats.push_sized(&Record { url: "http://a/".into(), ..Record::default() }, 100_000_000);
+        }
+        assert_eq!(beginning(&repeats, 4_000_000_000).requests().len(), 85, "nor is it asked for ever");
         let outcomes = modelled(&Inputs::new(first, 0.0), &[tier::VOLUME], &mut Silent).expect("it has room");
         assert!(outcomes[0].files.bytes_written > 1_000_000_000, "{:?}", outcomes[0]);
     }

@@ -122,6 +122,7 @@ fn prices_decide() {
     assert_eq!(planned(3000, slow).0.choice.disk_bytes, 0, "the drive cannot do it");
     let disk = planned(3000, Wishes { disk_bytes: Some(100 << 20), ..Wishes::default() }).0;
     assert_eq!((disk.choice.disk_bytes, disk.disk.bytes), (100 << 20, 100 << 20));
+    assert!(disk.choice.why.contains("the disk is the one that there is"), "{}", disk.choice.why);
     let both = Wishes { ram_bytes: Some(5 << 20), disk_bytes: Some(40 << 20), ..Wishes::default() };
     let both = planned(3000, both).0;
     assert_eq!((both.expected.ram_bytes, both.expected.disk_bytes), (5 << 20, 40 << 20));
