@@ -31,6 +31,8 @@ pub(super) struct Connection<T, H: Handler> {
     waits: bool,
     /// Bytes read, and bytes written after a wait.
     moved: (u64, u64),
+    /// Bytes written since others had their turn.
+    turn_bytes: usize,
     /// GOAWAY has named the last stream.
     is_final: bool,
     /// Everything was said: the client is to close, until then.
@@ -66,6 +68,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             unflushed: false,
             waits: false,
             moved,
+            turn_bytes: 0,
             is_final: false,
             closing: None,
             thrown_away: 0,
@@ -75,6 +78,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
     /// Serves it; ready at its end.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.streams.link.lock().set_waker(context);
+        self.turn_bytes = 0;
         loop {
             if self.closing.is_some() {
                 return self.poll_closed(context);
@@ -156,18 +160,16 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             if self.output.is_empty() {
                 break;
             }
-            let written = self.output.poll_write(&mut self.io, context);
+            if self.turn_bytes >= TURN_BYTES_MAX {
+                context.waker().wake_by_ref();
+                return Ok(Poll::Pending);
+            }
+            let written = self.output.poll_write(&mut self.io, context)?;
             self.unflushed = true;
-            if let Poll::Ready(Ok(bytes)) = &written
-                && self.waits
-            {
-                self.moved.1 += *bytes as u64;
-            }
-            self.waits = written.is_pending();
-            match written {
-                Poll::Ready(written) => written.map(drop)?,
-                Poll::Pending => return Ok(Poll::Pending),
-            }
+            let waited = std::mem::replace(&mut self.waits, written.is_pending());
+            let Poll::Ready(bytes) = written else { return Ok(Poll::Pending) };
+            self.turn_bytes += bytes;
+            self.moved.1 += if waited { bytes as u64 } else { 0 };
         }
         if self.unflushed {
             let flushed = Pin::new(&mut self.io).poll_flush(context)?;
@@ -262,6 +264,9 @@ const STREAM_MAX: u32 = 0x7fff_ffff;
 /// What our pings carry: one asks whether the client is there, the other follows the first GOAWAY.
 const ALIVE_PING: [u8; 8] = *b"shoal up";
 const LAST_PING: [u8; 8] = *b"shoal by";
+
+/// Bytes that are written before the thread's other connections have their turn.
+const TURN_BYTES_MAX: usize = 1 << 20;
 
 /// Room for at least so many bytes is made before a read.
 const ROOM_MIN: usize = 1024;

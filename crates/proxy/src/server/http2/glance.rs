@@ -56,7 +56,7 @@ fn frame(output: &mut Output, (id, frame_bytes_max): (u32, usize), hit: &Hit<'_>
     let is_empty = hit.body.is_empty();
     output.fields(id, is_empty, frame_bytes_max, |block| head_bytes = send::hit(block, hit, received));
     if !is_empty {
-        output.body(id, hit.body, frame_bytes_max, || hit.body.bytes());
+        output.body(id, hit.body, frame_bytes_max);
     }
     Sent::Whole { head_bytes }
 }

@@ -4,21 +4,22 @@
 //! are. An output that is empty holds no memory.
 
 use bytes::Bytes;
+use shoal_store::memory::Body;
 use shoal_wire::hpack::encode::NO_TABLE;
 use shoal_wire::http2::{END_HEADERS, END_STREAM, FRAME_HEAD_BYTES, FrameHead, FrameKind};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
 /// What waits to be written.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Output {
     text: Vec<u8>,
-    /// Bodies, each with the place in the text before which it comes.
-    bodies: VecDeque<(usize, Bytes)>,
+    bodies: VecDeque<Piece>,
     /// Bytes of the text that were written.
     written: usize,
     /// Bytes in all that were not.
@@ -27,6 +28,16 @@ pub(super) struct Output {
     responses: u64,
     /// A field block was put in, and so what the first begins with.
     begun: bool,
+}
+
+/// A piece of a body, as long as a frame.
+struct Piece {
+    /// The place in the text before which it comes.
+    before: usize,
+    /// The body, shared: to hold a piece of it by itself would take an allocation.
+    body: Body,
+    /// What of it is to be written.
+    rest: Range<usize>,
 }
 
 impl Output {
@@ -103,21 +114,27 @@ impl Output {
         if data.len() <= COPIED_MAX {
             return self.copied(&data);
         }
-        self.left += data.len();
-        self.bodies.push_back((self.text.len(), data));
+        let rest = 0..data.len();
+        self.shared(data.into(), rest);
     }
 
-    /// Appends a whole body with which a stream ends, cut into frames. It is shared only where it is not copied.
-    pub fn body(&mut self, id: u32, body: &[u8], frame_bytes_max: usize, share: impl FnOnce() -> Bytes) {
-        if body.len() <= COPIED_MAX {
-            self.data_head(id, body.len(), true);
-            return self.copied(body);
+    /// Appends a whole body with which a stream ends, cut into frames.
+    pub fn body(&mut self, id: u32, body: &Body, frame_bytes_max: usize) {
+        let mut start = 0;
+        while start < body.len() {
+            let rest = start..body.len().min(start + frame_bytes_max);
+            start = rest.end;
+            self.data_head(id, rest.len(), start == body.len());
+            match rest.len() <= COPIED_MAX {
+                true => self.copied(&body[rest]),
+                false => self.shared(body.clone(), rest),
+            }
         }
-        let mut rest = share();
-        while !rest.is_empty() {
-            let piece = rest.split_to(rest.len().min(frame_bytes_max));
-            self.data(id, piece, rest.is_empty());
-        }
+    }
+
+    fn shared(&mut self, body: Body, rest: Range<usize>) {
+        self.left += rest.len();
+        self.bodies.push_back(Piece { before: self.text.len(), body, rest });
     }
 
     fn data_head(&mut self, id: u32, length: usize, end: bool) {
@@ -158,16 +175,16 @@ impl Output {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let mut count = 0;
         let mut from = self.written;
-        for (before, body) in self.bodies.iter().take(SLICES_MAX / 2 - 1) {
+        for Piece { before, body, rest } in self.bodies.iter().take(SLICES_MAX / 2 - 1) {
             if *before > from {
                 slices[count] = IoSlice::new(&self.text[from..*before]);
                 count += 1;
                 from = *before;
             }
-            slices[count] = IoSlice::new(body);
+            slices[count] = IoSlice::new(&body[rest.clone()]);
             count += 1;
         }
-        let until = self.bodies.get(SLICES_MAX / 2 - 1).map_or(self.text.len(), |(before, _)| *before);
+        let until = self.bodies.get(SLICES_MAX / 2 - 1).map_or(self.text.len(), |piece| piece.before);
         if until > from {
             slices[count] = IoSlice::new(&self.text[from..until]);
             count += 1;
@@ -181,25 +198,26 @@ impl Output {
             return self.clear();
         }
         while count > 0 {
-            let until = self.bodies.front().map_or(self.text.len(), |(before, _)| *before);
+            let until = self.bodies.front().map_or(self.text.len(), |piece| piece.before);
             let text = count.min(until - self.written);
             self.written += text;
             count -= text;
-            if let Some((_, body)) = self.bodies.front_mut()
+            if let Some(Piece { rest, .. }) = self.bodies.front_mut()
                 && count > 0
             {
-                let taken = count.min(body.len());
-                let _ = body.split_to(taken);
+                let taken = count.min(rest.len());
+                rest.start += taken;
                 count -= taken;
             }
-            if self.bodies.front().is_some_and(|(before, body)| *before == self.written && body.is_empty()) {
+            if self.bodies.front().is_some_and(|piece| piece.before == self.written && piece.rest.is_empty())
+            {
                 self.bodies.pop_front();
             }
         }
         // A client that takes little by little must not make the text grow for ever.
         if self.written > TEXT_BYTES_KEPT {
             self.text.drain(..self.written);
-            self.bodies.iter_mut().for_each(|(before, _)| *before -= self.written);
+            self.bodies.iter_mut().for_each(|piece| piece.before -= self.written);
             self.written = 0;
         }
     }
@@ -247,7 +265,7 @@ const BODIES_KEPT: usize = 64;
 const SPARE_MAX: usize = 16;
 
 /// An output's memory.
-type Spare = (Vec<u8>, VecDeque<(usize, Bytes)>);
+type Spare = (Vec<u8>, VecDeque<Piece>);
 
 thread_local! {
     static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
@@ -281,8 +299,8 @@ mod tests {
             let mut narrow = Narrow { taken: Vec::new(), step };
             let mut context = Context::from_waker(std::task::Waker::noop());
             for (at, (length, write)) in bodies.into_iter().enumerate() {
-                let (id, body) = (at as u32, Bytes::from(vec![at as u8; length]));
-                output.body(id, &body, frame_bytes_max, || body.clone());
+                let (id, body) = (at as u32, Body::from(Bytes::from(vec![at as u8; length])));
+                output.body(id, &body, frame_bytes_max);
                 expected(&mut all, id, &body, frame_bytes_max);
                 if write {
                     prop_assert!(output.poll_write(&mut narrow, &mut context).is_ready());

@@ -15,8 +15,10 @@ use shoal_wire::http2::{
     write_reset, write_settings_ack, write_window_update,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -397,6 +399,37 @@ async fn a_long_reply_leaves_room_for_others_and_is_broken_off_at_once() {
     }
     let more = asker.streams[&1].received - before;
     assert!(more < 300_000, "{more} bytes came after the reset");
+    drop(asker);
+    serving.await.expect("no panic");
+}
+
+/// A connection that takes all that it is sent does not keep the thread to itself.
+#[tokio::test]
+async fn many_replies_at_once_leave_others_their_turns() {
+    let (near, far) = tokio::io::duplex(64 << 20);
+    let handler = Arc::<Scripted>::default();
+    let server = Detached::new(Arc::clone(&handler), Arc::default(), &ClientLimits::default());
+    let address = ([127, 0, 0, 1], 1).into();
+    let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
+    let mut asker = Asker::new(near);
+    asker.outbox.extend_from_slice(PREFACE);
+    asker.set_window(1 << 28);
+    asker.widen(0, 1 << 28);
+    (0..100).for_each(|_| asker.ask("GET", "/hit/100000"));
+    asker.flush().await;
+    let serving = tokio::spawn(async move { server.serve_http2(far, client).await });
+    // A task that is always ready, as a busy connection's is.
+    let mut turns = 0;
+    let other = tokio::spawn(poll_fn(move |context| {
+        if handler.begun.load(Ordering::SeqCst) == 100 {
+            return Poll::Ready(turns);
+        }
+        turns += 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }));
+    let turns = other.await.expect("no panic");
+    assert!((8..50).contains(&turns), "{turns} turns for ten megabytes");
     drop(asker);
     serving.await.expect("no panic");
 }
