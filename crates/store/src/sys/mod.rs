@@ -82,6 +82,14 @@ impl Loaded for Private {
     }
 }
 
+/// Bytes of a page of memory. Asked of the C library: rustix reads it from what the kernel tells a process at its start, which under
+/// valgrind, where hits are counted, leads to memory that is not there.
+pub(crate) fn page_bytes() -> Option<usize> {
+    // SAFETY: sysconf(3) takes any name and touches no memory of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
+}
+
 /// Tells which pages of a file are in memory, without reading any of them in.
 ///
 /// The pages are mapped and never touched. A read that refuses to wait (`RWF_NOWAIT`) would not do instead: it starts

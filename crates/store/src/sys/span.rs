@@ -47,7 +47,7 @@ pub(crate) struct Packed {
 impl Span {
     /// So many bytes, whole pages; what is live in it is added to `all_live_bytes` too.
     pub(crate) fn new(bytes: usize, all_live_bytes: Arc<AtomicU64>) -> io::Result<Self> {
-        let page_bytes = rustix::param::page_size();
+        let page_bytes = super::page_bytes().ok_or(io::ErrorKind::Unsupported)?;
         if !bytes.is_multiple_of(page_bytes) || u32::try_from(bytes).is_err() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
