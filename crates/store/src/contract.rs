@@ -141,6 +141,11 @@ pub trait StoredBody: Send + Sync {
     /// [`Error::Corrupt`], and the entry has been dropped.
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error>;
 
+    /// The same body for who keeps it for longer, when this one keeps more in memory than what it is.
+    fn alone(&self) -> Option<Arc<dyn StoredBody>> {
+        None
+    }
+
     /// Which of the store's disks it is on: see [`Store::lane`].
     fn lane(&self) -> usize {
         0

@@ -15,7 +15,7 @@ use crate::io_pool::Kind;
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
-use shoal_store::memory::Reservation;
+use shoal_store::memory::{Arriving, Body, Reservation};
 use shoal_store::{Insert, StoredBody};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +35,8 @@ pub struct Filing {
 }
 
 enum Place {
-    /// All of it in RAM; the reservation covers it.
-    Gathering(Reservation),
+    /// All of it in RAM; the reservation covers it. What has come stands in the room, where there is one.
+    Gathering { reservation: Reservation, room: Option<Arriving> },
     /// Being written; `written` bytes are in the store. The reservation covers the window.
     Writing { insert: Box<dyn Insert>, written: u64, reservation: Reservation },
     /// Only passed on.
@@ -67,7 +67,7 @@ impl Filing {
         (length, validity): (Option<u64>, Validity),
     ) -> Self {
         let place = match shelf.ledger().try_reserve(0) {
-            Some(reservation) => Place::Gathering(reservation),
+            Some(reservation) => Place::Gathering { reservation, room: None },
             None => Place::Passing,
         };
         Self {
@@ -98,7 +98,7 @@ impl Filing {
     pub async fn push(&mut self, bytes: Bytes) {
         let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
-            Place::Gathering(reservation) => {
+            Place::Gathering { reservation, .. } => {
                 total <= self.shelf.limits().memory_object_max && reservation.grow(bytes.len() as u64)
             }
             _ => true,
@@ -117,8 +117,23 @@ impl Filing {
 
     /// The bytes as they are kept: a slice of the connection's buffer would keep all of that buffer in RAM, and does not outlive
     /// this while the disk or readers are waited for.
-    fn own(&self, bytes: Bytes) -> Bytes {
-        if matches!(self.place, Place::Passing) { bytes } else { Bytes::copy_from_slice(&bytes) }
+    fn own(&mut self, bytes: Bytes) -> Bytes {
+        let is_first = self.arrived() == 0;
+        match &mut self.place {
+            Place::Passing => bytes,
+            Place::Gathering { room, .. } => {
+                let length = self.length.filter(|_| is_first);
+                let wanted = length.filter(|length| *length <= self.shelf.limits().memory_object_max);
+                if let Some(length) = wanted {
+                    *room = self.shelf.memory().room(self.key.hash(), length);
+                }
+                match room.as_mut().filter(|room| bytes.len() <= room.missing()) {
+                    Some(room) => room.push(&bytes),
+                    None => Bytes::copy_from_slice(&bytes),
+                }
+            }
+            Place::Writing { .. } => Bytes::copy_from_slice(&bytes),
+        }
     }
 
     /// Whether anybody still has a use for the rest: a reader, or a store that has most of it.
@@ -144,8 +159,9 @@ impl Filing {
         let is_valid = self.validity.holds();
         let mut ending = Ending::default();
         match std::mem::replace(&mut self.place, Place::Passing) {
-            Place::Gathering(reservation) if is_valid => {
-                ending = self.keep_gathered(self.growing.gathered(last.take().as_ref()), reservation).await;
+            Place::Gathering { reservation, room } if is_valid => {
+                let body = self.gathered(room, last.take());
+                ending = self.keep_gathered(body, reservation).await;
             }
             Place::Writing { insert, written, reservation } if is_valid => {
                 ending.reservation = Some(reservation);
@@ -154,7 +170,7 @@ impl Filing {
                     ending.spill = Some(body);
                 }
             }
-            Place::Gathering(reservation) | Place::Writing { reservation, .. } => {
+            Place::Gathering { reservation, .. } | Place::Writing { reservation, .. } => {
                 ending.reservation = Some(reservation);
             }
             // a newer response than the one stored came, and cannot be kept
@@ -177,19 +193,24 @@ impl Filing {
         }
     }
 
+    /// All of the body, of which `last` is the end.
+    fn gathered(&self, room: Option<Arriving>, last: Option<Bytes>) -> Body {
+        let whole = || self.growing.gathered(last.as_ref());
+        room.and_then(Arriving::body).unwrap_or_else(|| self.shelf.memory().place(self.key.hash(), whole()))
+    }
+
     /// Keeps a body that stands in RAM whole.
-    async fn keep_gathered(&mut self, body: Bytes, reservation: Reservation) -> Ending {
-        let kept = self.shelf.keep_in_memory(&self.key, &self.record, &body, &self.validity);
+    async fn keep_gathered(&mut self, body: Body, reservation: Reservation) -> Ending {
+        let bytes = body.bytes();
+        let kept = self.shelf.keep_in_memory(&self.key, &self.record, body, &self.validity);
+        let mut ending = Ending { gathered: Some(bytes.clone()), ..Ending::default() };
         // in the RAM tier it is charged there, for as long as anybody reads it
-        let is_kept = kept.is_some();
-        let body = kept.unwrap_or(body);
-        let mut ending = Ending { gathered: Some(body.clone()), ..Ending::default() };
-        ending.reservation = (!is_kept).then_some(reservation);
+        ending.reservation = (!kept).then_some(reservation);
         // an older object on disk must not show when RAM gives this one up
-        if is_kept && !self.shelf.on_disk(&self.key) {
-            ending.for_disk = Some(body);
+        if kept && !self.shelf.on_disk(&self.key) {
+            ending.for_disk = Some(bytes);
         } else {
-            self.shelf.keep_on_disk(Kind::Change, &self.key, &self.record, body, &self.validity).await;
+            self.shelf.keep_on_disk(Kind::Change, &self.key, &self.record, bytes, &self.validity).await;
         }
         ending
     }
@@ -226,7 +247,7 @@ impl Filing {
 
     /// Moves from RAM to the disk, or to passing on when the disk takes nothing.
     async fn leave_memory(&mut self) {
-        let Place::Gathering(reservation) = std::mem::replace(&mut self.place, Place::Passing) else {
+        let Place::Gathering { reservation, .. } = std::mem::replace(&mut self.place, Place::Passing) else {
             return;
         };
         if let Some(insert) = self.shelf.begin(&self.key, &self.record, self.length).await {
@@ -238,7 +259,7 @@ impl Filing {
     async fn keep_pace(&mut self) {
         let appended = self.growing.appended();
         match &self.place {
-            Place::Gathering(_) => {}
+            Place::Gathering { .. } => {}
             // a batch is as large as the RAM that was reserved for it
             Place::Writing { written, reservation, .. } => {
                 if appended - written >= reservation.bytes().clamp(BATCH_MIN, BATCH_MAX) {

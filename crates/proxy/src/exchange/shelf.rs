@@ -226,7 +226,9 @@ impl Shelf {
     fn found(&self, key: &ObjectKey, opened: Opened, validity: &Validity) -> Found {
         let Opened { record, body, whole } = opened;
         let kept = whole.and_then(|whole| self.keep_read(key, &record, whole, validity));
-        Found { record, body: kept.map_or(Held::Disk(body), Held::Memory), in_memory: false }
+        // Who is sent it from there may take long.
+        let on_disk = || Held::Disk(body.alone().unwrap_or(body));
+        Found { record, body: kept.map_or_else(on_disk, Held::Memory), in_memory: false }
     }
 
     /// Puts an object that was read whole into RAM, with what was reserved for it. Its body as it stands there, or `None` when RAM does not
@@ -250,28 +252,19 @@ impl Shelf {
         kept.then_some(bytes)
     }
 
-    /// Puts a complete object into RAM. Its body as it stands there; `None` when it is too large, its budget does not allow it, or
-    /// it is not valid.
-    pub fn keep_in_memory(
-        &self,
-        key: &ObjectKey,
-        record: &Record,
-        body: &Bytes,
-        validity: &Validity,
-    ) -> Option<Bytes> {
+    /// Puts a complete object into RAM. False when it is too large, its budget does not allow it, or it is not valid.
+    pub fn keep_in_memory(&self, key: &ObjectKey, record: &Record, body: Body, validity: &Validity) -> bool {
         if body.len() as u64 > self.limits.memory_object_max {
-            return None;
+            return false;
         }
-        let body = self.memory.place(key.hash(), body.clone());
-        let bytes = body.bytes();
         let resident = Resident::new(key, record.clone(), body);
         let weight = resident.weight();
         let kept = self.memory.insert(key.hash(), Arc::new(resident), weight);
         if !validity.holds() {
             self.memory.remove(key.hash());
-            return None;
+            return false;
         }
-        kept.then_some(bytes)
+        kept
     }
 
     /// Writes a complete object to the disk unless it is not valid, and waits for that. An older object of the key goes
@@ -333,7 +326,7 @@ impl Shelf {
 
     /// Keeps a note, an object without a body, in RAM and on disk.
     pub async fn keep_note(self: &Arc<Self>, key: &ObjectKey, record: Record, validity: &Validity) {
-        self.keep_in_memory(key, &record, &Bytes::new(), validity);
+        self.keep_in_memory(key, &record, Bytes::new().into(), validity);
         self.keep_on_disk(Kind::Change, key, &record, Bytes::new(), validity).await;
     }
 

@@ -28,6 +28,10 @@ impl StoredBody for WatchedBody {
         self.shared.settle(self.at, self.body.read(offset, limit))
     }
 
+    fn alone(&self) -> Option<Arc<dyn StoredBody>> {
+        Some(Arc::new(Self::new(self.body.alone()?, self.at, &self.shared)))
+    }
+
     fn position(&self, offset: u64) -> Option<u64> {
         self.body.position(offset)
     }

@@ -1,7 +1,7 @@
 //! A body that the RAM tier keeps, wherever it stands.
 
 use super::lending::{LENT_MIN, Lent};
-use crate::sys::span::{Packed, Span};
+use crate::sys::span::{Packed, Part, Room, Span};
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ enum Kept {
 }
 
 impl Body {
-    pub(super) fn packed(packed: Packed) -> Self {
-        Self(Kept::Packed(Arc::new(packed)))
+    pub(super) fn packed(packed: Arc<Packed>) -> Self {
+        Self(Kept::Packed(packed))
     }
 
     /// For who is to hold it too.
@@ -87,6 +87,42 @@ impl Deref for Body {
     }
 }
 
+/// A body that arrives, where it will stand.
+pub struct Arriving(Room);
+
+impl Arriving {
+    pub(super) fn new(room: Room) -> Self {
+        Self(room)
+    }
+
+    /// Bytes that are still missing.
+    pub fn missing(&self) -> usize {
+        self.0.missing()
+    }
+
+    /// Adds a piece, and returns it as it stands there.
+    ///
+    /// # Panics
+    /// When it is longer than what is missing.
+    pub fn push(&mut self, piece: &[u8]) -> Bytes {
+        Bytes::from_owner(Piece(self.0.push(piece)))
+    }
+
+    /// The body, when nothing of it is missing.
+    pub fn body(self) -> Option<Body> {
+        self.0.body().map(Body::packed)
+    }
+}
+
+/// A part of a body that arrives.
+struct Piece(Part);
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 /// One of those that hold a body in a span.
 struct Holder(Arc<Packed>);
 
@@ -109,7 +145,9 @@ mod tests {
 
     fn packed(length: usize, byte: u8) -> Body {
         let span = Arc::new(Span::new(1 << 20, Arc::default()).expect("memory"));
-        Body::packed(span.room(length).expect("room").fill(&vec![byte; length]))
+        let mut room = span.room(length).expect("room");
+        drop(room.push(&vec![byte; length]));
+        Body::packed(room.body().expect("whole"))
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
-pub use body::Body;
+pub use body::{Arriving, Body};
 pub use ledger::{GiveBack, Ledger, Reservation};
 pub use lending::{LENT_MIN, Whole, lend};
 
@@ -99,11 +99,20 @@ impl<V: Content> MemoryTier<V> {
         tier
     }
 
-    /// The body of an object that is to be inserted, where it will stand.
+    /// Where the body of an object that is to be inserted will stand, so that it can be put there while it arrives. `None` where it will stand
+    /// elsewhere: it is large, or empty, or there is no memory.
+    pub fn room(&self, key: Key, length: u64) -> Option<Arriving> {
+        let length = usize::try_from(length).ok().filter(|length| (1..LENT_MIN).contains(length))?;
+        self.spans.room(key, length, Origin::Arrived).map(Arriving::new)
+    }
+
+    /// The body of an object that is to be inserted, where it will stand. What it is part of is not kept for it.
     pub fn place(&self, key: Key, body: Bytes) -> Body {
-        let is_small = (1..LENT_MIN).contains(&body.len());
-        let packed = if is_small { self.spans.put(key, &body, Origin::Arrived) } else { None };
-        packed.map_or_else(|| body.into(), Body::packed)
+        if !(1..LENT_MIN).contains(&body.len()) {
+            return body.into();
+        }
+        let packed = self.spans.put(key, &body, Origin::Arrived);
+        packed.map_or_else(|| Bytes::copy_from_slice(&body).into(), Body::packed)
     }
 
     /// The object, counting as a hit for replacement. Allocates nothing.

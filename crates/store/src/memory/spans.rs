@@ -83,17 +83,21 @@ impl Spans {
         self.live_bytes.load(Relaxed)
     }
 
+    /// Room for the body of `key`. `None` when there is no memory.
+    pub(super) fn room(&self, key: Key, length: usize, origin: Origin) -> Option<Room> {
+        let mut state = self.state.lock();
+        let open = &mut state.open[origin as usize];
+        match open.iter_mut().find_map(|contents| contents.room(key, length, &self.taken_bytes)) {
+            Some(room) => Some(room),
+            None => self.open_another(&mut state, origin)?.room(key, length, &self.taken_bytes),
+        }
+    }
+
     /// A copy of the body in a span. `None` when there is no memory.
-    pub(super) fn put(&self, key: Key, body: &[u8], origin: Origin) -> Option<Packed> {
-        let room = {
-            let mut state = self.state.lock();
-            let open = &mut state.open[origin as usize];
-            match open.iter_mut().find_map(|contents| contents.room(key, body.len(), &self.taken_bytes)) {
-                Some(room) => room,
-                None => self.open_another(&mut state, origin)?.room(key, body.len(), &self.taken_bytes)?,
-            }
-        };
-        Some(room.fill(body))
+    pub(super) fn put(&self, key: Key, body: &[u8], origin: Origin) -> Option<Arc<Packed>> {
+        let mut room = self.room(key, body.len(), origin)?;
+        drop(room.push(body));
+        room.body()
     }
 
     /// Opens another span, and closes the one with the least room when there are enough.

@@ -34,8 +34,18 @@ struct Cut {
     returned: Box<[bool]>,
 }
 
-/// Room for one body.
-pub(crate) struct Room(Packed);
+/// Room for one body, which is put in from its beginning on.
+pub(crate) struct Room {
+    packed: Arc<Packed>,
+    filled: u32,
+}
+
+/// A part of a body that is there, while the rest of it may still be missing.
+pub(crate) struct Part {
+    packed: Arc<Packed>,
+    start: u32,
+    length: u32,
+}
 
 /// A body in a span.
 pub(crate) struct Packed {
@@ -88,7 +98,7 @@ impl Span {
         drop(cut);
         self.live_bytes.fetch_add(packed.room_bytes(), Relaxed);
         self.all_live_bytes.fetch_add(packed.room_bytes(), Relaxed);
-        Some(Room(packed))
+        Some(Room { packed: Arc::new(packed), filled: 0 })
     }
 
     /// Bytes that are not cut off yet.
@@ -124,16 +134,41 @@ impl Span {
 }
 
 impl Room {
-    /// Puts a body in, which is as long as the room was asked for.
-    pub(crate) fn fill(self, body: &[u8]) -> Packed {
-        assert_eq!(body.len(), self.0.length as usize, "room for this body");
-        // SAFETY: the room lies in the mapping, which lives as long as the span, and was cut off for this alone; nobody reads it
-        // before it is returned as `Packed`. `body` is borrowed memory and hence elsewhere.
+    /// Bytes that are still missing.
+    pub(crate) fn missing(&self) -> usize {
+        (self.packed.length - self.filled) as usize
+    }
+
+    /// Puts the next piece of the body in.
+    ///
+    /// # Panics
+    /// When it is longer than what is missing.
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Part {
+        assert!(piece.len() <= self.missing(), "room for this piece");
+        let part = Part { packed: Arc::clone(&self.packed), start: self.filled, length: piece.len() as u32 };
+        // SAFETY: the room lies in the mapping, which lives as long as the span, and was cut off for this body alone. Of it nobody reads
+        // what is behind `filled`: a part ends there, and the body can be had only when all of it is filled. Nobody else
+        // writes to it, since `self` is borrowed for that alone. `piece` is borrowed memory and hence elsewhere.
         unsafe {
-            let start = self.0.span.map.as_mut_ptr().add(self.0.start as usize);
-            std::ptr::copy_nonoverlapping(body.as_ptr(), start, body.len());
+            let start = self.packed.span.map.as_mut_ptr().add((self.packed.start + self.filled) as usize);
+            std::ptr::copy_nonoverlapping(piece.as_ptr(), start, piece.len());
         }
-        self.0
+        self.filled += part.length;
+        part
+    }
+
+    /// The body, when nothing of it is missing.
+    pub(crate) fn body(self) -> Option<Arc<Packed>> {
+        (self.missing() == 0).then_some(self.packed)
+    }
+}
+
+impl Deref for Part {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: as with a whole body, below; this part of it was filled before this could be had, and nobody writes to it again.
+        unsafe { self.packed.bytes(self.start, self.length) }
     }
 }
 
@@ -141,6 +176,18 @@ impl Packed {
     /// Whether it is in this span.
     pub(crate) fn is_in(&self, span: &Arc<Span>) -> bool {
         Arc::ptr_eq(&self.span, span)
+    }
+
+    /// # Safety
+    /// The range is within the body, and nobody writes to it any more.
+    unsafe fn bytes(&self, start: u32, length: u32) -> &[u8] {
+        // SAFETY: the body lies in the mapping, which lives as long as the span, which this holds. It was cut off for this body alone.
+        // Its pages are not given away before this is dropped: their counts are above zero, and who clears the span has
+        // its only reference. The caller sees to the rest.
+        unsafe {
+            let start = self.span.map.as_ptr().add((self.start + start) as usize);
+            std::slice::from_raw_parts(start, length as usize)
+        }
     }
 
     fn pages(&self) -> Range<usize> {
@@ -157,13 +204,8 @@ impl Deref for Packed {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range lies in the mapping, which lives as long as the span, which this holds. It was cut off for this body alone
-        // and filled before this could be had. Nobody writes to it again, nor gives its pages away, before this is dropped: their
-        // counts are above zero, and who clears the span has its only reference.
-        unsafe {
-            let start = self.span.map.as_ptr().add(self.start as usize);
-            std::slice::from_raw_parts(start, self.length as usize)
-        }
+        // SAFETY: a body is had from its room when all of it is filled, and then that is gone.
+        unsafe { self.bytes(0, self.length) }
     }
 }
 
@@ -198,14 +240,16 @@ mod tests {
         (Arc::new(Span::new(bytes, Arc::clone(&live)).expect("memory")), live)
     }
 
-    fn packed(span: &Arc<Span>, body: &[u8]) -> Option<Packed> {
-        Some(span.room(body.len())?.fill(body))
+    fn packed(span: &Arc<Span>, body: &[u8]) -> Option<Arc<Packed>> {
+        let mut room = span.room(body.len())?;
+        drop(room.push(body));
+        room.body()
     }
 
     #[test]
     fn bodies_stand_beside_each_other_until_it_is_full() {
         let (span, live) = span(4);
-        let bodies: Vec<Packed> = (0_u8..).map_while(|byte| packed(&span, &[byte; 1001])).collect();
+        let bodies: Vec<Arc<Packed>> = (0_u8..).map_while(|byte| packed(&span, &[byte; 1001])).collect();
         assert_eq!(bodies.len(), span.bytes() / 1008);
         for (byte, body) in bodies.iter().enumerate() {
             assert_eq!(body[..], [byte as u8; 1001]);
@@ -217,6 +261,28 @@ mod tests {
         assert!(packed(&span, &[]).is_none() && packed(&span, &[1]).is_none());
         drop(bodies);
         assert_eq!((span.live_bytes(), live.load(Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn parts_are_there_before_the_body_is_whole() {
+        let (span, live) = span(2);
+        let mut room = span.room(300).expect("room");
+        let parts: Vec<Part> = (0..3).map(|byte| room.push(&[byte; 100][..100 - byte as usize])).collect();
+        assert_eq!(room.missing(), 3);
+        for (byte, part) in parts.iter().enumerate() {
+            assert_eq!(part[..], vec![byte as u8; 100 - byte][..]);
+        }
+        let last = room.push(&[3; 3]);
+        let body = room.body().expect("whole");
+        assert_eq!(body[..], [&[0; 100][..], &[1; 99], &[2; 98], &[3; 3]].concat());
+        drop((body, parts));
+        assert_eq!((live.load(Relaxed), &last[..]), (304, &[3; 3][..]), "a part keeps all of it");
+        drop(last);
+        assert_eq!(live.load(Relaxed), 0);
+        let mut room = span.room(300).expect("room");
+        drop(room.push(&[1; 299]));
+        assert!(room.body().is_none(), "a byte is missing");
+        assert_eq!(live.load(Relaxed), 0);
     }
 
     #[test]

@@ -19,10 +19,30 @@ impl StoredBody for WholeBody {
     }
 
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
-        let to = from.saturating_add(limit).min(self.0.len());
-        Ok(self.0.slice(from..to))
+        Ok(part(&self.0, offset, limit))
     }
+}
+
+/// The same in the middle of what was read with it, all of which stays in memory for it.
+pub(super) struct ReadBody(pub(super) Bytes);
+
+impl StoredBody for ReadBody {
+    fn length(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        Ok(part(&self.0, offset, limit))
+    }
+
+    fn alone(&self) -> Option<Arc<dyn StoredBody>> {
+        Some(Arc::new(WholeBody(Bytes::copy_from_slice(&self.0))))
+    }
+}
+
+fn part(bytes: &Bytes, offset: u64, limit: usize) -> Bytes {
+    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.slice(from..from.saturating_add(limit).min(bytes.len()))
 }
 
 /// A body in pieces on the disk, whose stripes are pinned while it is read.

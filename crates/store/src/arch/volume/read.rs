@@ -1,7 +1,7 @@
 //! From the disk to the caller: finding a record, reading it with its neighbourhood, checking it.
 
 use super::Volume;
-use super::body::{LargeBody, WaitingBody, WholeBody};
+use super::body::{LargeBody, ReadBody, WaitingBody, WholeBody};
 use super::format::{Head, Kind, PIECE_BYTES, Place, decode_table, pieces, table_bytes};
 use super::pending::{Pending, PendingBody};
 use super::stripes::Pin;
@@ -69,7 +69,7 @@ impl Volume {
             let (_, metadata) = head.key_and_metadata(&record)?;
             let payload = head.payload(&record).filter(|_| head.kind == Kind::Whole)?;
             self.table.count_hit(key.hash(), entry);
-            Some(whole(metadata, payload))
+            Some(whole(&record, metadata, payload))
         })
     }
 
@@ -211,7 +211,7 @@ impl Volume {
         let parts = head.key_and_metadata(&record).zip(head.payload(&record));
         let Some(((_, metadata), payload)) = parts else { return Ok(None) };
         if head.kind == Kind::Whole {
-            return Ok(Some(whole(metadata, payload)));
+            return Ok(Some(whole(&record, metadata, payload)));
         }
         let metadata = Bytes::copy_from_slice(metadata);
         let Some((places, pin)) = self.pieces_of(&head, payload, pin)? else {
@@ -296,10 +296,9 @@ impl Volume {
     }
 }
 
-/// An object of one piece: a copy, so that what is kept of it does not keep the whole window.
-fn whole(metadata: &[u8], payload: &[u8]) -> Stored {
-    let metadata = Bytes::copy_from_slice(metadata);
-    Stored { metadata, body: Arc::new(WholeBody(Bytes::copy_from_slice(payload))) }
+/// An object of one piece, where it stands in what was read.
+fn whole(record: &Bytes, metadata: &[u8], payload: &[u8]) -> Stored {
+    Stored { metadata: record.slice_ref(metadata), body: Arc::new(ReadBody(record.slice_ref(payload))) }
 }
 
 /// Objects remembered as whole; others are looked at again.

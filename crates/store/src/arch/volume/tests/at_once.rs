@@ -51,6 +51,20 @@ fn what_waits_and_what_lies_in_a_window_is_found_without_a_call() {
 }
 
 #[test]
+fn what_was_read_with_others_can_be_had_alone() {
+    let world = World::new(16 << 20);
+    let store = world.open();
+    offer(&store, 1, 1, 1500).unwrap();
+    let waiting = store.open(&key(1)).unwrap().expect("it waits to be written");
+    assert!(waiting.body.alone().is_none(), "it keeps nothing else in memory");
+    store.write_all();
+    let read = store.open(&key(1)).unwrap().expect("it is on the disk");
+    let alone = read.body.alone().expect("it was read with what stands around it");
+    assert_eq!((alone.length(), alone.read(0, 2000).unwrap()), (1500, read.body.read(0, 2000).unwrap()));
+    assert!(alone.alone().is_none());
+}
+
+#[test]
 fn who_may_not_wait_is_told_once_that_something_is_due_and_then_that_he_would_have_to() {
     let world = World::new(16 << 20);
     let store = world.open();
