@@ -101,7 +101,7 @@ impl<'l> Http2Head<'l> {
         }
         match (method == Method::CONNECT, scheme, path) {
             (true, None, None) => {}
-            (false, Some(scheme), Some(path)) if !path.is_empty() => {
+            (false, Some(scheme), Some(path)) if is_path(path, method) => {
                 let scheme = Scheme::try_from(scheme).map_err(|_| Malformed)?;
                 // A URI has no scheme without an authority; Host may stand in for it.
                 parts.scheme = parts.authority.is_some().then_some(scheme);
@@ -140,6 +140,13 @@ fn map(list: &FieldList, text: &Bytes, skip: usize) -> Result<HeaderMap, Malform
         map.try_append(name, value).map_err(|_| Malformed)?;
     }
     Ok(map)
+}
+
+/// "The ":path" pseudo-header field … MUST NOT be empty for "http" or "https" URIs", begins with a slash, or is the asterisk of
+/// OPTIONS (section 8.3.1). A fragment has no place in it; the URI parser would drop it silently.
+fn is_path(path: &[u8], method: &Method) -> bool {
+    let has_form = path.starts_with(b"/") || path == b"*" && method == Method::OPTIONS;
+    has_form && !path.contains(&b'#')
 }
 
 /// Section 8.2.1 on names and values, and 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing connection-specific
@@ -224,6 +231,9 @@ mod tests {
             GET[..3].to_vec(),
             vec![GET[0], GET[1], GET[2], (":path", "")],
             vec![GET[0], GET[1], GET[2], (":path", "no-slash")],
+            vec![GET[0], GET[1], GET[2], (":path", "?query")],
+            vec![GET[0], GET[1], GET[2], (":path", "/a#b")],
+            vec![GET[0], GET[1], GET[2], (":path", "*")],
             vec![GET[0], GET[1], GET[3], (":authority", "a b")],
             vec![("x", "y"), GET[0], GET[1], GET[2], GET[3]],
             vec![(":method", "CONNECT"), (":authority", "a:1"), (":path", "/")],

@@ -1,4 +1,4 @@
-//! What HTTP/1's parser sees to and `h2` does not: sizes, the authority, Host, Expect, cookies.
+//! What HTTP/1's parser sees to and the reading of fields does not: sizes, the authority, Host, Expect, cookies.
 
 use http::request::Parts;
 use http::{HeaderValue, Method, header};
@@ -13,14 +13,14 @@ pub(super) fn head(parts: &mut Parts, limits: &Limits) -> Result<(), Refusal> {
     if !parts.uri.path_and_query().is_none_or(|path| path.as_str().is_ascii()) {
         return Err(Refusal::bad_request("invalid request target"));
     }
+    // Crumbs are one field, however many the client has made of it.
+    join_cookies(parts);
     if parts.headers.len() > limits.fields_max {
         return Err(Refusal::fields_too_large("too many fields"));
     }
     content_length(parts)?;
     authority(parts)?;
-    expectation(parts)?;
-    join_cookies(parts);
-    Ok(())
+    expectation(parts)
 }
 
 fn target_bytes(parts: &Parts) -> usize {
@@ -58,11 +58,15 @@ fn authority(parts: &Parts) -> Result<(), Refusal> {
     }
 }
 
-/// As in HTTP/1.1: one number in digits. `h2` compares it with the body, and bears it twice; whoever gets the request next may not.
+/// As in HTTP/1.1: one number in digits, and one that can be. The stream compares it with the body, and would pass over one that is
+/// no number; whoever gets the request next may not.
 fn content_length(parts: &Parts) -> Result<(), Refusal> {
     let mut lengths = parts.headers.get_all(header::CONTENT_LENGTH).iter();
     let (length, second) = (lengths.next(), lengths.next());
-    let sound = |length: &HeaderValue| !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit);
+    let sound = |length: &HeaderValue| {
+        let is_digits = length.as_bytes().iter().all(u8::is_ascii_digit);
+        is_digits && length.to_str().is_ok_and(|text| text.parse::<u64>().is_ok())
+    };
     match (length, second) {
         (_, Some(_)) => Err(Refusal::bad_request("more than one Content-Length")),
         (Some(length), None) if !sound(length) => Err(Refusal::bad_request("invalid Content-Length")),
@@ -124,7 +128,8 @@ mod tests {
             assert!(check(method, uri, fields).is_ok(), "{method} {uri} {fields:?}");
         }
         let long = format!("https://a/{}", "x".repeat(40));
-        let refused: [(&str, &str, Fields, u16); 13] = [
+        let refused: [(&str, &str, Fields, u16); 14] = [
+            ("PUT", "https://a/", &[("content-length", "18446744073709551616")], 400),
             ("PUT", "https://a/", &[("content-length", "5"), ("content-length", "5")], 400),
             ("PUT", "https://a/", &[("content-length", "5, 5")], 400),
             ("GET", "https://a/\u{e9}", &[], 400),
