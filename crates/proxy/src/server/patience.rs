@@ -23,6 +23,13 @@ pub(super) struct Patience {
     pub metrics: Arc<Metrics>,
 }
 
+impl Patience {
+    /// Bytes that a client moves in the time of the longest pause, if it is not too slow; at least one.
+    pub fn bytes_min(&self) -> u64 {
+        ((self.pause.as_secs_f64() * self.rate_min as f64) as u64).max(1)
+    }
+}
+
 /// How one client has done so far.
 #[derive(Debug, Default)]
 pub(super) struct Pace {

@@ -27,7 +27,9 @@ pub const END_STREAM: u8 = 0x1;
 /// Flag of HEADERS and CONTINUATION: the field block ends here.
 pub const END_HEADERS: u8 = 0x4;
 
-const ACK: u8 = 0x1;
+/// Flag of SETTINGS and PING: an answer.
+pub const ACK: u8 = 0x1;
+
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 

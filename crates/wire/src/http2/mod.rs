@@ -6,7 +6,7 @@ mod head;
 
 pub use code::{Code, Fault};
 pub use frame::{
-    END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead, FrameKind, PREFACE,
+    ACK, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead, FrameKind, PREFACE,
     PeerSettings, Setting, WINDOW_INITIAL, WINDOW_MAX, write_goaway, write_ping, write_reset, write_settings,
     write_settings_ack, write_window_update,
 };

@@ -94,8 +94,11 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
                         http2::write_goaway(out, STREAM_MAX, Code::NO_ERROR);
                         http2::write_ping(out, LAST_PING, false);
                     }),
-                    Poll::Ready(Due::Ping) => {
-                        self.output.frames(|out| http2::write_ping(out, ALIVE_PING, false));
+                    Poll::Ready(Due::Look { ping }) => {
+                        self.streams.link.lock().end_held(&self.streams.live.patience);
+                        if ping {
+                            self.output.frames(|out| http2::write_ping(out, ALIVE_PING, false));
+                        }
                     }
                     Poll::Pending => {
                         self.rest();
@@ -212,7 +215,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             streams: state.tasks(),
             quiet_since: state.quiet_since(),
             is_pressed: self.waits || !self.output.is_empty() || state.has_ready(),
-            is_begun: self.incoming.is_begun(&self.input),
+            begun: self.incoming.begun(&self.input),
             moved: self.moved,
         }
     }

@@ -9,7 +9,8 @@ use bytes::{Buf, BytesMut};
 use http::header;
 use shoal_wire::hpack::{Decoder, FieldList};
 use shoal_wire::http2::{
-    self, Code, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Fault, Frame, FrameHead, Http2Head, PREFACE, PeerSettings,
+    self, ACK, Code, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Fault, Frame, FrameHead, FrameKind, Http2Head,
+    PREFACE, PeerSettings,
 };
 use shoal_wire::{PlainGet, Refusal};
 use std::cell::RefCell;
@@ -21,6 +22,10 @@ use std::time::Instant;
 pub(super) struct Incoming {
     /// The preface was read.
     begun: bool,
+    /// And its settings.
+    settled: bool,
+    /// Frames that were taken.
+    frames: u64,
     decoder: Decoder,
     /// A field block of which more is to come.
     block: Option<Block>,
@@ -39,6 +44,8 @@ pub(super) struct Incoming {
 }
 
 struct Block {
+    /// The number of the frame that it began with.
+    began: u64,
     stream: u32,
     end_stream: bool,
     bytes: Vec<u8>,
@@ -81,10 +88,13 @@ impl Incoming {
             if output.is_clogged() || self.is_crowded(streams) {
                 break Taken::Blocked;
             }
-            let frame = Frame::read(head, payload);
+            self.frames += 1;
+            let frame = self.in_place(head).and_then(|()| Frame::read(head, payload));
             match frame.and_then(|frame| self.frame(frame, payload.len(), output, streams)) {
                 Ok(()) => {}
                 Err(Fault { stream: None, code }) => return Err(code),
+                // A stream that is idle has nothing to reset.
+                Err(Fault { stream: Some(stream), code }) if self.is_unopened(stream) => return Err(code),
                 Err(Fault { stream: Some(stream), code }) => self.reset(stream, code, &streams.link)?,
             }
             at += whole;
@@ -120,10 +130,14 @@ impl Incoming {
         std::mem::take(&mut self.pongs).into_iter().flatten()
     }
 
-    /// Whether the preface, a frame that is no body, or a field block has begun and not ended.
-    pub fn is_begun(&self, input: &BytesMut) -> bool {
+    /// What has begun and not ended, told from others by its number: the preface, a frame that is no body, or a field block.
+    pub fn begun(&self, input: &BytesMut) -> Option<u64> {
         let is_body = FrameHead::read(input).is_some_and(|head| head.kind == 0);
-        !self.begun || self.block.is_some() || !input.is_empty() && !is_body
+        match &self.block {
+            Some(block) => Some(block.began),
+            None if !self.begun || !input.is_empty() && !is_body => Some(self.frames),
+            None => None,
+        }
     }
 
     /// Whether so many tasks are at work that no more are started. Those of streams that were reset end as soon as they run.
@@ -145,6 +159,20 @@ impl Incoming {
         Ok(true)
     }
 
+    /// Whether a frame may come now. "The sequence MUST be followed by a SETTINGS frame" (section 3.4); and of a field block, "any
+    /// number of CONTINUATION frames can be sent, as long as the preceding frame is on the same stream" (section 6.10), and nothing
+    /// else.
+    fn in_place(&mut self, head: FrameHead) -> Result<(), Fault> {
+        let is_settings = head.kind == FrameKind::Settings as u8 && head.flags & ACK == 0;
+        let was_settled = std::mem::replace(&mut self.settled, true);
+        let goes_on =
+            |block: &Block| head.kind == FrameKind::Continuation as u8 && head.stream == block.stream;
+        match (was_settled || is_settings) && self.block.as_ref().is_none_or(goes_on) {
+            true => Ok(()),
+            false => Err(Fault::connection(Code::PROTOCOL_ERROR)),
+        }
+    }
+
     fn frame<H: Handler>(
         &mut self,
         frame: Frame<'_>,
@@ -152,19 +180,13 @@ impl Incoming {
         output: &mut Output,
         streams: &Arc<Streams<H>>,
     ) -> Result<(), Fault> {
-        // "Any number of CONTINUATION frames can be sent, as long as the preceding frame is on the same stream" (section 6.10).
-        if let Some(block) = &self.block
-            && !matches!(frame, Frame::Continuation { stream, .. } if stream == block.stream)
-        {
-            return Err(Fault::connection(Code::PROTOCOL_ERROR));
-        }
         let link = &streams.link;
         match frame {
             Frame::Headers { stream, block, end_stream, end_headers: true } => {
                 self.fields(stream, block, end_stream, output, streams)
             }
             Frame::Headers { stream, block, end_stream, end_headers: false } => {
-                self.block = Some(Block { stream, end_stream, bytes: block.to_vec() });
+                self.block = Some(Block { began: self.frames, stream, end_stream, bytes: block.to_vec() });
                 Ok(())
             }
             Frame::Continuation { block, end_headers, .. } => {
@@ -205,9 +227,9 @@ impl Incoming {
         }
     }
 
-    /// Whether the client has not opened the stream; once no more are taken, it may not know which those are.
+    /// Whether the client has not opened the stream, or cannot; once no more are taken, it may not know which those are.
     fn is_unopened(&self, stream: u32) -> bool {
-        stream > self.last_stream && !self.ends
+        is_ours(stream) || stream > self.last_stream && !self.ends
     }
 
     fn continued<H: Handler>(
@@ -244,7 +266,10 @@ impl Incoming {
             let limit = streams.live.limits.head_bytes_max;
             let decoded = self.decoder.decode(block, fields, limit);
             decoded.map_err(|_| Fault::connection(Code::COMPRESSION_ERROR))?;
-            let outcome = if stream > self.last_stream {
+            // "Streams initiated by a client MUST use odd-numbered stream identifiers" (section 5.1.1).
+            let outcome = if is_ours(stream) {
+                Err(Fault::connection(Code::PROTOCOL_ERROR))
+            } else if stream > self.last_stream {
                 self.request(stream, fields, end_stream, output, streams)
             } else {
                 trailers(stream, fields, end_stream, &streams.link)
@@ -264,10 +289,6 @@ impl Incoming {
         output: &mut Output,
         streams: &Arc<Streams<H>>,
     ) -> Result<(), Fault> {
-        // "Streams initiated by a client MUST use odd-numbered stream identifiers" (section 5.1.1).
-        if stream.is_multiple_of(2) {
-            return Err(Fault::connection(Code::PROTOCOL_ERROR));
-        }
         if self.ends {
             // GOAWAY has said that it is not taken up.
             return Ok(());
@@ -327,10 +348,18 @@ impl Incoming {
     }
 }
 
-/// Trailers, after which nothing comes; of a stream that is over they mean nothing.
+/// Whether a stream would be one that a server opens.
+fn is_ours(stream: u32) -> bool {
+    stream != 0 && stream.is_multiple_of(2)
+}
+
+/// Trailers, after which nothing comes; of a stream that is over they mean nothing. But it is not opened again: "The identifier of
+/// a newly established stream MUST be numerically greater than all streams that the initiating endpoint has opened or reserved"
+/// (section 5.1.1).
 fn trailers(stream: u32, fields: &FieldList, end_stream: bool, link: &Link) -> Result<(), Fault> {
     if link.lock().stream(stream).is_err() {
-        return Ok(());
+        let is_request = fields.iter().next().is_some_and(|(name, _)| name.starts_with(b":"));
+        return if is_request { Err(Fault::connection(Code::PROTOCOL_ERROR)) } else { Ok(()) };
     }
     let trailers = http2::trailers(fields).ok().filter(|_| end_stream && !fields.is_too_large());
     let trailers = trailers.ok_or(Fault::stream(stream, Code::PROTOCOL_ERROR))?;

@@ -44,6 +44,11 @@ impl Receiving {
         }
     }
 
+    /// Whether the client may send, as far as it can know: other streams may hold what it may send in all.
+    pub fn may_come(&self) -> bool {
+        self.link.lock().may_send(self.id)
+    }
+
     /// The trailers, once the end was read.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
         self.link.lock().stream(self.id).ok()?.receive.trailers.take()

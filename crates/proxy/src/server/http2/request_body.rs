@@ -13,6 +13,7 @@ use shoal_wire::chunk::may_trail;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 /// Reads data and trailers. Flow control opens the stream's window only for what was taken.
 pub(super) struct H2Body {
@@ -83,7 +84,16 @@ impl H2Body {
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<TooSlow> {
         let patience = &self.live.patience;
         let stall = self.stall.get_or_insert_with(|| Deadline::after(patience.pause));
-        self.pace.poll_stalled(stall, context, patience)
+        loop {
+            if self.stream.may_come() {
+                return self.pace.poll_stalled(stall, context, patience);
+            }
+            // Other streams hold the connection's window, which is not the client's fault: its time begins anew.
+            self.pace = Pace::default();
+            stall.set_if_lifted(patience.pause);
+            ready!(stall.poll_passed(context));
+            stall.set(Instant::now() + patience.pause);
+        }
     }
 
     fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {

@@ -70,6 +70,13 @@ impl AsyncWrite for StreamIo {
     }
 }
 
+/// What was not read holds the connection's window no longer.
+impl Drop for StreamIo {
+    fn drop(&mut self) {
+        self.receive.release(self.held.len());
+    }
+}
+
 impl From<Gone> for io::Error {
     fn from(_: Gone) -> Self {
         io::ErrorKind::BrokenPipe.into()

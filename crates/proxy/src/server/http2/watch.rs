@@ -3,6 +3,7 @@
 
 use crate::server::drain::DrainWatch;
 use crate::server::live::Live;
+use crate::server::patience::Patience;
 use crate::transport::Deadline;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -12,17 +13,18 @@ pub(super) struct Watch {
     drain: DrainWatch,
     idle: Deadline,
     keep_alive: Duration,
-    /// When what has begun to arrive is to be there.
-    begun: Option<Deadline>,
+    /// The number of what has begun to arrive, and when it is to be there.
+    begun: Option<(u64, Deadline)>,
     head_timeout: Duration,
     ping: Deadline,
-    ping_every: Duration,
     ping_unanswered: bool,
+    /// Bytes have waited to be taken ever since the time between two pings began.
+    pressed: bool,
     leaving: bool,
     /// Bytes that the client had sent and taken when the time between two pings began.
     moved_before: (u64, u64),
-    /// Bytes a second that a client takes at least; 0 for no such rule.
-    rate_min: u64,
+    /// The time between two pings, and what a client is to take in it.
+    patience: Patience,
 }
 
 /// What is to be done.
@@ -30,8 +32,12 @@ pub(super) struct Watch {
 pub(super) enum Due {
     /// No further streams are to be opened.
     GoAway,
-    /// The client is to show that it is there.
-    Ping,
+    /// The time between two pings is over: the streams are to be looked at, and the client is to show that it is there unless it
+    /// was asked before.
+    Look {
+        /// Whether to ask.
+        ping: bool,
+    },
     /// It does not, or does not leave, or takes too long for a request.
     Dead,
 }
@@ -45,8 +51,8 @@ pub(super) struct Doing {
     pub quiet_since: Instant,
     /// Whether bytes wait to be taken.
     pub is_pressed: bool,
-    /// A part of a frame or of a head is there, which is no body.
-    pub is_begun: bool,
+    /// The number of a frame or of a head of which a part is there, and which is no body.
+    pub begun: Option<u64>,
     /// Bytes read, and bytes written after a wait: for these the client has taken others.
     pub moved: (u64, u64),
 }
@@ -62,11 +68,11 @@ impl Watch {
             begun: None,
             head_timeout: live.head_timeout,
             ping: Deadline::after(live.patience.pause),
-            ping_every: live.patience.pause,
             ping_unanswered: false,
+            pressed: false,
             leaving: false,
             moved_before: (0, 0),
-            rate_min: live.patience.rate_min,
+            patience: live.patience.clone(),
         }
     }
 
@@ -75,8 +81,9 @@ impl Watch {
         self.ping_unanswered = false;
     }
 
-    /// Waits until something is to be done. After [`Due::GoAway`] and [`Due::Ping`] it is to be asked again.
+    /// Waits until something is to be done. After [`Due::GoAway`] and [`Due::Look`] it is to be asked again.
     pub fn poll(&mut self, context: &mut Context<'_>, doing: &Doing) -> Poll<Due> {
+        self.pressed &= doing.is_pressed;
         if !self.leaving && self.drain.poll_draining(context).is_ready() {
             return Poll::Ready(self.leave());
         }
@@ -114,37 +121,39 @@ impl Watch {
     /// Ready when what has begun to arrive is not there in time.
     fn poll_begun(&mut self, context: &mut Context<'_>, doing: &Doing) -> Poll<()> {
         // A client that takes too little makes us read late, which is not its request's fault.
-        if !doing.is_begun || doing.is_pressed {
+        let Some(number) = doing.begun.filter(|_| !doing.is_pressed) else {
             self.begun = None;
             return Poll::Pending;
+        };
+        // Another than at the last look has its own time.
+        if self.begun.as_ref().is_none_or(|(begun, _)| *begun != number) {
+            self.begun = None;
         }
-        self.begun.get_or_insert_with(|| Deadline::after(self.head_timeout)).poll_passed(context)
+        let begun = self.begun.get_or_insert_with(|| (number, Deadline::after(self.head_timeout)));
+        begun.1.poll_passed(context)
     }
 
     /// A client that neither answers a ping within the time between two nor moves anything else is gone, whatever streams it has
-    /// open. The ping waits behind all that the kernels hold, which may be megabytes.
+    /// open. The ping waits behind all that the kernels hold, which may be megabytes. And one that takes too little of what waits
+    /// for it is too slow, whatever it says meanwhile.
     fn poll_ping(&mut self, context: &mut Context<'_>, doing: &Doing) -> Poll<Due> {
-        while self.ping.poll_passed(context).is_ready() {
-            let lives = self.lives(doing);
-            if self.ping_unanswered && !lives {
-                return Poll::Ready(Due::Dead);
-            }
-            self.ping.set(Instant::now() + self.ping_every);
-            if !self.ping_unanswered {
-                self.ping_unanswered = true;
-                return Poll::Ready(Due::Ping);
-            }
+        if self.ping.poll_passed(context).is_pending() {
+            return Poll::Pending;
         }
-        Poll::Pending
-    }
-
-    /// Whether the client has shown since the last look that it is there: by taking what it let wait, or by sending something as
-    /// long as streams are open, which have their own patience.
-    fn lives(&mut self, doing: &Doing) -> bool {
         let (read, taken) = (doing.moved.0 - self.moved_before.0, doing.moved.1 - self.moved_before.1);
         self.moved_before = doing.moved;
-        let takes = taken > 0 && taken as f64 >= self.ping_every.as_secs_f64() * self.rate_min as f64;
-        takes || doing.streams > 0 && read > 0
+        let takes = taken >= self.patience.bytes_min();
+        let is_slow = std::mem::replace(&mut self.pressed, doing.is_pressed) && !takes;
+        if is_slow {
+            self.patience.metrics.clients_slow.count();
+        }
+        // Streams that are open have their own patience with what is sent.
+        let lives = takes || doing.streams > 0 && read > 0;
+        if is_slow || self.ping_unanswered && !lives {
+            return Poll::Ready(Due::Dead);
+        }
+        self.ping.set(Instant::now() + self.patience.pause);
+        Poll::Ready(Due::Look { ping: !std::mem::replace(&mut self.ping_unanswered, true) })
     }
 }
 

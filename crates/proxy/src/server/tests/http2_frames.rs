@@ -12,21 +12,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A connection that sends what the test says.
-struct Raw {
-    stream: TcpStream,
+pub(super) struct Raw {
+    pub(super) stream: TcpStream,
     read: Vec<u8>,
     decoder: Decoder,
 }
 
 /// A frame that came.
 #[derive(Debug)]
-struct Came {
-    head: FrameHead,
-    payload: Vec<u8>,
+pub(super) struct Came {
+    pub(super) head: FrameHead,
+    pub(super) payload: Vec<u8>,
 }
 
 impl Came {
-    fn is(&self, kind: FrameKind) -> bool {
+    pub(super) fn is(&self, kind: FrameKind) -> bool {
         self.head.kind == kind as u8
     }
 
@@ -35,7 +35,7 @@ impl Came {
     }
 
     /// What RST_STREAM or GOAWAY says.
-    fn code(&self) -> Code {
+    pub(super) fn code(&self) -> Code {
         let code = self.payload.last_chunk().expect("four bytes");
         Code(u32::from_be_bytes(*code))
     }
@@ -43,7 +43,7 @@ impl Came {
 
 impl Raw {
     /// A connection with its preface and these settings, by number.
-    async fn open(server: &Server, settings: &[(u16, u32)]) -> Self {
+    pub(super) async fn open(server: &Server, settings: &[(u16, u32)]) -> Self {
         let mut raw = Self::silent(server).await;
         let mut payload = Vec::new();
         for (id, value) in settings {
@@ -54,18 +54,18 @@ impl Raw {
         raw
     }
 
-    async fn silent(server: &Server) -> Self {
+    pub(super) async fn silent(server: &Server) -> Self {
         let stream = TcpStream::connect(server.address()).await.expect("the server listens");
         Self { stream, read: Vec::new(), decoder: Decoder::default() }
     }
 
-    async fn send(&mut self, bytes: &[u8]) {
+    pub(super) async fn send(&mut self, bytes: &[u8]) {
         // A server that has had enough may have gone already, which the answer will tell.
         let _ = self.stream.write_all(bytes).await;
     }
 
     /// The next frame; `None` at the connection's end.
-    async fn next(&mut self) -> Option<Came> {
+    pub(super) async fn next(&mut self) -> Option<Came> {
         loop {
             if let Some(head) = FrameHead::read(&self.read)
                 && let Some(payload) = self.read.get(FRAME_HEAD_BYTES..FRAME_HEAD_BYTES + head.length)
@@ -82,7 +82,7 @@ impl Raw {
     }
 
     /// The next frame of one type.
-    async fn next_of(&mut self, kind: FrameKind) -> Came {
+    pub(super) async fn next_of(&mut self, kind: FrameKind) -> Came {
         loop {
             let came = self.next().await.unwrap_or_else(|| panic!("the connection ends before {kind:?}"));
             if came.is(kind) {
@@ -103,7 +103,7 @@ impl Raw {
     }
 
     /// The status of the next response, and the stream that it is on.
-    async fn status(&mut self) -> (u32, String) {
+    pub(super) async fn status(&mut self) -> (u32, String) {
         let came = self.next_of(FrameKind::Headers).await;
         let mut list = FieldList::default();
         self.decoder.decode(&came.payload, &mut list, 1 << 16).expect("a block");
@@ -113,7 +113,7 @@ impl Raw {
     }
 
     /// Bytes of body until a stream ends.
-    async fn body(&mut self) -> usize {
+    pub(super) async fn body(&mut self) -> usize {
         let mut bytes = 0;
         loop {
             let came = self.next_of(FrameKind::Data).await;
@@ -125,18 +125,18 @@ impl Raw {
     }
 
     /// Expects the connection to be given up for this reason.
-    async fn given_up(mut self, code: Code, why: &str) {
+    pub(super) async fn given_up(mut self, code: Code, why: &str) {
         let came = self.next_of(FrameKind::GoAway).await;
         assert_eq!(came.code(), code, "{why}");
         assert!(self.next().await.is_none(), "{why}: the connection stays");
     }
 }
 
-fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&FrameHead::of(kind, flags, stream, payload.len()).to_bytes()[..], payload].concat()
 }
 
-fn block(method: &str, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn block(method: &str, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     let head = [(":method", method), (":scheme", "http"), (":authority", "test"), (":path", path)];
     for (name, value) in head.iter().chain(more) {
@@ -145,15 +145,15 @@ fn block(method: &str, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-fn get(stream: u32, path: &str) -> Vec<u8> {
+pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(FrameKind::Headers, END_HEADERS | END_STREAM, stream, &block("GET", path, &[]))
 }
 
-fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     frame(FrameKind::Headers, END_HEADERS, stream, &block("POST", path, more))
 }
 
-fn window_update(stream: u32, increment: u32) -> Vec<u8> {
+pub(super) fn window_update(stream: u32, increment: u32) -> Vec<u8> {
     let mut out = Vec::new();
     http2::write_window_update(&mut out, stream, increment);
     out

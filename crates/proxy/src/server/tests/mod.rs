@@ -5,6 +5,7 @@ mod handler;
 mod http1;
 mod http1_bodies;
 mod http2;
+mod http2_abuse;
 mod http2_frames;
 mod http2_sequences;
 mod lifecycle;

@@ -50,6 +50,11 @@ impl State {
         }
     }
 
+    /// Whether the client may send on the stream, as far as it can know.
+    pub fn may_send(&mut self, id: u32) -> bool {
+        self.receive_window > 0 && self.stream(id).is_ok_and(|stream| stream.receive.window > 0)
+    }
+
     /// DATA came, in a frame of `payload` bytes with padding.
     pub fn received(&mut self, id: u32, data: &[u8], payload: usize, end: bool) -> Result<(), Fault> {
         self.receive_window -= payload as i64;
@@ -159,7 +164,20 @@ const PIECE_BYTES: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::tunnel_io::StreamIo;
     use super::super::Link;
+    use tokio::io::AsyncReadExt;
+
+    #[tokio::test]
+    async fn what_a_tunnel_had_and_did_not_read_is_given_back() {
+        let link = Link::new();
+        let (sending, receiving) = link.open(1, false, None);
+        link.lock().received(1, &[0; 1000], 1000, false).expect("within the window");
+        let mut io = StreamIo::new(receiving, sending);
+        assert_eq!(io.read(&mut [0; 10]).await.expect("bytes"), 10);
+        drop(io);
+        assert_eq!(link.lock().receive_due, 1000);
+    }
 
     #[test]
     fn bytes_that_come_one_by_one_are_gathered() {

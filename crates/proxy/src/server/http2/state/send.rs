@@ -2,6 +2,7 @@
 
 use super::super::output::Output;
 use super::{Gone, State, Stream};
+use crate::server::patience::Patience;
 use bytes::Bytes;
 use shoal_wire::http2::{Code, Fault, PeerSettings, WINDOW_MAX};
 use std::collections::VecDeque;
@@ -27,6 +28,8 @@ pub(in super::super) struct SendHalf {
     waits: bool,
     /// The stream is among the starved ones.
     is_starved: bool,
+    /// Bytes that its window alone held back at the last look, after its task has ended.
+    held: Option<usize>,
     pub waker: Option<Waker>,
 }
 
@@ -165,6 +168,25 @@ impl State {
                 self.make_ready(id);
             }
             self.settle(id);
+        }
+    }
+
+    /// Ends streams that their tasks have left, and whose windows hold back what is left of them: a client may take back what it
+    /// had allowed (section 6.9.2), but it may not have us keep it for ever. To be called once in the time of the longest pause.
+    pub fn end_held(&mut self, patience: &Patience) {
+        let mut ended = Vec::new();
+        for (&id, Stream { send, .. }) in &mut self.open {
+            let held = Some(send.queued).filter(|_| send.ended && !send.queue.is_empty() && !send.is_ready);
+            let before = std::mem::replace(&mut send.held, held);
+            if let (Some(before), Some(held)) = (before, held)
+                && ((before - held) as u64) < patience.bytes_min()
+            {
+                ended.push(id);
+            }
+        }
+        for id in ended {
+            patience.metrics.clients_slow.count();
+            self.reset(id, Code::CANCEL);
         }
     }
 

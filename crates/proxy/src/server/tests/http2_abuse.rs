@@ -1,0 +1,148 @@
+//! HTTP/2 of clients that hold on to what they are given, or play with the order of things.
+
+use super::http2_frames::{Raw, block, frame, get, post, window_update};
+use super::{Server, until};
+use shoal_settings::Settings;
+use shoal_wire::http2::{Code, END_HEADERS, END_STREAM, FrameKind, PREFACE};
+use std::time::{Duration, Instant};
+
+/// A server that is soon out of patience.
+fn impatient() -> Server {
+    Server::with(|settings: &mut Settings| settings.client.idle_timeout = Duration::from_millis(300))
+}
+
+/// A connection whose windows hold nothing back, with replies that fill whatever the kernels hold, and more.
+async fn asks_for_much(server: &Server) -> Raw {
+    let mut raw = Raw::open(server, &[(4, 1 << 24)]).await;
+    raw.send(&window_update(0, 1 << 30)).await;
+    for stream in 0..120 {
+        raw.send(&get(2 * stream + 1, "/memory/130000")).await;
+    }
+    raw
+}
+
+/// Answers to pings that were not asked for are no sign of a client that takes its replies.
+#[tokio::test]
+async fn who_takes_nothing_is_given_up_whatever_it_says() {
+    let server = impatient();
+    let mut raw = asks_for_much(&server).await;
+    until("the connection", || server.metrics.connections_open.value() == 1).await;
+    let pong = frame(FrameKind::Ping, 1, 0, b"shoal up");
+    let start = Instant::now();
+    while server.metrics.connections_open.value() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(3), "it is borne");
+        raw.send(&pong).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(start.elapsed() > Duration::from_millis(250), "given up at once");
+}
+
+/// Nobody but the connection waits for bytes that were handed over; when their window was taken back, it does.
+#[tokio::test]
+async fn what_a_closed_window_holds_is_given_up() {
+    let server = impatient();
+    let mut raw = asks_for_much(&server).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    raw.send(&frame(FrameKind::Settings, 0, 0, &[0, 4, 0, 0, 0, 0])).await;
+    let start = Instant::now();
+    let reset = loop {
+        assert!(start.elapsed() < Duration::from_secs(3), "they are held");
+        let came = raw.next().await.expect("the connection stays");
+        match came.is(FrameKind::Ping) {
+            true => raw.send(&frame(FrameKind::Ping, 1, 0, &came.payload)).await,
+            false if came.is(FrameKind::Reset) => break came,
+            false => {}
+        }
+    };
+    assert_eq!(reset.code(), Code::CANCEL);
+}
+
+#[tokio::test]
+async fn streams_that_are_not_the_clients_to_use_end_the_connection() {
+    let server = Server::start();
+    let data = |stream| frame(FrameKind::Data, 0, stream, b"x");
+    let no_room = |stream| frame(FrameKind::WindowUpdate, 0, stream, &[0; 4]);
+    let begun = frame(FrameKind::Headers, 0, 7, &block("GET", "/memory/1", &[]));
+    for (why, bytes) in [
+        ("a request on a stream that was passed over", get(3, "/memory/1")),
+        ("a request on a stream that is over", get(1, "/memory/1")),
+        ("an even stream below", get(2, "/memory/1")),
+        ("DATA on an even stream below", data(2)),
+        ("room for an even stream below", window_update(4, 1)),
+        ("no room for a stream that is not open", no_room(7)),
+        ("a fault of another stream within a block", [&begun[..], &no_room(5)].concat()),
+    ] {
+        let mut raw = Raw::open(&server, &[]).await;
+        for stream in [1, 5] {
+            raw.send(&get(stream, "/memory/1")).await;
+            assert_eq!((raw.status().await, raw.body().await), ((stream, "200".into()), 1));
+        }
+        raw.send(&bytes).await;
+        raw.given_up(Code::PROTOCOL_ERROR, why).await;
+    }
+}
+
+#[tokio::test]
+async fn settings_come_first() {
+    let server = Server::start();
+    for first in [frame(FrameKind::Ping, 0, 0, b"12345678"), frame(FrameKind::Settings, 1, 0, b"")] {
+        let mut raw = Raw::silent(&server).await;
+        raw.send(&[PREFACE, &first].concat()).await;
+        raw.given_up(Code::PROTOCOL_ERROR, "no settings").await;
+    }
+}
+
+/// Each frame has its time: one that has just begun is not late because another one had begun when we looked last.
+#[tokio::test]
+async fn frames_that_are_cut_wherever_reads_end_are_in_time() {
+    let server = Server::with(|settings| settings.client.head_timeout = Duration::from_millis(400));
+    let mut raw = Raw::open(&server, &[]).await;
+    let ping = frame(FrameKind::Ping, 0, 0, b"12345678");
+    let shifted = [&ping[12..], &ping[..12]].concat();
+    raw.send(&ping[..12]).await;
+    for _ in 0..12 {
+        tokio::time::sleep(Duration::from_millis(80)).await;
+        raw.send(&shifted).await;
+    }
+    raw.send(&[&ping[12..], &get(1, "/memory/1")].concat()).await;
+    assert_eq!(raw.status().await, (1, "200".into()));
+}
+
+/// A client that may not send, for what others have sent is not read yet, is not too slow.
+#[tokio::test]
+async fn who_has_no_room_is_waited_for() {
+    let server = Server::with(|settings| settings.client.idle_timeout = Duration::from_millis(400));
+    let mut raw = Raw::open(&server, &[]).await;
+    for stream in [1, 3, 5, 7] {
+        raw.send(&post(stream, "/never", &[])).await;
+        raw.send(&frame(FrameKind::Data, 0, stream, &[0; 16_384]).repeat(8)).await;
+    }
+    raw.send(&post(9, "/count", &[])).await;
+    let waits = Instant::now();
+    while waits.elapsed() < Duration::from_millis(1500) {
+        let next = tokio::time::timeout(Duration::from_millis(100), raw.next()).await;
+        let Ok(came) = next else { continue };
+        let came = came.expect("the connection stays");
+        assert!(!came.is(FrameKind::Headers) && !came.is(FrameKind::Reset), "{came:?}");
+        if came.is(FrameKind::Ping) {
+            raw.send(&frame(FrameKind::Ping, 1, 0, &came.payload)).await;
+        }
+    }
+    raw.send(&frame(FrameKind::Reset, 0, 1, &Code::CANCEL.0.to_be_bytes())).await;
+    raw.send(&frame(FrameKind::Reset, 0, 3, &Code::CANCEL.0.to_be_bytes())).await;
+    while raw.next_of(FrameKind::WindowUpdate).await.head.stream != 0 {}
+    raw.send(&frame(FrameKind::Data, END_STREAM, 9, b"abc")).await;
+    assert_eq!(raw.status().await, (9, "200".into()));
+    assert_eq!(raw.next_of(FrameKind::Data).await.payload, b"3 ");
+}
+
+/// Cookies may come in as many crumbs as the client likes (RFC 9113 section 8.2.3): together they are one field.
+#[tokio::test]
+async fn crumbs_count_as_one_field() {
+    let server = Server::start();
+    let mut raw = Raw::open(&server, &[]).await;
+    let crumbs = vec![("cookie", "a=b"); 200];
+    let asked = block("GET", "/memory/1", &crumbs);
+    raw.send(&frame(FrameKind::Headers, END_HEADERS | END_STREAM, 1, &asked)).await;
+    assert_eq!(raw.status().await, (1, "200".into()));
+}
