@@ -50,15 +50,14 @@ impl Sending {
         self.link.lock().reset(self.id, code);
     }
 
+    /// What a far side needs to notice the stream's end.
+    pub fn link(&self) -> (Link, u32) {
+        (self.link.clone(), self.id)
+    }
+
     /// Ready once the stream is over by the client's doing.
     pub fn poll_reset(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        match self.link.lock().stream(self.id) {
-            Ok(stream) => {
-                stream.send.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-            Err(Gone) => Poll::Ready(()),
-        }
+        self.link.lock().poll_gone(self.id, context)
     }
 }
 

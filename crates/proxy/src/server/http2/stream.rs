@@ -4,7 +4,7 @@ use super::receiving::Receiving;
 use super::request_body::H2Body;
 use super::send::{self, BodySender};
 use super::sending::Sending;
-use super::tunnel_io::StreamIo;
+use super::tunnel_io::{FarIo, StreamIo};
 use super::{Streams, check};
 use crate::message::{Handler, InterimSink, Reply, ReplyBody, ReplyHead, Request, StreamBody, TunnelIo};
 use crate::server::account::Account;
@@ -187,6 +187,7 @@ async fn tunnel<H: Handler>(
     timeout: Duration,
     mut account: Account<'_, H>,
 ) {
+    let far = FarIo::new(far, &near);
     let carried = tunnel::run(near, Bytes::new(), far, timeout).await;
     account.body_bytes = carried.to_client;
     account.complete(Instant::now());

@@ -2,7 +2,7 @@
 
 use super::receiving::Receiving;
 use super::sending::Sending;
-use super::state::Gone;
+use super::state::{Gone, Link};
 use bytes::{Buf, Bytes};
 use std::io;
 use std::pin::Pin;
@@ -21,6 +21,52 @@ impl StreamIo {
     /// The stream's two halves.
     pub fn new(receive: Receiving, send: Sending) -> Self {
         Self { receive, send, held: Bytes::new() }
+    }
+}
+
+/// The far side of a stream's tunnel. Where it takes nothing, nobody reads the stream, and its reset would go unnoticed.
+pub(super) struct FarIo<T> {
+    io: T,
+    stream: (Link, u32),
+}
+
+impl<T> FarIo<T> {
+    /// The far side of `near`.
+    pub fn new(io: T, near: &StreamIo) -> Self {
+        Self { io, stream: near.send.link() }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for FarIo<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, buffer)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for FarIo<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(context, bytes);
+        let (link, id) = &self.stream;
+        if written.is_pending() && link.lock().poll_gone(*id, context).is_ready() {
+            return Poll::Ready(Err(Gone.into()));
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
     }
 }
 
@@ -80,5 +126,28 @@ impl Drop for StreamIo {
 impl From<Gone> for io::Error {
     fn from(_: Gone) -> Self {
         io::ErrorKind::BrokenPipe.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::tunnel;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_reset_ends_a_tunnel_whose_far_side_takes_nothing() {
+        let link = Link::new();
+        let (sending, receiving) = link.open(1, false, None);
+        let (far, _taking_nothing) = tokio::io::duplex(64);
+        let near = StreamIo::new(receiving, sending);
+        let far = FarIo::new(far, &near);
+        let tunnel = tokio::spawn(tunnel::run(near, Bytes::new(), far, Duration::from_secs(600)));
+        link.lock().received(1, &[0; 16_384], 16_384, false).expect("within the window");
+        link.lock().received(1, &[0; 16_384], 16_384, false).expect("within the window");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        link.lock().reset_by_client(1);
+        let ended = tokio::time::timeout(Duration::from_secs(2), tunnel).await;
+        assert!(ended.expect("the tunnel ends").expect("no panic").from_client > 0);
     }
 }

@@ -23,7 +23,7 @@ use send::SendHalf;
 use shoal_wire::http2::{self, Code, WINDOW_INITIAL};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 /// The way to a connection's [`State`]. Clones share it.
@@ -137,6 +137,13 @@ impl State {
     /// The stream, unless it is over.
     pub fn stream(&mut self, id: u32) -> Result<&mut Stream, Gone> {
         self.open.get_mut(&id).ok_or(Gone)
+    }
+
+    /// Ready once the stream is over; wakes the task of our half, which asks.
+    pub fn poll_gone(&mut self, id: u32, context: &Context<'_>) -> Poll<()> {
+        let Ok(stream) = self.stream(id) else { return Poll::Ready(()) };
+        stream.send.waker = Some(context.waker().clone());
+        Poll::Pending
     }
 
     /// Ends a stream, if it is not over, and says so to the client.
