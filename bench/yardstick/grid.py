@@ -161,11 +161,11 @@ def measured(options, row, trace, peer):
 
 
 def share_memory(yardstick, peer, memory):
-    """How much of so many MiB is `cache.ram`: what stands beside bodies is 28 MiB, and an eighth of `cache.ram`."""
+    """How much of so many MiB is `cache.ram`: what stands beside bodies is 28 MiB, and a twelfth of `cache.ram`."""
     path = os.path.join(yardstick, "profiles", peer, "profile.json")
     with open(path, encoding="utf-8") as file:
         profile = json.load(file)
-    profile["RAMShare"] = round(0.88 * (memory - 28) / memory, 3)
+    profile["RAMShare"] = round(0.92 * (memory - 28) / memory, 3)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(profile, file)
 
