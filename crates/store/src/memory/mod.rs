@@ -3,7 +3,7 @@
 //! Sharded by key; a shard's lock is held for a lookup and a pointer copy. The budget is a [`Ledger`] that bodies
 //! in flight reserve from as well: when it runs short the tier gives up objects, by S3-FIFO unless told otherwise.
 //!
-//! Small bodies stand in few large stretches of memory that are kept dense ([`spans`]); large ones in pages of their own.
+//! Small bodies stand in few large stretches of memory that are kept dense, spans; large ones in pages of their own.
 //!
 //! An object that someone still holds would stay in memory if it were given up, so its bytes stay charged: it is
 //! passed over as a victim, and when it is removed or replaced it lingers on the books until it has been let go. A reply

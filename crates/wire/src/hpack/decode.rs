@@ -16,7 +16,7 @@ pub struct BadBlock;
 
 impl Decoder {
     /// Reads a whole block into `list`, which keeps fields of `size_max` bytes at most. Costs time in proportion to the block and to
-    /// what is kept of it.
+    /// that; a block that stands for many times as much is none.
     pub fn decode(&mut self, block: &[u8], list: &mut FieldList, size_max: usize) -> Result<(), BadBlock> {
         list.begin(size_max);
         self.fields(&mut Reader { rest: block }, list).ok_or(BadBlock)
@@ -60,6 +60,9 @@ impl Decoder {
                 self.table.insert(&text[start..value], &text[value..]);
             }
             list.push(start, value);
+            if list.is_absurd() {
+                return None;
+            }
         }
         Some(())
     }
@@ -177,6 +180,17 @@ mod tests {
             read(&mut Decoder::default(), b"\x3f\xe1\x1f\x20\x82").is_some(),
             "changes of size come first"
         );
+    }
+
+    #[test]
+    fn a_block_that_stands_for_thousands_of_times_its_length_is_none() {
+        let (mut decoder, mut list) = (Decoder::default(), FieldList::default());
+        let name = [&b"\x40\x7f\x81\x17"[..], &[b'n'; 3072], b"\0"].concat();
+        // The name from the table with an empty value, again and again.
+        let mut names =
+            |count| decoder.decode(&[&name[..], &b"\x0f\x2f\0".repeat(count)].concat(), &mut list, 8192);
+        assert_eq!((names(1), names(15)), (Ok(()), Ok(())), "too large at most");
+        assert_eq!(names(30), Err(BadBlock));
     }
 
     #[test]

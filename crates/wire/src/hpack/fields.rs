@@ -43,6 +43,12 @@ impl FieldList {
         self.size > self.size_max
     }
 
+    /// Whether it held so much more that it cannot be what a client means. Each field that is read costs its length, of which a byte of
+    /// the block may stand for thousands.
+    pub(super) fn is_absurd(&self) -> bool {
+        self.size > ABSURD_SHARE * self.size_max.max(ABSURD_SIZE_MIN)
+    }
+
     /// Gives back what an unusually large block made of it.
     pub fn shrink(&mut self) {
         self.text.clear();
@@ -76,6 +82,10 @@ impl FieldList {
 
 /// RFC 7541 section 4.1, and RFC 9113 section 6.5.2 alike.
 pub(super) const FIELD_OVERHEAD: usize = 32;
+
+/// Blocks of so many times what is allowed end the connection; smaller ones that are too large end their stream.
+const ABSURD_SHARE: usize = 8;
+const ABSURD_SIZE_MIN: usize = 8192;
 
 const TEXT_BYTES_KEPT: usize = 8192;
 
