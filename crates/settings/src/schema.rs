@@ -172,7 +172,8 @@ section! {
 section! {
     /// What is kept in RAM, and how responses are judged.
     pub struct Cache {
-        /// RAM for stored responses and for bodies in flight: a hard limit.
+        /// RAM for stored responses and for bodies in flight: a hard limit. The process takes about a twelfth more for gaps and
+        /// lists, and 30 MiB for itself, one volume and its buffers.
         #[limits(ByteCount::mib(4)..=ByteCount::mib(1 << 24))]
         pub ram: ByteCount = ByteCount::mib(256),
         /// Largest body kept in RAM.

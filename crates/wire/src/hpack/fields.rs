@@ -46,7 +46,7 @@ impl FieldList {
     /// Whether it held so much more that it cannot be what a client means. Each field that is read costs its length, of which a byte of
     /// the block may stand for thousands.
     pub(super) fn is_absurd(&self) -> bool {
-        self.size > ABSURD_SHARE * self.size_max.max(ABSURD_SIZE_MIN)
+        self.size > self.size_max.max(ABSURD_SIZE_MIN).saturating_mul(ABSURD_SHARE)
     }
 
     /// Gives back what an unusually large block made of it.
