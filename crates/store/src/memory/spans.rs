@@ -8,7 +8,7 @@
 //! nearly empty when they are emptied.
 //!
 //! To give a body its room costs a lock held for a few instructions, and its copy. For each byte that comes in up to
-//! `1 / WASTE_SHARE` bytes are moved if bodies die in no order at all; in practice fewer than one.
+//! `WASTE_SHARE` bytes are moved if bodies die in no order at all; on web traces between one and two.
 //!
 //! A body that somebody holds is not moved. Its span waits, and what else was in it goes back to the system page by page; so what a
 //! held body keeps in memory is its own pages.
