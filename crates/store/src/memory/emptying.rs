@@ -1,6 +1,6 @@
-//! Emptying spans: what still lives in one is moved to another, a little with each object that comes.
+//! Emptying spans: what still lives in one is moved to another, a little with each body that comes and with each that goes.
 //!
-//! Whoever inserts an object does so much of it as keeps pace, unless another is at it already. A body is copied without
+//! Whoever brings a body, or has some given up, does so much of it as keeps pace, unless another is at it already. A body is copied without
 //! a lock; it takes the old one's place if by then nobody has begun to hold that.
 
 use super::spans::{Contents, Origin};
@@ -27,13 +27,13 @@ impl Emptying {
 }
 
 impl<V: Content> MemoryTier<V> {
-    /// Empties as much of the spans as keeps pace with so many bytes that have come.
-    pub(super) fn empty_spans(&self, come_bytes: u64) {
+    /// Empties as much of the spans as keeps pace with so many bytes that have come or gone.
+    pub(super) fn empty_spans(&self, bytes: u64) {
         if !self.spans.are_wasteful() {
             return;
         }
         let Some(mut victim) = self.emptying.victim.try_lock() else { return };
-        let mut left_bytes = come_bytes * PACE + PACE_MIN;
+        let mut left_bytes = bytes.saturating_mul(PACE).saturating_add(PACE_MIN);
         while left_bytes > 0 && self.spans.are_wasteful() {
             let chosen = victim.take().or_else(|| Some((self.spans.victim()?, 0)));
             let Some((contents, mut at)) = chosen else { return };
@@ -61,9 +61,9 @@ impl<V: Content> MemoryTier<V> {
     }
 }
 
-/// So many bytes are moved for each that comes, as long as spans are wasteful: as many as must be when bodies die in no order.
+/// So many bytes are moved for each that comes or goes, as long as spans are wasteful: as many as must be when bodies die in no order.
 const PACE: u64 = 16;
-/// And so many with each object.
+/// And so many with each body.
 const PACE_MIN: u64 = 64 << 10;
 /// What it costs to choose a span and to make it ready for others, in the same.
 const FINISH_BYTES: u64 = 4 << 10;

@@ -103,7 +103,10 @@ impl<V: Content> MemoryTier<V> {
     /// elsewhere: it is large, or empty, or there is no memory.
     pub fn room(&self, key: Key, length: u64) -> Option<Arriving> {
         let length = usize::try_from(length).ok().filter(|length| (1..LENT_MIN).contains(length))?;
-        self.spans.room(key, length, Origin::Arrived).map(Arriving::new)
+        let room = self.spans.room(key, length, Origin::Arrived);
+        // Whatever becomes of it: not all that arrives is kept.
+        self.empty_spans(length as u64);
+        room.map(Arriving::new)
     }
 
     /// The body of an object that is to be inserted, where it will stand. What it is part of is not kept for it.
@@ -112,6 +115,7 @@ impl<V: Content> MemoryTier<V> {
             return body.into();
         }
         let packed = self.spans.put(key, &body, Origin::Arrived);
+        self.empty_spans(body.len() as u64);
         packed.map_or_else(|| Bytes::copy_from_slice(&body).into(), Body::packed)
     }
 
@@ -201,7 +205,6 @@ impl<V: Content> MemoryTier<V> {
         self.bytes.fetch_add(bytes, Relaxed);
         // Of two inserts of one key at once the later wins; its predecessor goes the way of the removed.
         self.shard(key).lock().insert(key, value, bytes);
-        self.empty_spans(bytes);
     }
 
     fn take_off_the_books(&self, bytes: u64) {
@@ -250,6 +253,8 @@ impl<V: Content> GiveBack for MemoryTier<V> {
             given += freed;
             fruitless = if freed == 0 { fruitless + 1 } else { 0 };
         }
+        // Who asked for the bytes may want them for something else.
+        self.empty_spans(given);
         given
     }
 }

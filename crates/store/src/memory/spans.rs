@@ -55,7 +55,7 @@ struct State {
     full: Vec<Contents>,
     /// Emptied, for the next that is needed.
     spare: Option<Arc<Span>>,
-    /// Spans that were emptied, or tried.
+    /// Spans that were emptied, or tried, or looked for in vain.
     emptied: u64,
     /// Where among the full ones the next search begins.
     next: usize,
@@ -123,7 +123,7 @@ impl Spans {
         self.taken_bytes() > live + live / WASTE_SHARE + self.span_bytes as u64
     }
 
-    /// The span that is best emptied. It is given back by [`Self::finish`].
+    /// The span that is best emptied, of some that are looked at. It is given back by [`Self::finish`].
     pub(super) fn victim(&self) -> Option<Contents> {
         let mut state = self.state.lock();
         let (full, emptied) = (&state.full, state.emptied);
@@ -134,9 +134,13 @@ impl Spans {
             taken.saturating_sub(live) as f64 / (live + 1) as f64
         };
         let ready = seen.filter(|at| full[*at].waits_until <= emptied);
-        let best =
-            ready.max_by(|one, other| gain(one).total_cmp(&gain(other))).filter(|at| gain(at) > 0.0)?;
-        state.next = (state.next + count) % state.full.len();
+        let best = ready.max_by(|one, other| gain(one).total_cmp(&gain(other))).filter(|at| gain(at) > 0.0);
+        state.next += count;
+        let Some(best) = best else {
+            // Or those that wait would, when there are no others, for good.
+            state.emptied += 1;
+            return None;
+        };
         Some(state.full.swap_remove(best))
     }
 
@@ -186,3 +190,25 @@ const OPEN_MAX: usize = 4;
 const LOOKED_AT: usize = 128;
 /// A span with bodies that could not be moved is tried again when so many others have been emptied.
 const WAITS: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::tests::key;
+
+    #[test]
+    fn the_search_for_a_victim_passes_over_spans_without_gain() {
+        let spans = Spans::new(100 << 20);
+        // Eight bodies fill a span to the last byte; so many spans that some are beyond a single search.
+        let fill = |count: usize| -> Vec<_> {
+            (0..count as u64 * 8)
+                .map(|number| spans.put(key(number), &[1; SPAN_BYTES_MIN as usize / 8], Origin::Arrived))
+                .collect()
+        };
+        let live = fill(LOOKED_AT + 10);
+        drop(fill(20));
+        let later = fill(OPEN_MAX);
+        assert!(live.iter().chain(&later).all(Option::is_some) && spans.are_wasteful());
+        assert!(spans.victim().or_else(|| spans.victim()).is_some(), "dead spans are found");
+    }
+}

@@ -22,9 +22,10 @@ macro_rules! whole {
 whole!((), i32, u64, &'static str);
 
 /// A value with a body that may be held without it.
-struct Article {
-    edition: u64,
-    body: Body,
+pub(super) struct Article {
+    pub(super) number: u64,
+    pub(super) edition: u64,
+    pub(super) body: Body,
 }
 
 impl Content for Article {
@@ -37,7 +38,7 @@ impl Content for Article {
     }
 }
 
-fn key(n: u64) -> Key {
+pub(super) fn key(n: u64) -> Key {
     Key::of(&n.to_le_bytes())
 }
 
@@ -116,7 +117,7 @@ fn objects_whose_bodies_are_in_use_are_not_victims_and_stay_charged_when_removed
     let ledger = Ledger::new(10 * (100 + ENTRY_OVERHEAD_BYTES));
     let tier = MemoryTier::new(Arc::clone(&ledger), 1, 7);
     let article =
-        |edition| Arc::new(Article { edition, body: tier.place(key(edition), vec![0; 100].into()) });
+        |number| Arc::new(Article { number, edition: 0, body: tier.place(key(number), vec![0; 100].into()) });
     assert!(tier.insert(key(0), article(0), 100));
     let body = tier.get(key(0)).unwrap().body.bytes();
     for n in 1..100 {
@@ -134,7 +135,7 @@ fn what_has_been_replaced_meanwhile_is_not_replaced_by_what_was_made_of_its_pred
     let ledger = Ledger::new(10_000);
     let tier = MemoryTier::new(Arc::clone(&ledger), 1, 7);
     let body = tier.place(key(1), vec![0; 500].into());
-    let edition = |edition| Arc::new(Article { edition, body: body.clone() });
+    let edition = |edition| Arc::new(Article { number: 1, edition, body: body.clone() });
     let follows = |edition| move |article: &Article| article.edition == edition;
     assert!(!tier.replace_if(key(1), edition(1), 500, |_| true), "there is nothing to replace");
     assert!(tier.insert(key(1), edition(1), 500));
@@ -219,8 +220,9 @@ fn large_bodies_that_nobody_reads_make_room_and_those_that_somebody_reads_stay()
         whole.into_bytes()
     };
     let tier = MemoryTier::new(Ledger::new(10 * LENT_MIN as u64), 1, 0);
-    let put = |edition: u64, bytes: Bytes| {
-        tier.insert(key(edition), Arc::new(Article { edition, body: bytes.into() }), LENT_MIN as u64)
+    let put = |number: u64, bytes: Bytes| {
+        let article = Article { number, edition: 0, body: bytes.into() };
+        tier.insert(key(number), Arc::new(article), LENT_MIN as u64)
     };
     let read = arrived(0);
     assert!(put(0, read.clone()));

@@ -1,36 +1,16 @@
 //! Spans stay dense whatever comes and goes, bodies stay what they are, and what is held stays where it is.
 
 use super::*;
+use crate::memory::tests::{Article, key};
 use crate::memory::{ENTRY_OVERHEAD_BYTES, LENT_MIN, Ledger};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::thread;
 
-/// An object whose body is made from its number and its edition.
-struct Article {
-    number: u64,
-    edition: u64,
-    body: Body,
-}
-
-impl Content for Article {
-    fn body(&self) -> Option<&Body> {
-        Some(&self.body)
-    }
-
-    fn body_mut(&mut self) -> Option<&mut Body> {
-        Some(&mut self.body)
-    }
-}
-
 type Tier = Arc<MemoryTier<Article>>;
 
 fn tier(bytes: u64) -> Tier {
     MemoryTier::new(Ledger::new(bytes), 4, 7)
-}
-
-fn key(number: u64) -> Key {
-    Key::of(&number.to_le_bytes())
 }
 
 /// Numbers that look like chance.
@@ -39,7 +19,7 @@ fn mixed(number: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// Mostly short bodies, few long ones.
+/// The body of an article, made from its number and its edition. Mostly short ones, few long.
 fn content(number: u64, edition: u64) -> Vec<u8> {
     let chance = mixed(number * 31 + edition);
     let length = (chance >> 8) % (100 << (chance % 10));
@@ -133,6 +113,55 @@ fn nothing_is_left_of_what_has_been_removed() {
         put(&tier, number, 1);
     }
     assert!(tier.usage().span_bytes < 4 << 20, "{}", tier.usage().span_bytes);
+}
+
+#[test]
+fn what_arrives_and_is_not_kept_leaves_nothing() {
+    let tier = tier(16 << 20);
+    for number in 0..3_000 {
+        let mut arriving = tier.room(key(number), 60_000).expect("memory");
+        drop(arriving.push(&[1; 1000]));
+    }
+    for number in 0..3_000 {
+        drop(tier.place(key(number), vec![1; 60_000].into()));
+    }
+    assert!(tier.usage().span_bytes < 4 << 20, "{} bytes in spans", tier.usage().span_bytes);
+}
+
+#[test]
+fn spans_make_room_for_what_others_reserve() {
+    let tier = tier(16 << 20);
+    for number in 0..3_000 {
+        put(&tier, number, 0);
+    }
+    let before = tier.usage().span_bytes;
+    let reserved: Vec<_> = (0..15).filter_map(|_| tier.ledger.try_reserve(1 << 20)).collect();
+    assert_eq!(reserved.len(), 15);
+    let after = tier.usage().span_bytes;
+    assert!(after < 3 << 20, "{after} bytes in spans, {before} before");
+}
+
+#[test]
+fn spans_that_could_not_be_emptied_are_tried_again_when_there_are_no_others() {
+    const NUMBERS: u64 = 60;
+    let tier = tier(8 << 20);
+    let put_one = |number| {
+        let body = tier.place(key(number), vec![number as u8; 100_000].into());
+        assert!(tier.insert(key(number), Arc::new(Article { number, edition: 0, body }), 100_000));
+    };
+    (0..NUMBERS).for_each(put_one);
+    let held: Vec<Bytes> = (0..NUMBERS)
+        .filter(|number| number % 5 != 0)
+        .map(|number| tier.peek(key(number)).expect("there is room").body.bytes())
+        .collect();
+    for number in 0..NUMBERS {
+        tier.remove(key(number));
+    }
+    (0..20).for_each(|_| assert!(tier.insert_empty(1_000)));
+    drop(held);
+    (0..200).for_each(|_| assert!(tier.insert_empty(1_000)));
+    let taken = tier.usage().span_bytes;
+    assert!(taken < 2 << 20, "{taken} bytes in spans of which none are live");
 }
 
 trait Empty {
