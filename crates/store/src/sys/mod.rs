@@ -9,7 +9,7 @@
 pub(crate) mod span;
 
 use crate::door::Loaded;
-use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -49,7 +49,7 @@ impl Map {
 /// A stretch of a file as words that belong to this process alone: pages are read in when they are touched, and what is
 /// changed is never written to the file by the system.
 pub(crate) struct Private {
-    map: MmapMut,
+    map: MmapRaw,
 }
 
 impl Private {
@@ -62,7 +62,7 @@ impl Private {
         }
         // SAFETY: the mapping is private, so that nobody sees what is written here. Who changes the file behind our back
         // changes pages that were never touched; words may have any value, and whoever reads them expects that.
-        Ok(Self { map: unsafe { MmapOptions::new().offset(at).len(length).map_copy(file) }? })
+        Ok(Self { map: unsafe { MmapOptions::new().offset(at).len(length).map_copy(file) }?.into() })
     }
 }
 
@@ -71,7 +71,7 @@ impl Loaded for Private {
         // SAFETY: the mapping is page-aligned, a multiple of eight bytes long, readable and writable, and lives as long as
         // `self`, which the slice borrows. All access in this process goes through this slice, as atomics.
         unsafe {
-            std::slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.map.len() / WORD_BYTES)
+            std::slice::from_raw_parts(self.map.as_mut_ptr().cast::<AtomicU64>(), self.map.len() / WORD_BYTES)
         }
     }
 
