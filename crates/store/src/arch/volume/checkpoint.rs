@@ -179,15 +179,7 @@ impl Volume {
         // What the header vouches for has to be there, whatever becomes of what comes later.
         self.sync_data()?;
         let failed = |source| self.failed("write the volume's index", source);
-        let mut from = 0;
-        while let Some((block, at, bytes)) = self.table.take_dirty(from) {
-            if let Err(source) = write_full(&*checkpoint.file, &bytes, at) {
-                self.table.mark_dirty(block);
-                return Err(failed(source));
-            }
-            from = block + 1;
-        }
-        checkpoint.file.sync().map_err(failed)?;
+        self.write_dirty(&*checkpoint.file).map_err(failed)?;
         // Also when it fails: it may have come to the disk nevertheless.
         self.index_may_be_clean.fetch_or(header.is_clean, Relaxed);
         checkpoint.write_header(header).map_err(failed)?;
@@ -195,6 +187,28 @@ impl Volume {
         self.is_index_known.store(true, Relaxed);
         self.checkpointed_at.store(header.stripe * self.geometry.stripe_bytes + header.offset, Relaxed);
         Ok(())
+    }
+}
+
+impl Volume {
+    /// Brings to disk what has changed of the table. When that fails all of it still has to be: the system may have dropped
+    /// what it could not write, and say so once only.
+    fn write_dirty(&self, file: &dyn File) -> std::io::Result<()> {
+        let mut written = Vec::new();
+        let mut write_all = || {
+            let mut from = 0;
+            while let Some((block, at, bytes)) = self.table.take_dirty(from) {
+                written.push(block);
+                write_full(file, &bytes, at)?;
+                from = block + 1;
+            }
+            file.sync()
+        };
+        let outcome = write_all();
+        if outcome.is_err() {
+            written.into_iter().for_each(|block| self.table.mark_dirty(block));
+        }
+        outcome
     }
 }
 

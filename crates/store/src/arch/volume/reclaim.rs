@@ -53,7 +53,9 @@ impl Volume {
         let mut queue = self.queue.lock();
         let is_current = |entry: Entry, object: &Pending| {
             let key = object.key.hash();
-            queue.find(key).is_none() && self.table.entry_at(key, entry.position()) == Some(entry)
+            // It may have been hit since.
+            let now = self.table.entry_at(key, entry.position());
+            queue.find(key).is_none() && now.is_some_and(|now| now.is_same(entry))
         };
         let current = |(entry, object): &(Entry, Arc<Pending>)| is_current(*entry, object);
         let carried: Vec<_> = carried.into_iter().filter(current).map(|(_, object)| object).collect();

@@ -15,7 +15,10 @@ use crate::door::Loaded;
 use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_policy::carry::HITS_MAX;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// The index.
 pub(super) struct Table {
@@ -132,17 +135,14 @@ impl Table {
     /// All of them, in no order that means anything.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
         let places = 0..self.buckets as usize * WAYS;
-        places.map(|at| Entry(self.word(at).load(Relaxed))).filter(|entry| entry.0 != 0)
+        places.map(|at| self.entry(at)).filter(|entry| entry.0 != 0)
     }
 
     /// What may be the object's record: nearly always one entry or none.
     pub(super) fn candidates(&self, key: Key) -> impl Iterator<Item = Entry> {
-        let (first, second) = self.buckets_of(key);
         let tag = tag_of(key);
-        let places = (0..WAYS).flat_map(move |way| [first * WAYS + way, second * WAYS + way]);
-        places
-            .map(|at| Entry(self.word(at).load(Relaxed)))
-            .filter(move |entry| entry.0 != 0 && entry.tag() == tag)
+        let entries = self.places(key).map(|at| self.entry(at));
+        entries.filter(move |entry| entry.0 != 0 && entry.tag() == tag)
     }
 
     /// Has the key's buckets brought to the processor, without waiting: whoever is about to change many asks for some at a time.
@@ -170,8 +170,12 @@ impl Table {
     pub(super) fn put(&self, key: Key, position: u64, class: u8, hits: u8) -> bool {
         let entry = Entry::new(key, position, class, hits);
         let _changing = self.changing.lock();
-        if let Some(at) = self.place_where(key, |found| found.0 != 0 && found.tag() == entry.tag()) {
+        let is_of_key = |found: Entry| found.0 != 0 && found.tag() == entry.tag();
+        if let Some(at) = self.place_where(key, is_of_key) {
             self.set(at, entry.0);
+            // An index that was written while an entry was moved has it twice: the other would be taken for the object's some day.
+            let others = self.places(key).filter(|other| *other != at && is_of_key(self.entry(*other)));
+            others.for_each(|other| self.set(other, 0));
             return true;
         }
         let at = match self.place_where(key, |found| found.0 == 0) {
@@ -201,7 +205,7 @@ impl Table {
         }
         let mut objects = 0;
         for at in from..to {
-            match Entry(self.word(at).load(Relaxed)) {
+            match self.entry(at) {
                 Entry(0) => {}
                 entry if is_dead(entry) => self.set(at, 0),
                 _ => objects += 1,
@@ -242,7 +246,7 @@ impl Table {
 
     /// Takes the next block of words that has changed, from `from` on, as bytes to write at an offset of the index file.
     pub(super) fn take_dirty(&self, from: usize) -> Option<(usize, u64, Vec<u8>)> {
-        let block = (from..self.dirty.len()).find(|block| self.dirty[*block].swap(false, Relaxed))?;
+        let block = (from..self.dirty.len()).find(|block| self.dirty[*block].swap(false, Acquire))?;
         let words = block * BLOCK_WORDS..((block + 1) * BLOCK_WORDS).min(self.words());
         let at = (HEADER_WORDS + words.start) as u64 * 8;
         let bytes = words.flat_map(|word| self.word(word).load(Relaxed).to_le_bytes()).collect();
@@ -256,10 +260,8 @@ impl Table {
 
     /// A place in one of the key's full buckets: by moving an entry to its other bucket, or else by giving one up.
     fn make_place(&self, key: Key) -> usize {
-        let (first, second) = self.buckets_of(key);
-        let places = || (0..WAYS).flat_map(move |way| [first * WAYS + way, second * WAYS + way]);
-        for at in places() {
-            let entry = Entry(self.word(at).load(Relaxed));
+        for at in self.places(key) {
+            let entry = self.entry(at);
             let other = self.other_bucket((at / WAYS) as u64, entry.tag()) as usize;
             if let Some(free) =
                 (other * WAYS..(other + 1) * WAYS).find(|at| self.word(*at).load(Relaxed) == 0)
@@ -270,8 +272,8 @@ impl Table {
             }
         }
         self.crowded_out.fetch_add(1, Relaxed);
-        let hits = |at: &usize| Entry(self.word(*at).load(Relaxed)).hits();
-        places().min_by_key(hits).unwrap_or(first * WAYS)
+        let hits = |at: &usize| self.entry(*at).hits();
+        self.places(key).min_by_key(hits).expect("a key has places")
     }
 
     fn find(&self, key: Key, entry: Entry) -> Option<usize> {
@@ -279,9 +281,17 @@ impl Table {
     }
 
     fn place_where(&self, key: Key, wanted: impl Fn(Entry) -> bool) -> Option<usize> {
+        self.places(key).find(|at| wanted(self.entry(*at)))
+    }
+
+    /// The places that the key may be entered in.
+    fn places(&self, key: Key) -> impl Iterator<Item = usize> + use<> {
         let (first, second) = self.buckets_of(key);
-        let mut places = (0..WAYS).flat_map(|way| [first * WAYS + way, second * WAYS + way]);
-        places.find(|at| wanted(Entry(self.word(*at).load(Relaxed))))
+        (0..WAYS).flat_map(move |way| [first * WAYS + way, second * WAYS + way])
+    }
+
+    fn entry(&self, at: usize) -> Entry {
+        Entry(self.word(at).load(Relaxed))
     }
 
     /// Gives a word another value, and counts an entry that comes or goes; of those nobody else changes one meanwhile.
@@ -295,7 +305,8 @@ impl Table {
                 _ => {}
             }
         }
-        self.dirty[at / BLOCK_WORDS].store(true, Relaxed);
+        // Whoever finds the block dirty finds the word changed too.
+        self.dirty[at / BLOCK_WORDS].store(true, Release);
     }
 
     fn words(&self) -> usize {
@@ -333,3 +344,44 @@ const TAG_MASK: u64 = (1 << 20) - 1;
 /// Words written at once: 64 KiB.
 const BLOCK_WORDS: usize = 8192;
 const BUCKETS_MIN: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(buckets: u64) -> Table {
+        let words = Table::file_bytes(buckets, 4) / 8;
+        let loaded: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Table::new(Box::new(loaded), buckets, 4, 0, true)
+    }
+
+    #[test]
+    fn an_entry_that_an_index_has_twice_does_not_outlive_its_object() {
+        let table = table(64);
+        let key = Key::of(b"twice");
+        let others = || table.places(key).skip(1);
+        for same in [true, false] {
+            table.put(key, 64, 1, 0);
+            others().step_by(4).for_each(|at| table.set(at, Entry::new(key, 64, 1, 2).0));
+            table.put(key, if same { 64 } else { 128 }, 1, 0);
+            assert_eq!((table.candidates(key).count(), table.objects()), (1, 1));
+            let entry = table.candidates(key).next().expect("the latest");
+            assert!(table.remove(key, entry) && table.objects() == 0);
+        }
+    }
+
+    #[test]
+    fn nine_of_ten_places_are_filled_and_what_is_crowded_out_is_counted() {
+        let table = table(512);
+        let keys: Vec<Key> = (0..512 * WAYS as u64 * 9 / 10).map(|n| Key::of(&n.to_le_bytes())).collect();
+        for (number, key) in keys.iter().enumerate() {
+            table.put(*key, (number as u64 + 1) * UNIT_BYTES, 1, 0);
+        }
+        let at = |number: usize| (number as u64 + 1) * UNIT_BYTES;
+        let found =
+            (0..keys.len()).filter(|number| table.entry_at(keys[*number], at(*number)).is_some()).count();
+        assert_eq!(table.objects(), found as u64);
+        assert!(keys.len() - found <= table.crowded_out() as usize + 4, "a few are alike");
+        assert!(table.crowded_out() < keys.len() as u64 / 50, "{} crowded out", table.crowded_out());
+    }
+}

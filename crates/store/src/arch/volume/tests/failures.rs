@@ -146,3 +146,61 @@ fn a_stripe_whose_beginning_cannot_be_read_is_followed_all_the_same() {
     assert!(!versions.contains(&Some(1)), "an older version: {versions:?}");
     assert!(versions.iter().filter(|version| **version == Some(2)).count() > 90);
 }
+
+/// A system that could not write pages says so once, and takes them for written then.
+#[test]
+fn an_index_that_was_not_brought_to_disk_is_written_again_as_a_whole() {
+    let world = World::new(8 << 20);
+    let (store, door) = opened(&world);
+    (1..50).for_each(|number| put(&store, number, 1, 3000).unwrap());
+    store.write_all();
+    let written = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let checkpoint_with = |fate: Fate| {
+        let blocks = Arc::clone(&written);
+        written.lock().clear();
+        door.play(move |call| {
+            if call.path == INDEX && call.kind == Kind::Write && call.offset >= 8192 {
+                blocks.lock().push(call.offset);
+            }
+            if call.path == INDEX && call.kind == Kind::Sync { fate } else { Fate::Passes }
+        });
+        (store.volume.write_checkpoint().is_ok(), written.lock().clone())
+    };
+    let (is_done, blocks) = checkpoint_with(Fate::Fails);
+    assert!(!is_done && !blocks.is_empty());
+    assert_eq!(checkpoint_with(Fate::Passes), (true, blocks));
+    assert!(store.remove(&key(1)).unwrap());
+    store.write_all();
+    assert_eq!(checkpoint_with(Fate::Passes).1.len(), 1);
+}
+
+#[test]
+fn what_is_hit_while_it_is_carried_over_is_carried_over() {
+    let world = World::new(4 << 20);
+    let (store, door) = opened(&world);
+    put(&store, 1, 1, 4000).unwrap();
+    store.write_all();
+    assert_eq!(version_of(&store, 1), Some(1));
+    let hash = key(1).hash();
+    let entry = store.volume.table.candidates(hash).next().expect("it was written");
+    assert_eq!(entry.hits(), 1);
+    let (volume, reads) = (Arc::downgrade(&store.volume), Arc::new(std::sync::atomic::AtomicU32::new(0)));
+    let counter = Arc::clone(&reads);
+    door.play(move |call| {
+        let range = call.offset..call.offset + call.length;
+        if call.path == DATA && call.kind == Kind::Read && range.contains(&entry.position()) {
+            counter.fetch_add(1, Relaxed);
+            volume.upgrade().expect("it calls").table.count_hit(hash, entry);
+        }
+        Fate::Passes
+    });
+    for number in 100..3000 {
+        if reads.load(Relaxed) > 0 {
+            break;
+        }
+        put(&store, number, 1, 8000).unwrap();
+        store.write_all();
+    }
+    assert!(reads.load(Relaxed) > 0, "the cursor came by");
+    assert_eq!(version_of(&store, 1), Some(1));
+}
