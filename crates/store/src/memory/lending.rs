@@ -40,7 +40,10 @@ impl Whole {
     /// When all pieces together are more than there is room for.
     pub fn push(&mut self, piece: &[u8]) {
         match &mut self.0 {
-            Place::Heap(bytes) => bytes.extend_from_slice(piece),
+            Place::Heap(bytes) => {
+                assert!(piece.len() <= bytes.capacity() - bytes.len(), "room for this piece");
+                bytes.extend_from_slice(piece);
+            }
             Place::Pages { pages, filled } => {
                 pages[*filled..*filled + piece.len()].copy_from_slice(piece);
                 *filled += piece.len();
@@ -153,6 +156,19 @@ mod tests {
     fn a_body_is_its_pieces_wherever_it_is() {
         for length in [0, 1, LENT_MIN - 1, LENT_MIN, LENT_MIN + 1, 1 << 20] {
             assert_eq!(whole(length, 7), vec![7; length]);
+        }
+    }
+
+    #[test]
+    fn nothing_grows_beyond_its_room() {
+        for length in [10, LENT_MIN] {
+            let overfull = std::panic::catch_unwind(|| {
+                let mut whole = Whole::with_capacity(length);
+                whole.push(&vec![1; length]);
+                // As long as the rest of a page, and more than an allocator gives beyond what it is asked for.
+                whole.push(&[1; 5000]);
+            });
+            assert!(overfull.is_err(), "{length}");
         }
     }
 

@@ -185,7 +185,9 @@ impl<V: Content> MemoryTier<V> {
             let mut shard = self.shard(key).lock();
             (shard.remove(key), shard.release_lingering())
         };
-        self.take_off_the_books(released.bytes);
+        let bytes = released.bytes;
+        drop(released);
+        self.take_off_the_books(bytes);
         removed
     }
 
@@ -207,10 +209,13 @@ impl<V: Content> MemoryTier<V> {
         self.shard(key).lock().insert(key, value, bytes);
     }
 
+    /// What was charged so many bytes is gone.
     fn take_off_the_books(&self, bytes: u64) {
         if bytes > 0 {
             self.bytes.fetch_sub(bytes, Relaxed);
             self.ledger.release(bytes);
+            // Whoever takes them next may want them for something else than a body in a span.
+            self.empty_spans(bytes);
         }
     }
 
@@ -249,12 +254,11 @@ impl<V: Content> GiveBack for MemoryTier<V> {
             };
             let freed = lingering.bytes + victim.as_ref().map_or(0, |(_, bytes)| *bytes);
             self.evictions.fetch_add(u64::from(victim.is_some()), Relaxed);
+            drop((lingering, victim));
             self.take_off_the_books(freed);
             given += freed;
             fruitless = if freed == 0 { fruitless + 1 } else { 0 };
         }
-        // Who asked for the bytes may want them for something else.
-        self.empty_spans(given);
         given
     }
 }

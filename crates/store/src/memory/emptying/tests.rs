@@ -106,6 +106,8 @@ fn nothing_is_left_of_what_has_been_removed() {
     for number in 0..1_500 {
         tier.remove(key(number));
     }
+    let taken = tier.usage().span_bytes;
+    assert!(taken < 4 << 20, "{taken} bytes in spans of which none are live");
     // What is removed lingers until somebody asks for room.
     assert!(tier.insert_empty(2_000));
     assert_eq!(tier.spans.live_bytes(), 0);
@@ -138,7 +140,8 @@ fn spans_make_room_for_what_others_reserve() {
     let reserved: Vec<_> = (0..15).filter_map(|_| tier.ledger.try_reserve(1 << 20)).collect();
     assert_eq!(reserved.len(), 15);
     let after = tier.usage().span_bytes;
-    assert!(after < 3 << 20, "{after} bytes in spans, {before} before");
+    // Spans that take bodies may be full of dead ones.
+    assert!(after < 5 << 20, "{after} bytes in spans, {before} before");
 }
 
 #[test]
