@@ -208,6 +208,7 @@ section! {
         /// Folder of the store; empty means no disk store. With `disks` it holds no objects, only the table of purges.
         pub directory: PathBuf = "shoal-cache".into(),
         /// Disk space used at most, file system blocks of object files and the index included: a hard limit. Not with `disks`.
+        /// A `volume` takes 4 TiB of it at most: divide a larger disk.
         #[limits(DISK_BYTES)]
         pub disk: ByteCount = ByteCount(10_000_000_000),
         /// Several disks in place of one folder. Each has a store of its own, with a share of the objects as its bytes; what

@@ -325,11 +325,16 @@ impl Tree {
         self.totals.credit(bytes);
     }
 
-    /// Removes the folder if it is empty, and those above that are empty then.
+    /// Removes the folder if it is empty, and those above that are empty then. It may not be there, where only those above could
+    /// be made.
     fn prune(&self, folder: &str) {
         let mut folder = folder;
-        while folder != path::ROOT && self.files.remove_folder(folder).is_ok() {
-            self.totals.credit(self.folder_bytes(folder));
+        while folder != path::ROOT {
+            match self.files.remove_folder(folder) {
+                Ok(()) => self.totals.credit(self.folder_bytes(folder)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(_) => return,
+            }
             folder = folder.rsplit_once('/').map_or(path::ROOT, |(above, _)| above);
         }
     }

@@ -13,6 +13,7 @@
 //!
 //! Everything says where it stands, so that what is read from the wrong place or an earlier lap never passes.
 
+use crate::door::PAGE_BYTES;
 use shoal_core::Key;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -76,12 +77,22 @@ impl Geometry {
         if xxh3_64(&fields[..SUPERBLOCK_CHECKED]) != u64_at(fields, SUPERBLOCK_CHECKED) {
             return Err(DAMAGED);
         }
-        Ok(Self {
+        let geometry = Self {
             stripes: u32_at(fields, 12),
             id: u64_at(fields, 16),
             stripe_bytes: u64_at(fields, 24),
             buckets: u64_at(fields, 32),
-        })
+        };
+        geometry.is_plausible().then_some(geometry).ok_or("of no size that a volume may have")
+    }
+
+    /// Whether a volume may be so large, which everything else relies on.
+    fn is_plausible(&self) -> bool {
+        let log_bytes = u64::from(self.stripes).checked_mul(self.stripe_bytes);
+        (PIECE_BYTES as u64..=STRIPE_MAX).contains(&self.stripe_bytes)
+            && self.stripe_bytes.is_multiple_of(PAGE_BYTES as u64)
+            && log_bytes.is_some_and(|bytes| bytes > 0 && bytes <= POSITION_MAX - DATA_AT)
+            && (1..=BUCKETS_MAX).contains(&self.buckets)
     }
 }
 
@@ -203,7 +214,7 @@ impl Item {
             key: Key::from_bytes(bytes[..16].try_into().ok()?),
             id: u64_at(bytes, 16),
             at: u32_at(bytes, 24),
-            class: bytes[28],
+            class: Some(bytes[28]).filter(|class| *class < CLASSES)?,
             kind: Kind::of(bytes[29])?,
         })
     }
@@ -398,6 +409,11 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+pub(super) const STRIPE_MAX: u64 = 64 << 20;
+/// More than an index of the most objects that a volume can have.
+const BUCKETS_MAX: u64 = 1 << 40;
+/// Positions are below this, 4 TiB: what 36 bits of an index entry say.
+pub(super) const POSITION_MAX: u64 = UNIT_BYTES << 36;
 /// Where stripes begin.
 pub(super) const DATA_AT: u64 = 64 << 10;
 /// Records begin at multiples of this.

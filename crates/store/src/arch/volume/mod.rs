@@ -74,7 +74,7 @@ pub(super) use opening::open;
 /// What an operator decides about a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeSettings {
-    /// Bytes written at once; a multiple of 64 KiB. Fixed when the volume is made.
+    /// Bytes written at once; rounded down to a multiple of 256 KiB. Fixed when the volume is made.
     pub stripe_bytes: u64,
     /// RAM for what stood around objects that were read, in bytes; 0 reads objects alone.
     pub window_bytes: u64,

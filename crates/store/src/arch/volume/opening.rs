@@ -1,10 +1,10 @@
 //! Opening a volume: in constant time, whatever its size.
 
 use super::checkpoint::{Checkpoint, Header};
-use super::format::{DAMAGED, DATA_AT, Geometry, SUPERBLOCK_BYTES};
+use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STRIPE_MAX, SUPERBLOCK_BYTES};
 use super::queue::Queue;
 use super::recovery::{Following, Recovery};
-use super::table::{HEADER_WORDS, POSITION_MAX, Table};
+use super::table::{HEADER_WORDS, Table};
 use super::windows::Windows;
 use super::writer::Writer;
 use super::{Doubts, Health, Volume, VolumeStore};
@@ -204,7 +204,7 @@ fn within(limit: u64, free: u64) -> u64 {
 }
 
 /// How a new volume divides so many bytes.
-fn plan(settings: &Settings, disk_bytes: u64, boot: u64) -> Result<Geometry, Error> {
+pub(super) fn plan(settings: &Settings, disk_bytes: u64, boot: u64) -> Result<Geometry, Error> {
     let objects = match settings.max_objects {
         0 => disk_bytes / MEAN_OBJECT_BYTES,
         objects => objects,
@@ -218,7 +218,14 @@ fn plan(settings: &Settings, disk_bytes: u64, boot: u64) -> Result<Geometry, Err
     }
     let fixed = DATA_AT + PAGE_BYTES as u64 + Table::file_bytes(buckets, 0);
     let stripes = disk_bytes.saturating_sub(fixed) / (stripe_bytes + 8);
-    let stripes = stripes.min((POSITION_MAX - DATA_AT) / stripe_bytes).min(u64::from(u32::MAX)) as u32;
+    let most = (POSITION_MAX - DATA_AT) / stripe_bytes;
+    if stripes > most {
+        warn!(
+            disk_bytes,
+            "a volume has 4 TiB at most, and takes no more of this disk; divide the disk to use all of it"
+        );
+    }
+    let stripes = stripes.min(most) as u32;
     if u64::from(stripes) < STRIPES_LEAST {
         let least = fixed + STRIPES_LEAST * (stripe_bytes + 8);
         return Err(Error::Unusable(format!(
@@ -313,7 +320,6 @@ pub(super) const INDEX: &str = "volume.index";
 /// bytes for each. Traffic Server reckons with as much.
 const MEAN_OBJECT_BYTES: u64 = 8000;
 const STRIPE_MIN: u64 = 256 << 10;
-const STRIPE_MAX: u64 = 64 << 20;
 /// Stripes that a volume should have, at the price of smaller ones.
 const STRIPES_WANTED: u64 = 32;
 const STRIPES_LEAST: u64 = 4;

@@ -10,7 +10,7 @@
 //! The store writes them in large pieces now and then (see `checkpoint`), since an index addressed by hash dirties
 //! a page with each insert, and one random write an insert would be more than all others together.
 
-use super::format::{UNIT_BYTES, class_bytes};
+use super::format::{POSITION_MAX, UNIT_BYTES, class_bytes};
 use crate::door::Loaded;
 use parking_lot::Mutex;
 use shoal_core::Key;
@@ -337,8 +337,6 @@ fn tag_of(key: Key) -> u64 {
 pub(super) const HEADER_WORDS: usize = HEADERS as usize * 512;
 /// Pages with a header each, at the file's beginning.
 pub(super) const HEADERS: u64 = 2;
-/// Positions are below this: 4 TiB.
-pub(super) const POSITION_MAX: u64 = UNIT_BYTES << 36;
 const WAYS: usize = 8;
 const TAG_MASK: u64 = (1 << 20) - 1;
 /// Words written at once: 64 KiB.

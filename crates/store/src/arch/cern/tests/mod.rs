@@ -108,6 +108,24 @@ fn objects_come_back_under_their_urls() {
 }
 
 #[test]
+fn an_insert_that_cannot_have_all_its_folders_leaves_none() {
+    let disk = Disk::new(1 << 20, 0);
+    let store = disk.open();
+    let url = |from: u32| (from..from + 9).fold("http://h".to_owned(), |url, n| format!("{url}/{n}"));
+    let key = |n: u32| ObjectKey::new(url(n * 10).into_bytes());
+    let kept = (0..).take_while(|n| {
+        let insert = store.insert(&key(*n), b"m", Some(1));
+        insert.is_ok_and(|mut insert| insert.append(b"b").and_then(|()| insert.commit(None)).is_ok())
+    });
+    let kept: Vec<u32> = kept.collect();
+    assert!(kept.len() > 10, "{kept:?}");
+    for n in kept {
+        assert!(store.remove(&key(n)).unwrap());
+    }
+    assert_eq!(store.tree.totals.now(), Sums::default(), "no folder is left");
+}
+
+#[test]
 fn a_url_may_be_object_and_folder_at_once() {
     let disk = Disk::new(100 << 20, 0);
     let store = disk.open();

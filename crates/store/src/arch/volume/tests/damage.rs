@@ -1,6 +1,8 @@
 //! Bits flipped anywhere, disks that fail: a miss, never a wrong byte, and the store goes on.
 
 use super::*;
+use crate::arch::volume::format::Geometry;
+use crate::arch::volume::opening::plan;
 use crate::door::{Faults, Faulty, PAGE_BYTES};
 
 #[test]
@@ -46,6 +48,38 @@ fn flipped_bits_are_misses() {
         store.write_all();
         assert!((500..600).all(|number| version_of(&store, number) == Some(1)), "seed {seed}");
     }
+}
+
+#[test]
+fn a_superblock_that_makes_no_sense_is_refused() {
+    let sound = World::new(4 << 20).open().volume.geometry;
+    for geometry in [
+        Geometry { stripe_bytes: 0, ..sound },
+        Geometry { stripe_bytes: sound.stripe_bytes + 8, ..sound },
+        Geometry { stripe_bytes: 1 << 63, ..sound },
+        Geometry { stripes: 0, ..sound },
+        Geometry { stripes: u32::MAX, ..sound },
+        Geometry { buckets: 0, ..sound },
+        Geometry { buckets: u64::MAX / 8, ..sound },
+    ] {
+        let world = World::new(4 << 20);
+        drop(world.open());
+        world.files.tamper(DATA, |bytes| {
+            bytes[..4096].copy_from_slice(&geometry.encode());
+            bytes[4096..8192].copy_from_slice(&geometry.encode());
+        });
+        let refusal = world.try_open(world.files.clone()).err().expect("refused").to_string();
+        assert!(refusal.contains("no size that a volume may have"), "{geometry:?}: {refusal}");
+    }
+}
+
+#[test]
+fn a_volume_takes_four_tebibytes_of_a_larger_disk() {
+    let mut world = World::new(4 << 20);
+    world.settings.disk_bytes = 9 << 40;
+    let geometry = plan(&world.settings, 9 << 40, 1).expect("a plan");
+    assert!(geometry.volume_bytes() <= 4 << 40 && geometry.volume_bytes() > (4 << 40) - (1 << 20));
+    assert_eq!(Geometry::decode(&geometry.encode()), Ok(geometry));
 }
 
 #[test]
