@@ -1,7 +1,7 @@
 //! One of several disks: in service or out, how often it failed, what it has missed while it was out.
 
 use super::missed::Missed;
-use super::{Opener, Share};
+use super::{Opener, Share, may_come};
 use crate::{Declined, Error, GaveUp, Store, Usage};
 use parking_lot::{Mutex, RwLock};
 use shoal_core::{Key, ObjectKey};
@@ -166,10 +166,17 @@ impl Disk {
                 self.path()
             )));
         }
+        let mut keys = Vec::new();
         loop {
-            let keys = self.missed.lock().take();
-            for key in keys.iter().filter(|key| store.may_contain(key.hash()) || !store.knows_all()) {
-                store.remove(key).inspect_err(|_| self.missed.lock().note(key, true))?;
+            let before = keys.len();
+            keys.extend(self.missed.lock().take());
+            for key in keys[before..].iter().filter(|key| may_come(&*store, key.hash())) {
+                if let Err(error) = store.remove(key) {
+                    // All of them: what has been removed from a store that is not closed then may be in it again.
+                    let mut missed = self.missed.lock();
+                    keys.iter().for_each(|key| missed.note(key, true));
+                    return Err(error);
+                }
             }
             let mut state = self.state.write();
             let mut missed = self.missed.lock();

@@ -150,6 +150,37 @@ fn what_is_removed_or_replaced_while_a_disk_is_out_is_not_found_when_it_comes_ba
 }
 
 #[test]
+fn a_disk_that_fails_while_it_comes_back_still_has_to_be_told_what_was_removed() {
+    let world = World::new();
+    let crash = Arc::new(parking_lot::Mutex::new(CrashPoint::never()));
+    let (next, reopened) = (Arc::clone(&crash), world.clone());
+    let opener: Opener =
+        Box::new(move || World { crash: Arc::clone(&next.lock()), ..reopened.clone() }.opener("volume")());
+    let share = Share { path: "/disk/0".into(), bytes: 16 << 20 };
+    let disks = Disks::open([(share, opener)]).expect("it can be opened");
+    (0..OBJECTS).for_each(|number| put(&disks, number, 0).expect("it is stored"));
+    disks.take_offline("/disk/0").expect("there is such a disk");
+    (0..100).for_each(|number| drop(disks.remove(&key(number))));
+    let mut failures = 0;
+    // Each time it comes a little further.
+    for calls in (0..).step_by(5) {
+        *crash.lock() = CrashPoint::after(calls);
+        match disks.bring_online("/disk/0") {
+            Ok(_) => break,
+            Err(_) => failures += 1,
+        }
+    }
+    assert!(failures > 0);
+    // The few calls that are left may be too few for a close in order.
+    drop(disks.take_offline("/disk/0"));
+    *crash.lock() = CrashPoint::never();
+    disks.bring_online("/disk/0").expect("it can be opened");
+    for number in 0..100 {
+        assert_eq!(found(&disks, number).expect("sound"), None, "{number} came back");
+    }
+}
+
+#[test]
 fn a_disk_that_is_given_up_comes_back_without_what_should_be_gone() {
     let worlds = [World::new(), World::new()];
     let disks = filled(&worlds, "volume");
