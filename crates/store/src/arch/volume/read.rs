@@ -116,7 +116,10 @@ impl Volume {
     /// Whether these bytes, which stand where the entry says, are the object's record.
     fn check_record(&self, key: &ObjectKey, entry: Entry, record: Bytes) -> Result<(Head, Bytes), Misfit> {
         let head = Head::decode(&record, entry.position()).map_err(Misfit::Corrupt)?;
-        if head.kind == Kind::Removed {
+        // What is older than its stripe was there before something that has been lost.
+        let stripe = self.geometry.stripe_of(entry.position());
+        let is_older = stripe.is_none_or(|stripe| head.sequence < self.table.stripe_sequence(stripe));
+        if head.kind == Kind::Removed || is_older {
             return Err(Misfit::Stale);
         }
         let stored_key = head.key_and_metadata(&record).map(|(key, _)| key);

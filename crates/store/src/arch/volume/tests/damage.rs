@@ -50,6 +50,35 @@ fn flipped_bits_are_misses() {
     }
 }
 
+/// As after a loss of power that took the last writes to the log and not those to the index.
+#[test]
+fn what_stood_in_the_place_of_a_newer_version_is_not_taken_for_it() {
+    let world = World::new(4 << 20);
+    let store = world.open();
+    put(&store, 1, 1, 4000).unwrap();
+    store.write_all();
+    let hash = key(1).hash();
+    let place =
+        |store: &VolumeStore| store.volume.table.candidates(hash).next().map(|entry| entry.position());
+    let first = place(&store).expect("it is there");
+    let (last, stripe_bytes) = (store.volume.geometry.stripes - 1, store.volume.geometry.stripe_bytes);
+    for number in (100..).take_while(|_| store.volume.writer.lock().stripe < last) {
+        put(&store, number, 1, 8000).unwrap();
+        store.write_all();
+    }
+    // The next stripe is the first, and begins with it again.
+    store.volume.writer.lock().offset = stripe_bytes;
+    let mut before = Vec::new();
+    world.files.tamper(DATA, |bytes| before.clone_from(bytes));
+    put(&store, 1, 2, 4000).unwrap();
+    store.write_all();
+    assert_eq!((place(&store), version_of(&store, 1)), (Some(first), Some(2)));
+    store.volume.write_checkpoint().unwrap();
+    drop(store);
+    world.files.tamper(DATA, |bytes| bytes.clone_from(&before));
+    assert_eq!(version_of(&world.open(), 1), None);
+}
+
 #[test]
 fn a_superblock_that_makes_no_sense_is_refused() {
     let sound = World::new(4 << 20).open().volume.geometry;
