@@ -117,6 +117,14 @@ mod tests {
     }
 
     #[test]
+    fn who_is_asked_and_has_no_part_asks_the_origin() {
+        // 4 asked 3 by a membership that 3 does not share: handing it to the path's first, 4, would send it round
+        let hierarchy = three_levels();
+        assert_eq!(hierarchy.next(NodeId(3), NodeId(4), KEY()), Step::Origin);
+        assert_eq!(hierarchy.next(NodeId(3), NodeId(3), KEY()), Step::Ask(NodeId(1)));
+    }
+
+    #[test]
     fn children_of_a_lost_node_ask_its_parent() {
         let mut hierarchy = three_levels();
         hierarchy.lose(NodeId(2));

@@ -28,12 +28,17 @@ pub trait Route {
     /// A node is gone: paths go round it from now on.
     fn lose(&mut self, gone: NodeId);
 
-    /// What a node does with a request that entered at `entry` and that it cannot answer. A node that is not on the path hands it to the
-    /// first that is.
+    /// What a node does with a request that entered at `entry` and that it cannot answer. Where it entered at a node that is not on the path, that one
+    /// hands it to the first that is. Another node that is not on the path was asked by one that knows other members, and asks the origin: nodes that have not
+    /// all heard yet who is gone do not send a request round.
     fn next(&self, here: NodeId, entry: NodeId, key: Key) -> Step {
         let mut path = Vec::new();
         self.path(entry, key, &mut path);
-        let after = path.iter().position(|node| *node == here).map_or(0, |at| at + 1);
+        let after = match path.iter().position(|node| *node == here) {
+            Some(at) => at + 1,
+            None if here == entry => 0,
+            None => return Step::Origin,
+        };
         path.get(after).map_or(Step::Origin, |node| Step::Ask(*node))
     }
 }

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Digests lie in three ways: by chance (a bit set by other keys), by age (the key has left: a false hit; it has come: a false miss), and never otherwise. An
-//! update numbers itself, and one that does not follow the last is a gap: the peer's digest is dropped rather than bent. Updates are the
-//! bits that turned over, or the whole digest where that is shorter.
+//! update numbers itself, and one that does not follow the last is a gap: the peer's digest is dropped rather than bent. So is one that tells of
+//! another life, since a node that began anew numbers from the start, and one that names bits that its digest does not have. Updates are the bits that
+//! turned over, or the whole digest where that is shorter.
 //!
 //! Costs O(hashes) for each key that comes or goes, O(nodes · hashes) a lookup, O(bits/64) an update. Fits where asking a node in vain is cheap beside the
 //! origin; messages grow with the square of the nodes.
@@ -38,6 +39,7 @@ pub struct Directory {
     /// Keys that came or went since the last update.
     changes: u64,
     threshold: f64,
+    life: u64,
     sequence: u64,
     peers: BTreeMap<NodeId, Peer>,
 }
@@ -45,12 +47,15 @@ pub struct Directory {
 #[derive(Clone, Debug)]
 struct Peer {
     digest: Digest,
+    life: u64,
     sequence: u64,
 }
 
 /// What a node tells all its peers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Update {
+    /// The life of the node that tells it: from its start, with nothing held, to its end.
+    pub life: u64,
     /// Its number: one more than that of the update before.
     pub sequence: u64,
     /// What it tells.
@@ -79,7 +84,7 @@ pub enum Received {
 }
 
 impl Update {
-    /// Its size on the wire, in bytes: a head of 16, and 4 for each bit or one for eight of all.
+    /// Its size on the wire, in bytes: a head of 16 (life and number), and 4 for each bit or one for eight of all.
     pub fn bytes(&self) -> u64 {
         16 + match &self.body {
             Body::Whole(digest) => digest.shape().bits() / 8,
@@ -88,15 +93,25 @@ impl Update {
     }
 }
 
+impl Peer {
+    /// Whether these flips are the next that it tells of its digest.
+    fn is_followed_by(&self, sequence: u64, flips: &[u32]) -> bool {
+        let bits = self.digest.shape().bits();
+        self.sequence.checked_add(1) == Some(sequence) && flips.iter().all(|bit| u64::from(*bit) < bits)
+    }
+}
+
 impl Directory {
     /// A node that holds nothing and knows of no peer. It tells the others when changes exceed this share of what it holds; at 0 after every change.
-    pub fn new(shape: Shape, threshold: f64) -> Self {
+    /// Its life is any number that it has not had before, such as a random one; lives are not in order, and need no clock.
+    pub fn new(shape: Shape, threshold: f64, life: u64) -> Self {
         Self {
             own: Counted::new(shape),
             told: Digest::new(shape),
             held: 0,
             changes: 0,
             threshold: threshold.max(0.0),
+            life,
             sequence: 0,
             peers: BTreeMap::new(),
         }
@@ -124,7 +139,7 @@ impl Directory {
 
     /// Our whole digest as it was told last, for a peer that is new or lost an update.
     pub fn whole(&self) -> Update {
-        Update { sequence: self.sequence, body: Body::Whole(self.told.clone()) }
+        self.telling(Body::Whole(self.told.clone()))
     }
 
     fn tell(&mut self) -> Update {
@@ -135,23 +150,27 @@ impl Directory {
         self.changes = 0;
         self.sequence += 1;
         if flips.len() as u64 * 32 < self.told.shape().bits() {
-            Update { sequence: self.sequence, body: Body::Flips(flips) }
+            self.telling(Body::Flips(flips))
         } else {
             self.whole()
         }
     }
 
+    fn telling(&self, body: Body) -> Update {
+        Update { life: self.life, sequence: self.sequence, body }
+    }
+
     /// What a peer tells. The caller answers a gap by asking the peer for its whole digest.
     pub fn receive(&mut self, from: NodeId, update: Update) -> Received {
-        let known = self.peers.get_mut(&from);
+        let known = self.peers.get_mut(&from).filter(|peer| peer.life == update.life);
         match (known, update.body) {
             (Some(peer), _) if update.sequence < peer.sequence => Received::Old,
             (_, Body::Whole(digest)) => {
-                self.peers.insert(from, Peer { digest, sequence: update.sequence });
+                self.peers.insert(from, Peer { digest, life: update.life, sequence: update.sequence });
                 Received::Applied
             }
             (Some(peer), Body::Flips(_)) if update.sequence == peer.sequence => Received::Old,
-            (Some(peer), Body::Flips(flips)) if update.sequence == peer.sequence + 1 => {
+            (Some(peer), Body::Flips(flips)) if peer.is_followed_by(update.sequence, &flips) => {
                 flips.into_iter().for_each(|bit| peer.digest.flip(bit));
                 peer.sequence = update.sequence;
                 Received::Applied

@@ -26,7 +26,7 @@ fn strange_keys_are_found_as_seldom_as_the_formula_says() {
 
 #[test]
 fn updates_wait_for_the_threshold_and_take_the_shorter_form() {
-    let mut node = Directory::new(Shape::new(1000, 8, 4), 0.02);
+    let mut node = Directory::new(Shape::new(1000, 8, 4), 0.02, 1);
     assert_eq!(node.update(), None);
     (0..1000).for_each(|number| node.stored(key(number)));
     let whole = node.update().expect("everything is new");
@@ -45,7 +45,7 @@ fn updates_wait_for_the_threshold_and_take_the_shorter_form() {
 #[test]
 fn a_lost_update_makes_the_peer_unknown_until_it_sends_all() {
     let shape = Shape::new(10_000, 8, 4);
-    let (mut a, mut b, from) = (Directory::new(shape, 0.0), Directory::new(shape, 0.0), NodeId(1));
+    let (mut a, mut b, from) = (Directory::new(shape, 0.0, 1), Directory::new(shape, 0.0, 2), NodeId(1));
     let mut told = |number| {
         a.stored(key(number));
         a.update().expect("a threshold of nothing")
@@ -53,7 +53,7 @@ fn a_lost_update_makes_the_peer_unknown_until_it_sends_all() {
     let (first, second, third) = (told(1), told(2), told(3));
     assert_eq!(b.receive(from, first.clone()), Received::Gap, "the peer was never known");
     assert_eq!(
-        b.receive(from, Update { sequence: 0, body: Body::Whole(Digest::new(shape)) }),
+        b.receive(from, Update { life: 1, sequence: 0, body: Body::Whole(Digest::new(shape)) }),
         Received::Applied
     );
     assert_eq!(b.receive(from, first.clone()), Received::Applied);
@@ -68,13 +68,61 @@ fn a_lost_update_makes_the_peer_unknown_until_it_sends_all() {
     assert_eq!(b.holders(key(1)).count(), 0);
 }
 
+#[test]
+fn a_peer_that_began_anew_is_unknown_until_it_sends_all() {
+    let (shape, from) = (Shape::new(10_000, 8, 4), NodeId(1));
+    let live = |life| {
+        let mut node = Directory::new(shape, 0.0, life);
+        let updates: Vec<Update> = (0..4)
+            .map(|number| {
+                node.stored(key(life * 10 + number));
+                node.update().expect("a threshold of nothing")
+            })
+            .collect();
+        (node, updates)
+    };
+    let ((before, mut told), (after, mut told_anew)) = (live(1), live(2));
+    let mut b = Directory::new(shape, 0.0, 9);
+    let _ = b.receive(from, before.whole());
+    let (last, next) = (told.pop().expect("four"), told_anew.pop().expect("four"));
+    assert_eq!(b.receive(from, last), Received::Old);
+    assert_eq!(
+        b.receive(from, Update { sequence: 5, ..next.clone() }),
+        Received::Gap,
+        "the next by number alone"
+    );
+    assert_eq!(b.holders(key(10)).count(), 0);
+    let _ = b.receive(from, before.whole());
+    assert_eq!(
+        b.receive(from, told_anew.remove(0)),
+        Received::Gap,
+        "what it lost is not believed for four updates more"
+    );
+    assert_eq!(b.receive(from, after.whole()), Received::Applied);
+    assert_eq!((b.holders(key(13)).count(), b.holders(key(23)).count()), (0, 1));
+}
+
+#[test]
+fn bits_that_a_digest_does_not_have_are_a_gap() {
+    let (shape, from) = (Shape::new(8, 8, 4), NodeId(1));
+    let (a, mut b) = (Directory::new(shape, 0.0, 1), Directory::new(shape, 0.0, 2));
+    for (bit, expected) in [(63, Received::Applied), (64, Received::Gap), (u32::MAX, Received::Gap)] {
+        let _ = b.receive(from, a.whole());
+        assert_eq!(b.receive(from, Update { life: 1, sequence: 1, body: Body::Flips(vec![bit]) }), expected);
+        b.forget(from);
+    }
+    let last = Update { sequence: u64::MAX, ..a.whole() };
+    let _ = b.receive(from, last.clone());
+    assert_eq!(b.receive(from, Update { sequence: 0, body: Body::Flips(vec![]), ..last }), Received::Old);
+}
+
 proptest! {
     /// Whatever comes and goes, and however messages are lost or repeated: a peer whose updates all arrived knows every key that was told, and
     /// holders are never missed among what was told.
     #[test]
     fn what_was_told_is_found(steps in prop::collection::vec((0u64..60, 0u8..8), 1..200)) {
         let shape = Shape::new(64, 8, 3);
-        let (mut a, mut b) = (Directory::new(shape, 0.2), Directory::new(shape, 0.2));
+        let (mut a, mut b) = (Directory::new(shape, 0.2, 1), Directory::new(shape, 0.2, 2));
         let (mut held, mut told) = (HashSet::new(), HashSet::new());
         let _ = b.receive(NodeId(7), a.whole());
         for (number, fate) in steps {

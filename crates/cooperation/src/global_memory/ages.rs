@@ -64,20 +64,20 @@ pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
 /// The ages of their x-th oldest pages that servers told with their last replies.
 #[derive(Clone, Debug)]
 pub struct ReportedAges {
-    /// For each server the time at which its page was last used; none before its first reply.
-    last_used: Vec<Option<u64>>,
+    /// For each server the age that it told and when; none before its first reply.
+    told: Vec<Option<(u64, u64)>>,
 }
 
 impl ReportedAges {
     /// For so many servers, none of which has told anything.
     pub fn new(servers: usize) -> Self {
-        Self { last_used: vec![None; servers] }
+        Self { told: vec![None; servers] }
     }
 
     /// A reply came: the server's x-th oldest page is so old now. A server that does not exist is passed over.
     pub fn report(&mut self, server: usize, age: u64, now: u64) {
-        if let Some(last_used) = self.last_used.get_mut(server) {
-            *last_used = Some(now.saturating_sub(age));
+        if let Some(told) = self.told.get_mut(server) {
+            *told = Some((age, now));
         }
     }
 
@@ -87,11 +87,8 @@ impl ReportedAges {
     /// The text divides by the sum over the *other* nodes, which gives shares that do not sum to one and none for a single server; we divide by the sum over
     /// all. All are zero when nothing is known.
     pub fn weights(&self, now: u64) -> Vec<f64> {
-        let ages: Vec<Option<f64>> = self
-            .last_used
-            .iter()
-            .map(|last_used| last_used.map(|at| now.saturating_sub(at) as f64))
-            .collect();
+        let aged = |(age, at): (u64, u64)| age.saturating_add(now.saturating_sub(at)) as f64;
+        let ages: Vec<Option<f64>> = self.told.iter().map(|told| told.map(aged)).collect();
         let known = ages.iter().flatten().count();
         let mean = ages.iter().flatten().sum::<f64>() / known.max(1) as f64;
         let sum = mean * ages.len() as f64;

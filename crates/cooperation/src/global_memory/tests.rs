@@ -191,6 +191,17 @@ fn reported_ages_grow_until_the_next_report() {
     assert_eq!(ages.weights(120), [0.6, 0.0, 0.4]);
 }
 
+#[test]
+fn ages_are_older_than_the_node_that_is_told_them() {
+    let mut ages = ReportedAges::new(2);
+    ages.report(0, 30, 10);
+    ages.report(1, 90, 10);
+    assert_eq!(ages.weights(10), [0.25, 0.75]);
+    assert_eq!(ages.weights(50), [0.35, 0.65]);
+    ages.report(0, u64::MAX, 50);
+    assert!(ages.weights(u64::MAX).iter().all(|weight| weight.is_finite()));
+}
+
 /// A cost that is least at `least`, with noise of a part of it.
 fn tuned(least: f64, from: f64, noise: f64, epochs: u32) -> Tuner {
     let mut tuner = Tuner::new(from);

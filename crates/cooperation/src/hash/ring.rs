@@ -32,7 +32,7 @@ impl Homes for Ring {
 
     fn insert(&mut self, node: NodeId, weight: f64) {
         self.remove(node);
-        let points = (POINTS * weight).round().clamp(0.0, MOST_POINTS) as u64;
+        let points = if weight > 0.0 { (POINTS * weight).round().clamp(1.0, MOST_POINTS) as u64 } else { 0 };
         let place = |number| (mixed(mixed(node.0) ^ mixed(number + 1)), node);
         self.points.extend((0..points).map(place));
         self.points.sort_unstable();
@@ -45,5 +45,5 @@ impl Homes for Ring {
 
 /// Points of a node of weight 1.
 const POINTS: f64 = 160.0;
-/// Heavier nodes than a hundred times the usual one get no more.
+/// Heavier nodes than a hundred times the usual one get no more, and the lightest still one point.
 const MOST_POINTS: f64 = 16_000.0;

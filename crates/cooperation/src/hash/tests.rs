@@ -63,6 +63,16 @@ fn weights_are_kept() {
     }
 }
 
+#[test]
+fn a_node_of_little_weight_has_a_part() {
+    for homes in
+        &mut [Box::<Rendezvous>::default() as Box<dyn Homes>, Box::<Ring>::default(), Box::<Carp>::default()]
+    {
+        homes.insert(NodeId(7), 1e-4);
+        assert_eq!(homes.home(Key::of(b"x")), Some(NodeId(7)), "it is the only one");
+    }
+}
+
 /// The draft's functions, worked out by hand: h = 97 for "a"; "ab" adds the rotation by 19 and 98.
 #[test]
 fn carp_hashes_as_the_draft_says() {

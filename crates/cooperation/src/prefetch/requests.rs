@@ -96,9 +96,11 @@ impl<P: Copy + PartialEq> Queue<P> {
         self.waiting.pop_first().map(|(_, request)| request)
     }
 
-    /// Takes a request back, since the page was needed at once. Gives false when it is not waiting. O(requests).
-    pub fn withdraw(&mut self, page: P) -> bool {
-        let found = self.waiting.iter().find(|(_, request)| request.page == page).map(|(key, _)| *key);
+    /// Takes a node's request back, since it needs the page at once. Gives false when it is not waiting; another node's request for the page stays.
+    /// O(requests).
+    pub fn withdraw(&mut self, from: usize, page: P) -> bool {
+        let is_it = |request: &Request<P>| request.from == from && request.page == page;
+        let found = self.waiting.iter().find(|(_, request)| is_it(request)).map(|(key, _)| *key);
         found.is_some_and(|key| self.waiting.remove(&key).is_some())
     }
 
@@ -149,12 +151,21 @@ mod tests {
     }
 
     #[test]
+    fn each_withdraws_its_own_request() {
+        let mut queue = Queue::new(3);
+        let request = |from, seconds| Request { page: 7u32, from, value: Value::until(seconds) };
+        assert!(queue.push(request(1, 1.0)) && queue.push(request(2, 2.0)));
+        assert!(queue.withdraw(2, 7) && !queue.withdraw(2, 7) && !queue.withdraw(3, 7));
+        assert_eq!(queue.begin().map(|request| request.from), Some(1));
+    }
+
+    #[test]
     fn the_soonest_page_is_read_first() {
         let mut queue = Queue::new(3);
         let request = |page: u32, seconds| Request { page, from: 0, value: Value::until(seconds) };
         assert!(queue.push(request(1, 3.0)) && queue.push(request(2, 1.0)) && queue.push(request(3, 1.0)));
         assert!(!queue.push(request(4, 0.0)), "no room");
-        assert!(queue.withdraw(3) && !queue.withdraw(3));
+        assert!(queue.withdraw(0, 3) && !queue.withdraw(0, 3));
         let begun: Vec<u32> = std::iter::from_fn(|| queue.begin()).map(|request| request.page).collect();
         assert_eq!((begun, queue.is_empty()), (vec![2, 1], true));
     }

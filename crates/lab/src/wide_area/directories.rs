@@ -34,6 +34,7 @@ pub(super) fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
     let proxies = proxies_at(plan.region.levels() - 1, &plan.region);
     let mut outcome = Outcome::new(plan, proxies);
     let directories = match plan.cooperation {
+        // none of them begins anew
         Cooperation::Summaries(digests) => vec![empty(&digests, stream, proxies); proxies],
         _ => Vec::new(),
     };
@@ -57,7 +58,7 @@ pub(super) fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
 /// would be for one who sets up a proxy.
 fn empty(digests: &Digests, stream: &Stream, proxies: usize) -> Directory {
     let objects = (2 * stream.objects / proxies.max(1)).max(64) as u64;
-    Directory::new(Shape::new(objects, digests.bits_per_object, digests.hashes), digests.threshold)
+    Directory::new(Shape::new(objects, digests.bits_per_object, digests.hashes), digests.threshold, 0)
 }
 
 impl Run<'_> {

@@ -56,7 +56,7 @@ impl Run<'_> {
                 let is_global =
                     matches!(process.pages[page as usize].place, Place::Global(_) | Place::Fetching(_));
                 Missing {
-                    until_seconds: (place - process.hints.at()) as f64 * process.stride.computing_seconds(),
+                    until_seconds: process.computing_until(place),
                     fetch_seconds: if is_global { global } else { disk },
                 }
             })

@@ -75,7 +75,7 @@ impl Run<'_> {
             }
             Place::Global(node) => self.get(page, node, false),
             Place::Requested(node) => {
-                if self.nodes[node].station.requests.withdraw(page) {
+                if self.nodes[node].station.requests.withdraw(home, page) {
                     self.nodes[home].requester.acknowledged();
                 }
                 self.read(page, false);

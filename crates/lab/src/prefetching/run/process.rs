@@ -2,7 +2,7 @@
 
 use crate::prefetching::memory::{Page, Standing};
 use crate::prefetching::{Finished, Program};
-use shoal_cooperation::prefetch::{Forestall, Hints, Stride, Value};
+use shoal_cooperation::prefetch::{Forestall, Foretold, Hints, Stride, Value};
 
 /// A program on its node.
 pub(super) struct Process<'a> {
@@ -155,7 +155,10 @@ impl<'a> Process<'a> {
             return Vec::new();
         }
         let mut passed = std::mem::take(&mut self.passed);
-        self.hints.referenced(u64::from(page), &mut passed);
+        if let Foretold::Yes { wrong: 1.. } = self.hints.referenced(u64::from(page), &mut passed) {
+            // what follows is nearer by all that was passed over
+            self.forestall.reset();
+        }
         passed.sort_unstable();
         passed.dedup();
         let mut changed = Vec::with_capacity(passed.len());
@@ -196,7 +199,7 @@ impl<'a> Process<'a> {
         let next = self.pages[page as usize].next;
         if next != NO_HINT {
             self.missing_from = self.missing_from.min(next);
-            self.forestall.moved_away(fetch_seconds);
+            self.forestall.moved_away(self.computing_until(next), fetch_seconds);
         }
     }
 
@@ -204,10 +207,16 @@ impl<'a> Process<'a> {
     pub fn lost_to_disk(&mut self, page: u32, longer_seconds: f64) {
         let state = &mut self.pages[page as usize];
         state.place = Place::Disk;
-        if state.next != NO_HINT {
-            self.disk_from = self.disk_from.min(state.next);
-            self.forestall.moved_away(longer_seconds);
+        let next = state.next;
+        if next != NO_HINT {
+            self.disk_from = self.disk_from.min(next);
+            self.forestall.moved_away(self.computing_until(next), longer_seconds);
         }
+    }
+
+    /// How long it computes until it comes to a hinted place, in seconds.
+    pub fn computing_until(&self, place: u64) -> f64 {
+        place.saturating_sub(self.hints.at()) as f64 * self.stride.computing_seconds()
     }
 
     /// The hinted places to come from one on, each with its page, where the place is the first of its page.
@@ -230,3 +239,21 @@ impl<'a> Process<'a> {
 }
 
 pub(super) const NO_HINT: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_hints_that_are_passed_over_bring_what_follows_nearer() {
+        let program = Program::reverse(64).unhinted();
+        let mut process = Process::new(&program, 0, 1);
+        process.hints = Hints::new(100);
+        process.hints.tell(0..60);
+        process.forestall.looked(Some(1.0));
+        process.go_on_in_hints(0);
+        assert!(!process.forestall.must_look(), "as was hinted");
+        process.go_on_in_hints(50);
+        assert!(process.forestall.must_look(), "fifty references nearer");
+    }
+}
