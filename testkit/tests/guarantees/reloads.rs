@@ -1,8 +1,11 @@
 //! A reload takes up everything of the new settings that can change, or nothing; what cannot change stays as it was.
 
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::process::Signal;
 use shoal_testkit::address::{free_port, fresh_ip};
 use shoal_testkit::certificates::Authority;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
+use std::time::Duration;
 
 /// Found by its place in the file, a listener would get another's mode: one of sites, which all the world reaches, that of a
 /// forward proxy.
@@ -131,6 +134,39 @@ fn an_upstream_that_is_out_of_service_stays_out() {
     shoal.change(|text| text.replace("\"2s\"", "\"1day\""));
     reload(&shoal);
     assert_eq!(healthy(&shoal), 2);
+}
+
+/// Its files may be on a disk that hangs; here one is a pipe, whose other end says nothing.
+#[test]
+fn a_reload_that_waits_for_a_file_keeps_nobody_from_looking_and_from_stopping() {
+    for by_signal in [true, false] {
+        let origin = anything();
+        let setup = Setup::to(&origin).set("forward.users_file", "users");
+        let users = setup.file("users", "user:password\n");
+        let mut shoal = setup.start();
+        std::fs::remove_file(&users).expect("it is there");
+        mknodat(CWD, &users, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let mut asking = Connection::open(shoal.admin());
+        match by_signal {
+            true => shoal.signal(Signal::HUP),
+            false => asking.send(Request::new("POST", "/reload").to_bytes("localhost")),
+        }
+        let mut silent = None;
+        wait::until("the reload opens the pipe", || {
+            silent = rustix::fs::open(&users, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()).ok();
+            silent.is_some()
+        });
+        // it looks at the pipe first, and then reads it
+        std::thread::sleep(Duration::from_millis(300));
+        for path in ["/status", "/metrics", "/healthz"] {
+            shoal.ask_admin(&Request::get(path)).expect_status(200);
+        }
+        shoal.get("/a").expect_body("body");
+        shoal.signal(Signal::TERM);
+        let status = shoal.wait_for_exit(Duration::from_secs(10)).expect("it ends");
+        assert_eq!(status.code(), Some(0), "{}", shoal.log());
+        drop(silent);
+    }
 }
 
 /// What needs another start is said with each reload until then, and the status tells what is at work.

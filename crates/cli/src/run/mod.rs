@@ -57,9 +57,12 @@ fn serve(running: &Arc<Running>, signals: &mut Signals, notifier: &Notifier) {
         match signals.next() {
             Event::Reload => {
                 notifier.tell(State::Reloading);
-                // what was wrong is in the error log, and the old settings are at work
-                let _ = running.reload();
+                let must_stop = reload(running, signals);
                 notifier.tell(State::Ready);
+                if must_stop {
+                    notifier.tell(State::Stopping);
+                    return drain(running, signals);
+                }
             }
             Event::Reopen => running.reopen_logs(),
             Event::Stop => {
@@ -70,11 +73,32 @@ fn serve(running: &Arc<Running>, signals: &mut Signals, notifier: &Notifier) {
     }
 }
 
+/// Reads the settings again, on another thread, since a file may keep it waiting: other signals are heeded meanwhile. True when one says to
+/// stop.
+fn reload(running: &Arc<Running>, signals: &mut Signals) -> bool {
+    let begin = |signals: &Signals| {
+        let reloading = running.clone();
+        // what was wrong is in the error log, and the old settings are at work
+        signals.watch("reload", move || drop(reloading.reload()))
+    };
+    let mut done = begin(signals);
+    let mut again = false;
+    loop {
+        match signals.next_or(&mut done) {
+            None if again => (done, again) = (begin(signals), false),
+            None => return false,
+            Some(Event::Stop) => return true,
+            Some(Event::Reopen) => running.reopen_logs(),
+            Some(Event::Reload) => again = true,
+        }
+    }
+}
+
 /// Lets what is in flight finish, unless a second signal says not to wait.
 fn drain(running: &Arc<Running>, signals: &mut Signals) {
     tracing::info!("stopping; what is in flight may finish, a second signal cuts it");
     let draining = running.clone();
-    let mut done = signals.watch(move || draining.drain());
+    let mut done = signals.watch("drain", move || draining.drain());
     loop {
         match signals.next_or(&mut done) {
             None => {

@@ -3,22 +3,25 @@
 use super::logging::ErrorLog;
 use crate::configuration::Configuration;
 use crate::failure::Failure;
+use parking_lot::Mutex;
 use shoal_proxy::admin::{Control, DiskRequest, PurgeOutcome, PurgeRequest, Readiness, Status};
 use shoal_proxy::metrics::Metrics;
 use shoal_proxy::node::{Node, NodeError};
 use shoal_proxy::server;
 use shoal_settings::{AdminAddress, Settings};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A running node, and what it was made from.
 pub struct Running {
     node: Node,
     configuration: Configuration,
     error_log: Arc<ErrorLog>,
-    /// As they were read last, but for what waits for the next start. Held while they are changed: HUP and the admin listener may
-    /// ask at once.
+    /// As they were read last, but for what waits for the next start. Held for a moment, never while a file is read.
     settings: Mutex<Settings>,
+    /// Held by the one reload that is under way: HUP and the admin listener may ask at once.
+    reloading: Mutex<()>,
 }
 
 impl Running {
@@ -32,7 +35,7 @@ impl Running {
         let mut at_work = settings.clone();
         at_work.admin.listen = admin;
         let node = Node::start(at_work).map_err(failure)?;
-        Ok(Self { node, configuration, error_log, settings: Mutex::new(settings) })
+        Ok(Self { node, configuration, error_log, settings: Mutex::new(settings), reloading: Mutex::new(()) })
     }
 
     /// Where clients are accepted, in the order of the settings.
@@ -52,7 +55,7 @@ impl Running {
 
     /// Waits until what is in flight has finished, or until the settings' time for it is over.
     pub fn drain(&self) {
-        let deadline = self.settings.lock().unwrap_or_else(PoisonError::into_inner).drain_timeout;
+        let deadline = self.settings.lock().drain_timeout;
         self.node.drain(deadline);
     }
 
@@ -95,7 +98,12 @@ impl Control for Running {
     }
 
     fn reload(&self) -> Result<Vec<&'static str>, Vec<String>> {
-        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        // Files may keep the other waiting for as long as a disk or a server hangs.
+        let Some(_one_at_a_time) = self.reloading.try_lock_for(PATIENCE) else {
+            let why = "another reload is still reading its files; nothing was read for this one";
+            tracing::error!("{why}");
+            return Err(vec![why.into()]);
+        };
         let result = self.configuration.load().map_err(Failure::lines).and_then(|new| {
             let waiting = self.node.reload(new.clone()).map_err(|error| vec![error.to_string()])?;
             Ok((new, waiting))
@@ -103,8 +111,10 @@ impl Control for Running {
         match result {
             Ok((mut new, mut waiting)) => {
                 self.error_log.apply(&new.log);
+                let mut settings = self.settings.lock();
                 waiting.extend(Self::keep_what_waits(&settings, &mut new));
                 *settings = new;
+                drop(settings);
                 if !waiting.is_empty() {
                     tracing::warn!(
                         "changes to these take effect with the next start: {}",
@@ -124,6 +134,9 @@ impl Control for Running {
         }
     }
 }
+
+/// How long a reload waits for another to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A file or rule that cannot be used is a mistake in the configuration; the rest is the machine's state.
 fn failure(error: NodeError) -> Failure {

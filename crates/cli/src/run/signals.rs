@@ -64,16 +64,16 @@ impl Signals {
         })
     }
 
-    /// Does blocking work on a thread of its own, to wait for it beside the signals.
-    pub fn watch(&self, work: impl FnOnce() + Send + 'static) -> Done {
+    /// Does blocking work on a thread of its own, of this name, to wait for it beside the signals.
+    pub fn watch(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Done {
         let (sender, receiver) = oneshot::channel();
         let work = move || {
             work();
             let _ = sender.send(());
         };
         // without a thread the sender is dropped, and the work counts as done
-        if let Err(error) = std::thread::Builder::new().name("drain".into()).spawn(work) {
-            tracing::warn!(%error, "cannot start a thread to drain");
+        if let Err(error) = std::thread::Builder::new().name(name.into()).spawn(work) {
+            tracing::warn!(%error, "cannot start a thread to {name}");
         }
         Done(receiver)
     }

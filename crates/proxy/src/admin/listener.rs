@@ -7,6 +7,7 @@ use super::impatient::Impatient;
 use super::routes::{self, Answer};
 use super::{Control, guard};
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -43,6 +44,14 @@ pub struct BoundAdmin {
 enum Socket {
     Tcp(tokio::net::TcpListener),
     Unix(tokio::net::UnixListener),
+}
+
+/// The way to the node.
+#[derive(Clone)]
+struct Calls {
+    control: Arc<dyn Control>,
+    /// Turns of the calls that change something.
+    changes: Arc<Semaphore>,
 }
 
 /// Where a listener is bound. Takes the file of a Unix socket with it when it is dropped.
@@ -154,19 +163,20 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
 async fn accept(socket: Socket, control: Arc<dyn Control>) {
     let node_name: Arc<str> = rustix::system::uname().nodename().to_string_lossy().into();
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let calls = Calls { control, changes: Arc::new(Semaphore::new(CHANGES)) };
     loop {
         let place = places.clone().acquire_owned().await.expect("never closed");
-        let (control, node_name) = (control.clone(), node_name.clone());
+        let (calls, node_name) = (calls.clone(), node_name.clone());
         let accepted = match &socket {
             Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                 tokio::spawn(async move {
-                    connection(stream, control, node_name).await;
+                    connection(stream, calls, node_name).await;
                     drop(place);
                 })
             }),
             Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| {
                 tokio::spawn(async move {
-                    connection(stream, control, node_name).await;
+                    connection(stream, calls, node_name).await;
                     drop(place);
                 })
             }),
@@ -178,13 +188,13 @@ async fn accept(socket: Socket, control: Arc<dyn Control>) {
     }
 }
 
-async fn connection<S>(stream: S, control: Arc<dyn Control>, node_name: Arc<str>)
+async fn connection<S>(stream: S, calls: Calls, node_name: Arc<str>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = hyper::service::service_fn(move |request| {
-        let (control, node_name) = (control.clone(), node_name.clone());
-        async move { Ok::<_, Infallible>(response(respond(request, control, &node_name).await)) }
+        let (calls, node_name) = (calls.clone(), node_name.clone());
+        async move { Ok::<_, Infallible>(response(respond(request, calls, &node_name).await)) }
     });
     let result = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -197,13 +207,13 @@ where
     }
 }
 
-async fn respond(request: Request<Incoming>, control: Arc<dyn Control>, node_name: &str) -> Answer {
+async fn respond(request: Request<Incoming>, calls: Calls, node_name: &str) -> Answer {
     if let Some(why) = guard::refusal(request.headers(), node_name) {
         return routes::text(StatusCode::FORBIDDEN, format!("{why}\n"));
     }
     if request.uri().path() == routes::HEALTH {
         // Asks nothing that could block, and must be answered also when all calls do.
-        return routes::answer(&*control, request.method(), routes::HEALTH, None, &[]);
+        return routes::answer(&*calls.control, request.method(), routes::HEALTH, None, &[]);
     }
     let (head, body) = request.into_parts();
     let body = tokio::time::timeout(READ_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await;
@@ -214,13 +224,25 @@ async fn respond(request: Request<Incoming>, control: Arc<dyn Control>, node_nam
         }
         Err(_) => return routes::text(StatusCode::REQUEST_TIMEOUT, "the body took too long\n".into()),
     };
-    let call = tokio::task::spawn_blocking(move || {
-        routes::answer(&*control, &head.method, head.uri.path(), head.uri.query(), &body)
-    });
-    // a call that panicked has been reported by the panic hook
-    let failed =
-        |_| routes::text(StatusCode::INTERNAL_SERVER_ERROR, "the call failed; see the error log\n".into());
-    call.await.unwrap_or_else(failed)
+    calls.answer(head, body).await
+}
+
+impl Calls {
+    /// The answer of the node, when a thread is free for it.
+    async fn answer(self, head: Parts, body: Bytes) -> Answer {
+        let is_change = !head.method.is_safe();
+        let turn = if is_change { self.changes.acquire_owned().await.ok() } else { None };
+        let call = tokio::task::spawn_blocking(move || {
+            // held until the call ends, though the client may have left
+            let _turn = turn;
+            routes::answer(&*self.control, &head.method, head.uri.path(), head.uri.query(), &body)
+        });
+        // a call that panicked has been reported by the panic hook
+        let failed = |_| {
+            routes::text(StatusCode::INTERNAL_SERVER_ERROR, "the call failed; see the error log\n".into())
+        };
+        call.await.unwrap_or_else(failed)
+    }
 }
 
 fn response(answer: Answer) -> Response<Full<Bytes>> {
@@ -241,6 +263,9 @@ const CONNECTIONS: usize = 64;
 
 /// Calls to the node at a time; further ones wait.
 const BLOCKING_THREADS: usize = 16;
+
+/// Those of them that change something, and may wait long for a disk: the others stay for metrics and status.
+const CHANGES: usize = 12;
 
 /// Largest request body in bytes.
 const BODY_MAX: usize = 64 << 10;
@@ -264,7 +289,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_let_go() {
         let (mut client, server) = tokio::io::duplex(512);
-        let serving = tokio::spawn(connection(server, Arc::new(Scripted::default()), "".into()));
+        let calls = Calls { control: Arc::new(Scripted::default()), changes: Arc::new(Semaphore::new(1)) };
+        let serving = tokio::spawn(connection(server, calls, "".into()));
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("room");
         let ended = tokio::time::timeout(WRITE_TIMEOUT * 3, serving).await;
         ended.expect("the connection ends by itself").expect("in order");

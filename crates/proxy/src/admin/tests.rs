@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A node that remembers what it was asked.
 #[derive(Default)]
@@ -16,6 +17,8 @@ pub(super) struct Scripted {
     metrics: Metrics,
     draining: bool,
     purged: Mutex<Vec<PurgeRequest>>,
+    /// A reload waits for it.
+    reloading: Mutex<()>,
 }
 
 impl Control for Scripted {
@@ -79,6 +82,7 @@ impl Control for Scripted {
     }
 
     fn reload(&self) -> Result<Vec<&'static str>, Vec<String>> {
+        let _waits = self.reloading.lock();
         if self.draining { Err(vec!["shoal.toml:1:1: x: unknown setting".into()]) } else { Ok(vec!["store"]) }
     }
 
@@ -228,6 +232,29 @@ fn reload_reports_mistakes() {
     let (listener, _) = start(Scripted { draining: true, ..Scripted::default() });
     let (status, body) = request(&listener, "POST", "/reload", "");
     assert_eq!((status, body.contains("shoal.toml:1:1")), (422, true));
+}
+
+#[test]
+fn metrics_are_answered_however_many_changes_wait() {
+    let (listener, control) = start(Scripted::default());
+    let AdminAddress::Tcp(address) = *listener.address() else { panic!("bound to an address") };
+    let sent = |method: &str, target: &str| {
+        let mut stream = TcpStream::connect(address).expect("connected");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).expect("sent");
+        stream
+    };
+    let answered = |mut stream: TcpStream| stream.read_to_string(&mut String::new());
+    let held = control.reloading.lock();
+    let waiting: Vec<_> = (0..30).map(|_| sent("POST", "/reload")).collect();
+    for target in ["/metrics", "/status", "/version"] {
+        answered(sent("GET", target)).expect(target);
+    }
+    drop(held);
+    for stream in waiting {
+        answered(stream).expect("in its turn");
+    }
 }
 
 #[test]

@@ -32,8 +32,10 @@ pub struct Node {
     disks: Option<Arc<Disks>>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
-    /// Those at work: what waits for the next start is not among them.
-    settings: Mutex<Settings>,
+    /// Those at work: what waits for the next start is not among them. Held for a moment, never while a file is read.
+    settings: Mutex<Arc<Settings>>,
+    /// Held by the one reload that is under way, which reads files and may wait for them.
+    reloading: Mutex<()>,
     addresses: Vec<SocketAddr>,
     running: Mutex<Option<Running>>,
     /// The runtime of the first worker, on which upstreams are checked.
@@ -93,7 +95,8 @@ impl Node {
             disks,
             upstreams,
             metrics,
-            settings: Mutex::new(settings),
+            settings: Mutex::new(Arc::new(settings)),
+            reloading: Mutex::new(()),
             addresses,
             running: Mutex::new(Some(running)),
             checks,
@@ -118,7 +121,8 @@ impl Node {
     /// # Errors
     /// When they cannot be put in force: then nothing has changed.
     pub fn reload(&self, new: Settings) -> Result<Vec<&'static str>, NodeError> {
-        let mut settings = self.settings.lock();
+        let _one_at_a_time = self.reloading.lock();
+        let settings = Arc::clone(&self.settings.lock());
         let (new, waiting) = in_force(&settings, new);
         let own = own_addresses(&new, &self.addresses);
         let previous = self.exchange.live();
@@ -128,18 +132,20 @@ impl Node {
             false => None,
         };
         // The last step that can fail.
-        if let Some(running) = &*self.running.lock() {
-            running.reload(&new).map_err(NodeError::Server)?;
-        }
+        let server = self.running.lock().as_ref().map(Running::reloader);
+        server.map_or(Ok(()), |server| server.reload(&new)).map_err(NodeError::Server)?;
         if let Some(log) = log {
             self.exchange.replace_log(log);
         }
-        self.exchange.reload(live);
+        {
+            let mut settings = self.settings.lock();
+            self.exchange.reload(live);
+            *settings = Arc::new(new);
+        }
         if let Some(handle) = self.checks.get() {
             let _entered = handle.enter();
             watch(&self.exchange, &self.upstreams, &previous.routes);
         }
-        *settings = new;
         Ok(waiting)
     }
 
@@ -178,8 +184,10 @@ impl Node {
 
     /// What the node is and holds.
     pub fn status(&self) -> Status {
-        let settings = self.settings.lock();
-        let live = self.exchange.live();
+        let (settings, live) = {
+            let settings = self.settings.lock();
+            (Arc::clone(&settings), self.exchange.live())
+        };
         Status {
             name: live.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -34,7 +34,7 @@ mod worker;
 
 pub use detached::Detached;
 pub use error::Error;
-pub use running::{Bound, Running, bind, check};
+pub use running::{Bound, Reloader, Running, bind, check};
 
 use crate::message::Handler;
 use crate::metrics::Metrics;

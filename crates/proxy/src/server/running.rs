@@ -90,12 +90,13 @@ impl Bound {
         let places_max = u32::try_from(self.settings.max_connections).unwrap_or(u32::MAX);
         let places = Arc::new(Semaphore::new(places_max as usize));
         let live = Arc::clone(&shared);
+        let set_live = move |limits: &_| {
+            live.live.store(Arc::new(Live::new(limits, Arc::clone(&live.metrics))));
+        };
         let mut running = Running {
             addresses: self.addresses,
             threads: Vec::new(),
-            set_live: Box::new(move |limits| {
-                live.live.store(Arc::new(Live::new(limits, Arc::clone(&live.metrics))));
-            }),
+            reloader: Reloader { set_live: Arc::new(set_live), control: Arc::clone(&control) },
             control: Arc::clone(&control),
         };
         for (number, listening) in self.per_worker.into_iter().enumerate() {
@@ -135,7 +136,14 @@ pub(super) struct Control {
 pub struct Running {
     addresses: Vec<SocketAddr>,
     threads: Vec<JoinHandle<()>>,
-    set_live: Box<dyn Fn(&ClientLimits) + Send + Sync>,
+    reloader: Reloader,
+    control: Arc<Control>,
+}
+
+/// Takes over what can change while a server runs. Apart from it, since files may keep it waiting, and a server that stops waits for none.
+#[derive(Clone)]
+pub struct Reloader {
+    set_live: Arc<dyn Fn(&ClientLimits) + Send + Sync>,
     control: Arc<Control>,
 }
 
@@ -145,21 +153,9 @@ impl Running {
         &self.addresses
     }
 
-    /// Takes over the limits on clients, for new connections, and reads the certificates again. The `listen` entries are those of
-    /// the start, in their order; nothing but their certificates is looked at.
-    ///
-    /// # Errors
-    /// When a certificate cannot be used: then nothing has been taken over.
-    pub fn reload(&self, settings: &Settings) -> Result<(), Error> {
-        let listeners = settings.listen.iter().zip(&self.control.tls);
-        let secured = listeners.filter_map(|(entry, tls)| Some((&entry.tls, tls.as_ref()?)));
-        let read =
-            secured.filter(|(files, _)| !files.is_empty()).map(|(files, tls)| Ok((tls, tls.read(files)?)));
-        for (tls, certificates) in read.collect::<Result<Vec<_>, Error>>()? {
-            tls.replace(certificates);
-        }
-        (self.set_live)(&settings.client);
-        Ok(())
+    /// What takes new settings over.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
     }
 
     /// Stops accepting, lets requests under way finish for at most `grace`, then cuts what is left. Does not wait.
@@ -188,15 +184,34 @@ impl Running {
     }
 
     /// Looks after the certificates' files in a thread of its own, since looking may block.
-    fn watch_certificates(&mut self) {
+    fn watch_certificates(&self) {
         if self.control.tls.iter().all(Option::is_none) {
             return;
         }
         let control = Arc::clone(&self.control);
         let watch = move || super::tls::watch(control.tls.iter().flatten(), &control.drain);
-        match std::thread::Builder::new().name("certificates".into()).spawn(watch) {
-            Ok(thread) => self.threads.push(thread),
-            Err(error) => tracing::error!(%error, "changed certificates will be read on reload only"),
+        // It ends by itself; a file that keeps it waiting must not keep the server from stopping.
+        if let Err(error) = std::thread::Builder::new().name("certificates".into()).spawn(watch) {
+            tracing::error!(%error, "changed certificates will be read on reload only");
         }
+    }
+}
+
+impl Reloader {
+    /// Takes over the limits on clients, for new connections, and reads the certificates again. The `listen` entries are those of
+    /// the start, in their order; nothing but their certificates is looked at.
+    ///
+    /// # Errors
+    /// When a certificate cannot be used: then nothing has been taken over.
+    pub fn reload(&self, settings: &Settings) -> Result<(), Error> {
+        let listeners = settings.listen.iter().zip(&self.control.tls);
+        let secured = listeners.filter_map(|(entry, tls)| Some((&entry.tls, tls.as_ref()?)));
+        let read =
+            secured.filter(|(files, _)| !files.is_empty()).map(|(files, tls)| Ok((tls, tls.read(files)?)));
+        for (tls, certificates) in read.collect::<Result<Vec<_>, Error>>()? {
+            tls.replace(certificates);
+        }
+        (self.set_live)(&settings.client);
+        Ok(())
     }
 }

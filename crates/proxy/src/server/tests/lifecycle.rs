@@ -95,7 +95,7 @@ fn a_reload_changes_limits_for_new_connections() {
     let long = format!("/memory/1?{}", "x".repeat(300));
     let mut old = server.connect();
     assert_eq!(old.get(&long).status(), 200);
-    server.running().reload(&settings).expect("nothing to read");
+    server.running().reloader().reload(&settings).expect("nothing to read");
     assert_eq!(server.connect().get(&long).status(), 414);
     assert_eq!(old.get(&long).status(), 200);
 }

@@ -167,12 +167,12 @@ fn a_reload_reads_certificates_again() {
     let two = authority.issue("three", &["three.test"]);
     let mut settings = shoal_settings::Settings::default();
     settings.listen[0].tls = vec![one.clone(), two];
-    server.running().reload(&settings).expect("sound certificates");
+    server.running().reloader().reload(&settings).expect("sound certificates");
     for name in ["one.test", "two.test", "three.test"] {
         assert!(shown(&connect(&server, &config, name, b"").expect("a handshake")) != before, "{name}");
     }
     std::fs::write(&one.certificate, "no certificate").expect("room");
-    let error = server.running().reload(&settings).expect_err("nothing to read");
+    let error = server.running().reloader().reload(&settings).expect_err("nothing to read");
     assert!(error.to_string().contains("one.pem"), "{error}");
     connect(&server, &config, "two.test", b"").expect("the old certificate stays");
 }
