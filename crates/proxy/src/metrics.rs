@@ -103,6 +103,7 @@ metrics! {
     disk_corrupt = "counter" "shoal_disk_corrupt_total" "" "Objects that failed a check and were dropped.";
     disk_errors = "counter" "shoal_disk_errors_total" "" "Disk operations that failed.";
     panics = "counter" "shoal_panics_total" "" "Threads and tasks that panicked: faults of Shoal itself.";
+    error_log_lines_dropped = "counter" "shoal_error_log_lines_dropped_total" "" "Error log lines dropped because stderr took nothing or could not be written.";
     log_lines_dropped = "counter" "shoal_log_lines_dropped_total" "" "Access log lines dropped because the log was too slow or could not be written.";
     upstream_opened = "counter" "shoal_upstream_connections_opened_total" "" "Connections opened to origins.";
     upstream_connections = "gauge" "shoal_upstream_connections" "" "Connections to origins open now.";

@@ -1,7 +1,9 @@
 //! The error log: lines or JSON on stderr, at a level that can change while the node runs.
 
+use super::error_lines::ErrorLines;
 use shoal_settings::{Log, LogLevel};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
@@ -10,20 +12,36 @@ use tracing_subscriber::{Registry, fmt, reload};
 /// The running error log.
 pub struct ErrorLog {
     filter: reload::Handle<Targets, Registry>,
+    lines: ErrorLines,
 }
 
 impl ErrorLog {
     /// Sends everything that is traced from here on to stderr.
-    pub fn start(settings: &Log) -> Self {
+    ///
+    /// # Errors
+    /// When its thread cannot be started.
+    pub fn start(settings: &Log) -> io::Result<Self> {
+        let lines = ErrorLines::start(io::stderr())?;
+        let out = lines.clone();
         let (filter, handle) = reload::Layer::new(targets(settings.level));
         let registry = tracing_subscriber::registry().with(filter);
-        let lines = fmt::layer().with_writer(std::io::stderr);
+        let layer = fmt::layer().with_writer(move || out.clone());
         // a second start keeps the first log: only tests start twice
         let _ = match settings.json {
-            true => registry.with(lines.json()).try_init(),
-            false => registry.with(lines.with_ansi(std::io::stderr().is_terminal())).try_init(),
+            true => registry.with(layer.json()).try_init(),
+            false => registry.with(layer.with_ansi(io::stderr().is_terminal())).try_init(),
         };
-        Self { filter: handle }
+        Ok(Self { filter: handle, lines })
+    }
+
+    /// How many lines were lost since this was asked last.
+    pub fn lost_lines(&self) -> u64 {
+        self.lines.lost()
+    }
+
+    /// Waits until what was logged is out, though not for a reader that has stopped.
+    pub fn flush(&self) {
+        self.lines.flush(FLUSH_PATIENCE);
     }
 
     /// Changes the level. The form stays as it was at the start.
@@ -33,6 +51,9 @@ impl ErrorLog {
         }
     }
 }
+
+/// How long the last lines may take to be out in the end.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Our own crates at the level that was asked for; libraries only from warnings up, as their lines are for
 /// programmers.

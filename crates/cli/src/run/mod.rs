@@ -4,6 +4,7 @@
 //! again, TERM and INT let what is in flight finish, a second one does not wait for it.
 
 mod banner;
+mod error_lines;
 mod files;
 mod logging;
 mod node;
@@ -29,7 +30,19 @@ use std::sync::Arc;
 /// Runs a node until a signal ends it.
 fn run(configuration: Configuration) -> Result<(), Failure> {
     let settings = configuration.load()?;
-    let error_log = Arc::new(ErrorLog::start(&settings.log));
+    let error_log = ErrorLog::start(&settings.log)
+        .map_err(|error| Failure::Runtime(format!("cannot start the error log: {error}")))?;
+    let error_log = Arc::new(error_log);
+    let result = run_logging(configuration, settings, error_log.clone());
+    error_log.flush();
+    result
+}
+
+fn run_logging(
+    configuration: Configuration,
+    settings: Settings,
+    error_log: Arc<ErrorLog>,
+) -> Result<(), Failure> {
     panics::report();
     files::raise_limit(settings.max_connections);
     let mut signals =

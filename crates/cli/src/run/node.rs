@@ -78,7 +78,9 @@ impl Running {
 
 impl Control for Running {
     fn metrics(&self) -> &Metrics {
-        self.node.metrics()
+        let metrics = self.node.metrics();
+        metrics.error_log_lines_dropped.add(self.error_log.lost_lines());
+        metrics
     }
 
     fn readiness(&self) -> Readiness {

@@ -6,7 +6,7 @@ mod store;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -43,11 +43,15 @@ impl Node {
 
     fn start_with(configuration: &str) -> Self {
         let folder = TempDir::new().expect("a folder");
+        let log = std::fs::File::create(folder.path().join("error.log")).expect("created");
+        Self::start_in(folder, configuration, log.into())
+    }
+
+    fn start_in(folder: TempDir, configuration: &str, log: Stdio) -> Self {
         std::fs::write(folder.path().join("shoal.toml"), configuration).expect("written");
         let socket = folder.path().join("notify.sock");
         let notifications = UnixDatagram::bind(&socket).expect("bound");
         notifications.set_read_timeout(Some(PATIENCE)).expect("set");
-        let log = std::fs::File::create(folder.path().join("error.log")).expect("created");
         let mut child = shoal(folder.path(), &["run", "--config", "shoal.toml"])
             .env("NOTIFY_SOCKET", &socket)
             .stdout(Stdio::piped())
@@ -243,6 +247,46 @@ fn request_in_flight(node: &Node) -> (TcpStream, TcpStream) {
     origin.set_read_timeout(Some(PATIENCE)).expect("set");
     assert!(origin.read(&mut [0; 4096]).expect("a request") > 0);
     (client, origin)
+}
+
+/// Whoever reads the errors may stop to read: clients are served, what is lost is counted, and told when he goes on.
+#[test]
+fn an_error_log_that_takes_nothing_holds_up_nobody() {
+    let (mut errors, log) = std::io::pipe().expect("a pipe");
+    let configuration = CONFIGURATION.replace("[log]", "[log]\nlevel = \"debug\"");
+    let mut node = Node::start_in(TempDir::new().expect("a folder"), &configuration, log.into());
+    let refused = |times: usize| {
+        let mut client = TcpStream::connect(node.address()).expect("connected");
+        client.set_read_timeout(Some(PATIENCE)).expect("set");
+        let target = format!("http://127.0.0.1:1/{}", "x".repeat(2000));
+        let request = format!("HEAD {target} HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n");
+        for _ in 0..times {
+            client.write_all(request.as_bytes()).expect("sent");
+            let (mut head, mut part) = (Vec::new(), [0; 4096]);
+            while !head.ends_with(b"\r\n\r\n") {
+                let read = client.read(&mut part).expect("answered");
+                assert!(read > 0, "closed");
+                head.extend_from_slice(&part[..read]);
+            }
+        }
+    };
+    refused(2000);
+    let mut metrics = String::new();
+    let mut admin = UnixStream::connect(node.folder.path().join("admin.sock")).expect("connected");
+    admin.set_read_timeout(Some(PATIENCE)).expect("set");
+    admin.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
+    admin.read_to_string(&mut metrics).expect("answered");
+    let lost = metrics.lines().find_map(|line| line.strip_prefix("shoal_error_log_lines_dropped_total "));
+    assert!(lost.is_some_and(|lost| lost != "0"), "{lost:?}");
+    let (said, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(&mut errors).lines().map_while(Result::ok);
+        lines.filter(|line| line.contains("lines of it are lost")).for_each(|_| _ = said.send(()));
+    });
+    heard.recv_timeout(PATIENCE).expect("it says so");
+    refused(1);
+    node.signal(Signal::TERM);
+    assert_eq!(exit_code(&mut node.child), Some(0));
 }
 
 /// A second node with the same listener cannot start, and says why.
