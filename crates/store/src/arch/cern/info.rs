@@ -61,8 +61,14 @@ impl Info {
         if matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
             created = files.unlink(&unfinished).and_then(|()| files.create(&unfinished));
         }
-        write_full(&*created?, &self.encode(), 0)?;
-        files.rename(&unfinished, &format!("{folder}/{NAME}"))
+        let written = created
+            .and_then(|file| write_full(&*file, &self.encode(), 0))
+            .and_then(|()| files.rename(&unfinished, &format!("{folder}/{NAME}")));
+        if written.is_err() {
+            // Nobody is charged for it. Where it stays, the next one removes it.
+            let _ = files.unlink(&unfinished);
+        }
+        written
     }
 
     /// Length of the metadata file.

@@ -39,6 +39,25 @@ fn damaged_files_are_misses() {
 }
 
 #[test]
+fn what_a_full_disk_cut_short_takes_no_space_that_nobody_is_charged_for() {
+    let mut failed = 0;
+    for seed in 0..10 {
+        let disk = Disk::new(4 << 20, 0);
+        drop(disk.open());
+        let door = Arc::new(Faulty::new(disk.files.clone(), Faults::new(seed).full(100)));
+        let opened = (0..99).find_map(|_| disk.try_open_through(door.clone()).ok());
+        let store = opened.expect("not every try fails");
+        maintain(&store.tree);
+        for n in 0..60 {
+            failed += u32::from(put(&store, n, 1, 5_000).is_err());
+            failed += u32::from(store.update_metadata(&key(n), b"updated", &|_| true).is_err());
+        }
+        check_books(&disk, &store);
+    }
+    assert!(failed > 100, "{failed} calls failed");
+}
+
+#[test]
 fn a_failing_disk_costs_misses_and_declines_only() {
     for seed in 0..20 {
         let disk = Disk::new(4 << 20, 0);
