@@ -124,7 +124,8 @@ impl Pipe {
                 self.holds -= sent;
                 Ok(head.len() + sent)
             }
-            Err(Errno::AGAIN) if !head.is_empty() => Ok(head.len()),
+            // Whatever it is, it is told again when there is no head to be sent twice.
+            Err(_) if !head.is_empty() => Ok(head.len()),
             Err(error) => Err(error.into()),
         }
     }
@@ -235,6 +236,26 @@ mod tests {
         let mut taken = Vec::new();
         far.read_to_end(&mut taken).await.expect("an orderly end");
         assert_eq!(taken, [&whole[..], b"tail"].concat());
+    }
+
+    #[tokio::test]
+    async fn a_head_is_sent_once_also_where_pages_cannot_be_moved_to_a_socket() {
+        let (near, mut far) = connected().await;
+        // The kernel refuses to splice to what is open for appending.
+        let flags = rustix::fs::fcntl_getfl(&near).expect("open");
+        rustix::fs::fcntl_setfl(&near, flags | OFlags::APPEND).expect("allowed");
+        let whole = body(LENT_MIN, 7);
+        let lend = |head: &'static [u8]| {
+            let (near, whole) = (&near, &whole);
+            poll_fn(move |context| Poll::Ready(poll_lend(near, context, head, whole)))
+        };
+        let first = lend(b"head").await;
+        assert!(matches!(first, Some(Poll::Ready(Ok(4)))), "{first:?}");
+        assert!(lend(b"").await.is_none(), "and from now on bodies are copied");
+        drop(near);
+        let mut taken = Vec::new();
+        far.read_to_end(&mut taken).await.expect("an orderly end");
+        assert_eq!(taken, b"head");
     }
 
     #[tokio::test]
