@@ -108,7 +108,7 @@ impl<'a> Disk<'a> {
             oldest: VecDeque::new(),
             window_bytes: 0,
             window_limit: ram_bytes / WINDOWS_SHARE,
-            regions: Neighbourhoods::new(256, shoal_policy::neighbourhood::WINDOW_MAX),
+            regions: Neighbourhoods::new(256, shoal_policy::neighbourhood::GROUP_MAX),
         }
     }
 
@@ -188,7 +188,10 @@ impl<'a> Disk<'a> {
             Reading::Alone => pages,
             Reading::Aligned(kib) => (from / (kib << 10) * (kib << 10), to.next_multiple_of(kib << 10)),
             Reading::Around(kib) => around(kib << 10),
-            Reading::Adapted => around(self.regions.window_bytes(region)),
+            Reading::Adapted => {
+                let read = self.regions.around(region, u64::MAX / PAGE * PAGE, &(from..to), None);
+                (read.start, read.end)
+            }
         };
         if (start, end) != pages {
             self.keep(start, end - start);

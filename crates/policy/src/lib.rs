@@ -8,13 +8,14 @@
 //! Beside them, what memory-mapped stores of small objects ask: a [`Placement`] says where a segment goes, and [`Fbc`] which
 //! slot is given up when the file is full; [`PlacementTable`] knows the future. And what a store asks that writes a log:
 //! [`Probation`] says which objects are worth writing, [`carry`] which are written again when the log comes round to them,
-//! and [`Neighbourhoods`] how much to read around one.
+//! and [`Neighbourhoods`] how much to read around one, with [`Borders`] to say what belongs together.
 
 #![forbid(unsafe_code)]
 
 mod admission;
 mod belady;
 mod belady_size;
+mod borders;
 pub mod carry;
 mod clock;
 mod cyclic;
@@ -48,6 +49,7 @@ mod testing;
 pub use admission::{Admission, Probation};
 pub use belady::Belady;
 pub use belady_size::BeladySize;
+pub use borders::Borders;
 pub use clock::Clock;
 pub use cyclic::{Cyclic, Passing};
 pub use fbc::Fbc;

@@ -1,5 +1,9 @@
 //! What the benches about the volume share: a trace of the yardstick, and the RAM tier in front of the disk.
 
+// Not every bench needs all of it.
+#[allow(dead_code)]
+pub mod log;
+
 use shoal_policy::{Handle, Replacement};
 use std::collections::HashMap;
 
@@ -50,6 +54,11 @@ impl Tier {
             self.order.hit(*handle);
             true
         })
+    }
+
+    #[allow(dead_code)]
+    pub fn holds(&self, object: u64) -> bool {
+        self.handles.contains_key(&object)
     }
 
     pub fn insert(&mut self, object: u64, bytes: u64) {

@@ -170,6 +170,8 @@ pub(super) struct Item {
     pub(super) at: u32,
     pub(super) class: u8,
     pub(super) kind: Kind,
+    /// A group begins with it: records of another site or another body stand before it.
+    pub(super) begins: bool,
 }
 
 /// What a record is, or an item says.
@@ -200,13 +202,24 @@ impl Kind {
 }
 
 impl Item {
+    /// Where it begins, if a group begins with it; from the stripe's beginning.
+    pub(super) fn group_at(&self) -> Option<u64> {
+        self.begins.then_some(u64::from(self.at) * UNIT_BYTES)
+    }
+
+    /// Where its record ends at the latest.
+    pub(super) fn end(&self) -> u64 {
+        u64::from(self.at) * UNIT_BYTES + class_bytes(self.class)
+    }
+
     fn encode(&self, out: &mut [u8]) {
         out[..16].copy_from_slice(&self.key.to_bytes());
         out[16..24].copy_from_slice(&self.id.to_le_bytes());
         out[24..28].copy_from_slice(&self.at.to_le_bytes());
         out[28] = self.class;
         out[29] = self.kind.code();
-        out[30..32].fill(0);
+        out[30] = u8::from(self.begins);
+        out[31] = 0;
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
@@ -216,6 +229,7 @@ impl Item {
             at: u32_at(bytes, 24),
             class: Some(bytes[28]).filter(|class| *class < CLASSES)?,
             kind: Kind::of(bytes[29])?,
+            begins: bytes[30] & 1 == 1,
         })
     }
 }

@@ -6,12 +6,13 @@
 //! generalised to any size in `shoal_policy::carry`), and a stripe that is popular as a whole is skipped. The index is
 //! in memory and on the disk (Kroonmaa 1998), ten bytes an object, never read through, and a hint only: each record has
 //! its full key, its position and its checksums. Objects that nobody asks for twice need not be written at all
-//! (`shoal_policy::Probation`), and a read brings in what lies around, where that has been paying
-//! (`shoal_policy::Neighbourhoods`).
+//! (`shoal_policy::Probation`), and a read brings in what lies around of the same site, where that has been paying
+//! (`shoal_policy::Neighbourhoods`, `shoal_policy::Borders`).
 //!
 //! What each call costs: a miss, no call to the disk (but for one key in 65,000 that looks like another's); a hit on an
-//! object of up to 64 KiB, one read or none; an insert, its share of a stripe's write; a removal, a line in the
-//! contents, and the mark of the record, a read and a write of its page.
+//! object of up to 64 KiB, one read or none, and one or two more when it is the first in a stripe that an earlier process
+//! wrote; an insert, its share of a stripe's write; a removal, a line in the contents, and the mark of the record, a read
+//! and a write of its page.
 //!
 //! - `format`: what stands on the disk. `table`: the index. `queue`, `pending`: what waits to be written.
 //! - `writer`: the log's end, stripe by stripe. `reclaim`: what happens to a stripe's old contents.

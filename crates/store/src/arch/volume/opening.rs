@@ -79,7 +79,7 @@ impl Volume {
             writer: Mutex::new(writer),
             pace: Mutex::default(),
             sync_bell: Arc::default(),
-            windows: Windows::new(settings.volume.window_bytes),
+            windows: Windows::new(settings.volume.window_bytes, &geometry),
             used: Arc::default(),
             stripes: Arc::default(),
             admission: settings.volume.admission,

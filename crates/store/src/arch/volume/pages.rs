@@ -3,6 +3,7 @@
 use crate::door::PAGE_BYTES;
 use crate::sys::wish_for_large_pages;
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Whole pages of bytes.
@@ -51,7 +52,8 @@ pub(super) struct Used {
 
 #[derive(Default)]
 struct UsedState {
-    free: Vec<Vec<u8>>,
+    /// In the order in which they came.
+    free: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
@@ -70,12 +72,15 @@ impl Used {
         pages
     }
 
-    /// Memory of exactly this length: nearly all windows are as large as each other.
+    /// Memory of at least this length, and not much more.
     fn take(&self, length: usize) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
-        let at = state.free.iter().rposition(|bytes| bytes.len() == length)?;
-        state.bytes -= length;
-        Some(state.free.swap_remove(at))
+        let fits = |bytes: &&Vec<u8>| (length..=length + length / SPARE_SHARE).contains(&bytes.len());
+        let fitting = state.free.iter().enumerate().filter(|(_, bytes)| fits(bytes));
+        let (at, _) = fitting.min_by_key(|(_, bytes)| bytes.len())?;
+        let taken = state.free.remove(at)?;
+        state.bytes -= taken.len();
+        Some(taken)
     }
 
     fn put(&self, bytes: Vec<u8>) {
@@ -83,15 +88,12 @@ impl Used {
             return;
         }
         let mut state = self.state.lock();
-        if state.bytes + bytes.len() <= USED_MAX {
-            state.bytes += bytes.len();
-            state.free.push(bytes);
-        } else if let Some(oldest) = state.free.first_mut() {
-            // Lengths that nobody asks for any more must not keep out those that somebody does.
-            let before = std::mem::replace(oldest, bytes).len();
-            let now = oldest.len();
-            state.bytes = state.bytes - before + now;
-            state.free.rotate_left(1);
+        state.bytes += bytes.len();
+        state.free.push_back(bytes);
+        // Lengths that nobody asks for any more must not keep out those that somebody does.
+        while state.bytes > USED_MAX {
+            let Some(oldest) = state.free.pop_front() else { break };
+            state.bytes -= oldest.len();
         }
     }
 }
@@ -120,10 +122,12 @@ impl AsMut<[u8]> for Pages {
 const LARGE_PAGE_BYTES: usize = 2 << 20;
 /// What is one transfer in any case.
 const SCATTERED_MAX: usize = 512 << 10;
-/// Bytes kept for later at most, or as much more as lengths differ.
+/// Bytes kept for later at most.
 const USED_MAX: usize = 1 << 20;
 /// What is larger is seldom read.
-const EACH_MAX: usize = 128 << 10;
+const EACH_MAX: usize = 256 << 10;
+/// Memory is used for what needs so large a part less.
+const SPARE_SHARE: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -160,9 +164,14 @@ mod tests {
         assert_eq!(used.pages(8192).as_ref().as_ptr(), at, "as many pages");
         let many: Vec<Pages> = (0..100).map(|_| used.pages(56 << 10)).collect();
         drop(many);
+        let larger = used.pages(200 << 10);
+        assert_eq!(used.pages(48 << 10).as_ref().len(), 48 << 10, "of memory for a little more");
+        drop(larger);
         let state = used.state.lock();
         let bytes: usize = state.free.iter().map(Vec::len).sum();
-        assert!(bytes == state.bytes && bytes <= USED_MAX + (64 << 10), "{bytes}");
-        assert!(state.free.iter().all(|bytes| bytes.len() == (60 << 10)), "the latest lengths have won");
+        assert!(bytes == state.bytes && bytes <= USED_MAX, "{bytes}");
+        let lengths: Vec<usize> = state.free.iter().map(Vec::len).collect();
+        assert!(lengths.iter().all(|length| [60 << 10, 204 << 10].contains(length)), "{lengths:?}");
+        assert!(lengths.contains(&(204 << 10)), "the latest have won");
     }
 }

@@ -362,14 +362,14 @@ impl Queued {
         }
     }
 
-    /// Its line in the contents, for a record at `at` units from the stripe's beginning.
-    pub(super) fn item(&self, at: u32) -> Item {
+    /// Its line in the contents, for a record at `at` units from the stripe's beginning, which begins a group or does not.
+    pub(super) fn item(&self, at: u32, begins: bool) -> Item {
         let (key, kind) = match self {
             Self::Object(object) => (object.key.hash(), object.kind()),
             Self::Piece { key, kind, .. } => (key.hash(), *kind),
             Self::Removed(key) => (*key, Kind::Removed),
         };
-        Item { key, id: self.id(), at, class: super::format::class_of(self.record_bytes()), kind }
+        Item { key, id: self.id(), at, class: super::format::class_of(self.record_bytes()), kind, begins }
     }
 
     /// Writes the record to `out`, which has its length. `None` when it is not worth it any more.

@@ -178,7 +178,7 @@ impl Queue {
             }
         }
         batch.is_full = !self.waiting.is_empty() || left < LEFT_MIN;
-        batch.records = sites_together(std::mem::take(&mut batch.records));
+        batch.records = groups_together(std::mem::take(&mut batch.records));
         Some(batch)
     }
 
@@ -199,19 +199,46 @@ impl Queue {
     }
 }
 
-/// Objects of a site next to each other, the site first whose object was missed first. Clients' page views interleave, and
-/// what completes first is chance; a page's objects come from one site for the most part, and are asked for together
-/// again. Everything else goes before, in its order: pieces come before the table that names them.
-fn sites_together(records: Vec<Queued>) -> Vec<Queued> {
-    let mut ranks: HashMap<Vec<u8>, usize> = HashMap::new();
-    let mut rank = |record: &Queued| match record {
-        Queued::Object(object) => {
-            let next = ranks.len() + 1;
-            *ranks.entry(site_of(object.key.full()).to_vec()).or_insert(next)
+/// Which records belong together on the disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Group {
+    /// There is no record.
+    None,
+    /// The pieces of a body, or of a table, by its number.
+    Body(u64),
+    /// The objects of a site.
+    Site(Vec<u8>),
+}
+
+impl Group {
+    pub(super) fn of(record: &Queued) -> Self {
+        match record {
+            Queued::Object(object) => Self::Site(site_of(object.key.full()).to_vec()),
+            Queued::Piece { growing, .. } => Self::Body(growing.id),
+            Queued::Removed(_) => Self::None,
         }
-        _ => 0,
+    }
+
+    /// Pieces come before the table that names them.
+    fn turn(&self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Body(_) => 1,
+            Self::Site(_) => 2,
+        }
+    }
+}
+
+/// Records of a group next to each other, the group first of which one was missed first. Clients' page views interleave, and
+/// what completes first is chance; a page's objects come from one site for the most part, and are asked for together
+/// again, as the pieces of a body are.
+fn groups_together(records: Vec<Queued>) -> Vec<Queued> {
+    let mut ranks: HashMap<Group, usize> = HashMap::new();
+    let mut rank = |record: &Queued| {
+        let (group, next) = (Group::of(record), ranks.len());
+        (group.turn(), *ranks.entry(group).or_insert(next))
     };
-    let mut ranked: Vec<(usize, Queued)> =
+    let mut ranked: Vec<((u8, usize), Queued)> =
         records.into_iter().map(|record| (rank(&record), record)).collect();
     ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().map(|(_, record)| record).collect()

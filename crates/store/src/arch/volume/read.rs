@@ -2,10 +2,11 @@
 
 use super::Volume;
 use super::body::{LargeBody, ReadBody, WaitingBody, WholeBody};
-use super::format::{Head, Kind, PIECE_BYTES, Place, decode_table, pieces, table_bytes};
+use super::format::{Head, Item, Kind, PIECE_BYTES, Place, decode_table, pieces, table_bytes};
 use super::pending::{Pending, PendingBody};
 use super::stripes::Pin;
 use super::table::{Entry, Table};
+use super::windows::Reach;
 use crate::door::PAGE_BYTES;
 use crate::{Error, Stored, StoredBody};
 use bytes::Bytes;
@@ -97,7 +98,7 @@ impl Volume {
     }
 
     fn read_record(&self, key: &ObjectKey, entry: Entry) -> Result<(Head, Bytes), Misfit> {
-        let outcome = self.try_record(key, entry, true);
+        let outcome = self.try_record(key, entry, Some(Reach::Around));
         if !matches!(outcome, Err(Misfit::Corrupt(_))) {
             return outcome;
         }
@@ -105,11 +106,16 @@ impl Volume {
         let _updating = self.updating.lock();
         let position = entry.position();
         self.windows.forget(position..position + entry.bytes());
-        self.try_record(key, entry, false)
+        self.try_record(key, entry, None)
     }
 
-    fn try_record(&self, key: &ObjectKey, entry: Entry, windowed: bool) -> Result<(Head, Bytes), Misfit> {
-        let record = self.read_span(entry.position(), entry.bytes(), windowed).map_err(Misfit::Disk)?;
+    fn try_record(
+        &self,
+        key: &ObjectKey,
+        entry: Entry,
+        reach: Option<Reach>,
+    ) -> Result<(Head, Bytes), Misfit> {
+        let record = self.read_span(entry.position(), entry.bytes(), reach).map_err(Misfit::Disk)?;
         self.check_record(key, entry, record)
     }
 
@@ -136,11 +142,15 @@ impl Volume {
         }
     }
 
-    /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end.
-    pub(super) fn read_span(&self, position: u64, length: u64, windowed: bool) -> Result<Bytes, Error> {
+    /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end. Without a reach they are read from the
+    /// disk, alone.
+    pub(super) fn read_span(&self, position: u64, length: u64, reach: Option<Reach>) -> Result<Bytes, Error> {
         let left = self.left_in_stripe(position);
         let (length, end) = (length.min(left), position + left);
-        let reading = match windowed.then(|| self.windows.find(&self.geometry, position, length)) {
+        if reach.is_some() {
+            self.learn_borders(position);
+        }
+        let reading = match reach.map(|reach| self.windows.find(&self.geometry, (position, length), reach)) {
             Some(Ok(found)) => return Ok(found),
             Some(Err(reading)) => Some(reading),
             None => None,
@@ -162,6 +172,22 @@ impl Volume {
         Ok(bytes.slice(skip..skip + length as usize))
     }
 
+    /// Looks at where the groups of a stripe begin that another process wrote, once.
+    fn learn_borders(&self, position: u64) {
+        let Some(stripe) = self.geometry.stripe_of(position) else { return };
+        if !self.windows.wants_borders(stripe) {
+            return;
+        }
+        let last = self.last_chunk(stripe);
+        let current = last.filter(|(chunk, _)| chunk.sequence >= self.table.stripe_sequence(stripe));
+        let items = current.map_or_else(Vec::new, |(_, items)| items);
+        let mut offsets: Vec<u64> = items.iter().filter_map(Item::group_at).collect();
+        if let (false, Some(last)) = (offsets.is_empty(), items.last()) {
+            offsets.push(last.end());
+        }
+        self.windows.learn_borders(stripe, &offsets);
+    }
+
     /// Bytes from `position` to its stripe's end; 0 outside of all stripes.
     fn left_in_stripe(&self, position: u64) -> u64 {
         let end = self.geometry.stripe_of(position).map_or(0, |stripe| self.geometry.stripe_at(stripe + 1));
@@ -178,12 +204,12 @@ impl Volume {
     ) -> Result<Bytes, Error> {
         let at = super::format::HEAD_BYTES as u64;
         let check = |bytes: &Bytes| super::format::payload_check(id, index, bytes) == place.check;
-        let piece = self.read_span(place.position + at, piece_bytes as u64, true)?;
+        let piece = self.read_span(place.position + at, piece_bytes as u64, Some(Reach::Onward))?;
         if piece.len() == piece_bytes && check(&piece) {
             return Ok(piece);
         }
         self.windows.forget(place.position..place.position + at + piece_bytes as u64);
-        let piece = self.read_span(place.position + at, piece_bytes as u64, false)?;
+        let piece = self.read_span(place.position + at, piece_bytes as u64, None)?;
         if piece.len() == piece_bytes && check(&piece) {
             Ok(piece)
         } else {

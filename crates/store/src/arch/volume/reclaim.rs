@@ -105,7 +105,7 @@ impl Volume {
     }
 
     fn read_head(&self, entry: Entry) -> Option<Head> {
-        let span = self.read_span(entry.position(), entry.bytes(), false).ok()?;
+        let span = self.read_span(entry.position(), entry.bytes(), None).ok()?;
         Head::decode(&span, entry.position()).ok()
     }
 
@@ -126,7 +126,7 @@ impl Volume {
                 run.end = range(next).end;
                 count += 1;
             }
-            if let Ok(bytes) = self.read_span(run.start, run.end - run.start, false) {
+            if let Ok(bytes) = self.read_span(run.start, run.end - run.start, None) {
                 for live in &rest[..count] {
                     let from = (live.entry.position() - run.start) as usize;
                     carried.extend(carry(live, &bytes[from..]));

@@ -68,7 +68,7 @@ impl Volume {
         // Otherwise it is being written over.
         let Some((stripe, _pin)) = pinned else { return Ok(()) };
         let _updating = self.updating.lock();
-        let record = self.read_span(position, entry.bytes(), false)?;
+        let record = self.read_span(position, entry.bytes(), None)?;
         // What is older than its stripe is being written over too, and the rest of its pages with it.
         let is_it = |head: &Head| head.key == key && head.sequence >= self.table.stripe_sequence(stripe);
         let Some(head) = Head::decode(&record, position).ok().filter(is_it) else { return Ok(()) };

@@ -3,11 +3,15 @@
 //! A window is a stretch of the disk as it was read. Windows are given up in the order in which they came; what is
 //! asked for from one moves to the RAM tier as an object of its own. A window may be older than the disk: whoever
 //! writes tells, and who finds something wrong in one reads again from the disk before drawing conclusions.
+//!
+//! A window ends where the group of the wanted does. Where groups begin is known of what this process wrote, and of
+//! other stripes from their contents, which are read once, before the first window in them.
 
 use super::format::Geometry;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
-use shoal_policy::neighbourhood::{Neighbourhoods, WINDOW_MAX};
+use shoal_policy::Borders;
+use shoal_policy::neighbourhood::{GROUP_MAX, Neighbourhoods};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
@@ -26,6 +30,7 @@ struct State {
     order: VecDeque<u64>,
     bytes: u64,
     neighbourhoods: Neighbourhoods,
+    borders: Borders,
     counts: Counts,
     /// What is being read, to become windows.
     reading: Vec<Range<u64>>,
@@ -37,6 +42,15 @@ pub(super) struct Reading<'a> {
     pub(super) range: Range<u64>,
     /// It is more than was asked for.
     is_window: bool,
+}
+
+/// Which way a window goes from what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Both: of an object.
+    Around,
+    /// On: of a piece, whose body is being read from its beginning.
+    Onward,
 }
 
 /// What reading around objects has done, since start.
@@ -52,13 +66,14 @@ pub(super) struct Counts {
 
 impl Windows {
     /// Windows of so many bytes in all.
-    pub(super) fn new(limit_bytes: u64) -> Self {
-        let largest = if limit_bytes == 0 { 0 } else { WINDOW_MAX.min(limit_bytes / 4) };
+    pub(super) fn new(limit_bytes: u64, geometry: &Geometry) -> Self {
+        let largest = GROUP_MAX.min(limit_bytes / 4);
         let state = State {
             windows: BTreeMap::new(),
             order: VecDeque::new(),
             bytes: 0,
             neighbourhoods: Neighbourhoods::new(REGIONS as usize, largest),
+            borders: Borders::new(geometry.stripes, geometry.stripe_bytes),
             counts: Counts::default(),
             reading: Vec::new(),
         };
@@ -67,7 +82,12 @@ impl Windows {
 
     /// Bytes `start..start + length` of the disk, if a window has them all or is about to; otherwise what to read for them:
     /// a stretch of whole pages within the stripe.
-    pub(super) fn find(&self, geometry: &Geometry, start: u64, length: u64) -> Result<Bytes, Reading<'_>> {
+    pub(super) fn find(
+        &self,
+        geometry: &Geometry,
+        (start, length): (u64, u64),
+        reach: Reach,
+    ) -> Result<Bytes, Reading<'_>> {
         let mut state = self.state.lock();
         let wanted = start..start + length;
         let is_coming = |state: &State| {
@@ -82,7 +102,7 @@ impl Windows {
                 break;
             }
         }
-        let range = state.around(geometry, &wanted);
+        let range = state.around(geometry, &wanted, reach);
         let pages = start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE);
         let is_window = range.start < pages.start || range.end > pages.end;
         if is_window {
@@ -102,7 +122,7 @@ impl Windows {
     /// These bytes of the disk have changed, or are in doubt.
     pub(super) fn forget(&self, range: Range<u64>) {
         let mut state = self.state.lock();
-        let reach = range.start.saturating_sub(WINDOW_MAX + REACH_MARGIN);
+        let reach = range.start.saturating_sub(GROUP_MAX + REACH_MARGIN);
         let touched: Vec<u64> = state
             .windows
             .range(reach..range.end)
@@ -116,6 +136,26 @@ impl Windows {
             state.order.retain(|other| *other != start);
         }
         state.reading.retain(|read| read.end <= range.start || range.end <= read.start);
+    }
+
+    /// The stripe is written anew, from its beginning.
+    pub(super) fn clear_borders(&self, stripe: u32) {
+        self.state.lock().borders.clear(stripe);
+    }
+
+    /// Groups begin, or what is of no group, at these offsets of the stripe.
+    pub(super) fn mark_borders(&self, stripe: u32, offsets: impl IntoIterator<Item = u64>) {
+        self.state.lock().borders.mark(stripe, offsets);
+    }
+
+    /// Whether it should be looked at where the stripe's groups begin.
+    pub(super) fn wants_borders(&self, stripe: u32) -> bool {
+        self.limit_bytes > 0 && self.state.lock().borders.is_unknown(stripe)
+    }
+
+    /// The stripe has been looked at. No offsets: it does not say where groups begin.
+    pub(super) fn learn_borders(&self, stripe: u32, offsets: &[u64]) {
+        self.state.lock().borders.learn(stripe, offsets);
     }
 
     /// What reading has done so far.
@@ -155,18 +195,21 @@ impl State {
         (to <= window.len()).then(|| window.slice(from..to))
     }
 
-    fn around(&mut self, geometry: &Geometry, wanted: &Range<u64>) -> Range<u64> {
+    /// What to read for these bytes; alone when they are of no stripe.
+    fn around(&mut self, geometry: &Geometry, wanted: &Range<u64>, reach: Reach) -> Range<u64> {
         let region = region_of(geometry, wanted.start);
         self.neighbourhoods.read(region);
-        let window = self.neighbourhoods.window_bytes(region);
-        let stripe = geometry.stripe_of(wanted.start).map_or(0..geometry.volume_bytes(), |stripe| {
-            geometry.stripe_at(stripe)..geometry.stripe_at(stripe + 1)
-        });
-        // Mostly what follows: objects of a page are asked for in about the order in which they were missed.
-        let from = wanted.start.saturating_sub(window / BEFORE_SHARE) / PAGE * PAGE;
-        let from = from.max(stripe.start);
-        let to = (from + window).max(wanted.end).next_multiple_of(PAGE);
-        from..to.min(stripe.end)
+        let Some(stripe) = geometry.stripe_of(wanted.start) else {
+            return wanted.start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE);
+        };
+        let (at, length) = (geometry.stripe_at(stripe), geometry.stripe_bytes);
+        let offsets = wanted.start - at..wanted.end - at;
+        let group = self.borders.group_of(stripe, &offsets);
+        let read = match reach {
+            Reach::Around => self.neighbourhoods.around(region, length, &offsets, group),
+            Reach::Onward => self.neighbourhoods.onward(length, &offsets, group),
+        };
+        at + read.start..at + read.end
     }
 }
 
@@ -206,8 +249,5 @@ const REGIONS: u64 = 256;
 /// A window that had to hold a record across its end is longer than others by at most the largest record.
 const REACH_MARGIN: u64 = 1 << 20;
 const PAGE: u64 = crate::door::PAGE_BYTES as u64;
-/// A window begins so large a part of itself before the object. Not where multiples of its size are: objects across those
-/// would need two windows.
-const BEFORE_SHARE: u64 = 4;
 /// Who waits longer than this for another's read begins one of its own.
 const WAIT_MAX: Duration = Duration::from_millis(500);

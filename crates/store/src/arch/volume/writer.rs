@@ -6,7 +6,7 @@ use super::format::{
 };
 use super::pages::Pages;
 use super::pending::{At, Pending, Queued};
-use super::queue::{Batch, Due, Queue, cost};
+use super::queue::{Batch, Due, Group, Queue, cost};
 use super::recovery::RECOVERED_AT_ONCE;
 use super::table::Entry;
 use crate::door::{PAGE_BYTES, write_full};
@@ -194,12 +194,19 @@ impl Volume {
         let listed = writer.items.len();
         let (placed, lost) = lay_out(writer, stripe_at, batch.records);
         lost.into_iter().for_each(|record| self.give_up_on(record));
+        let records_end = writer.offset;
         let chunk = finish(writer, &self.geometry, (chunk_at, listed), batch.is_full);
         let length = chunk.bytes as usize;
         let position = stripe_at + chunk_at;
         let bytes = &writer.buffer.as_ref()[..length];
         let outcome = write_full(&*self.data, bytes, position);
         self.windows.forget(position..position + length as u64);
+        if chunk_at == 0 {
+            self.windows.clear_borders(writer.stripe);
+        }
+        let begin = writer.items[listed..].iter().filter_map(Item::group_at);
+        // What comes after the last record is of no group.
+        self.windows.mark_borders(writer.stripe, begin.chain([records_end]));
         writer.offset = chunk_at + length as u64;
         // Also of a chunk that failed: it may stand on the disk nevertheless, and must not have the number of another.
         writer.sequence = chunk.sequence;
@@ -290,6 +297,7 @@ fn lay_out(writer: &mut Writer, stripe_at: u64, records: Vec<Queued>) -> (Vec<Pl
     let chunk_at = writer.offset;
     let mut at = (chunk_at + END_BYTES as u64).next_multiple_of(UNIT_BYTES);
     let (mut placed, mut lost) = (Vec::with_capacity(records.len()), Vec::new());
+    let mut group = Group::None;
     writer.buffer.as_mut()[..(at - chunk_at) as usize].fill(0);
     for record in records {
         let length = record.record_bytes();
@@ -303,7 +311,8 @@ fn lay_out(writer: &mut Writer, stripe_at: u64, records: Vec<Queued>) -> (Vec<Pl
             continue;
         }
         slack.fill(0);
-        writer.items.push(record.item((at / UNIT_BYTES) as u32));
+        let before = std::mem::replace(&mut group, Group::of(&record));
+        writer.items.push(record.item((at / UNIT_BYTES) as u32, group != before));
         at += (end - from) as u64;
         placed.push(Placed { record, position });
     }

@@ -3,19 +3,19 @@
 use super::*;
 use crate::door::{Calls, Counted};
 
-struct Budget {
+pub(super) struct Budget {
     counted: Arc<Counted>,
-    store: VolumeStore,
+    pub(super) store: VolumeStore,
 }
 
 impl Budget {
-    fn new(world: &World) -> Self {
+    pub(super) fn new(world: &World) -> Self {
         let counted = Arc::new(Counted::new(world.files.clone()));
         let store = world.try_open(counted.clone()).unwrap();
         Self { counted, store }
     }
 
-    fn cost(&self, work: impl FnOnce(&VolumeStore)) -> Calls {
+    pub(super) fn cost(&self, work: impl FnOnce(&VolumeStore)) -> Calls {
         self.counted.take();
         work(&self.store);
         self.counted.take()

@@ -9,6 +9,7 @@ mod disks;
 mod durability;
 mod failures;
 mod following;
+mod groups;
 mod inspect;
 mod laps;
 mod races;

@@ -1,0 +1,154 @@
+//! Where groups of records begin on a disk that is written stripe by stripe.
+//!
+//! What lies together because it belongs together, the objects of a site or the pieces of a body, is a group. Of each page it is
+//! known whether a group begins in it, so that a window around an object can end where the group does: of what lies
+//! around an object on the disk its own group is asked for soon in four cases of ten, and what lies beyond in one of a hundred
+//! (docs/experiments/volume.md).
+//!
+//! ```text
+//! pages:    │ site a     │         a │  a   b   c │  c         │   (contents)
+//! begins:         1            0           1            0           1
+//! ```
+//!
+//! Positions are offsets from the stripe's beginning. Two groups that begin in one page count as one beginning, so that the group of an
+//! object between them is taken for somewhat more than it is.
+//!
+//! Cost: a bit a page, 32 bytes for each stripe of 1 MiB; finding a group looks at each of its pages, at most at those that lie near enough to be read.
+
+use crate::neighbourhood::GROUP_MAX;
+use std::ops::Range;
+
+/// Where groups begin, by stripe. What is not known of a stripe can be learnt, once.
+#[derive(Debug)]
+pub struct Borders {
+    stripe_pages: u64,
+    words: usize,
+    begins: Vec<u64>,
+    knowledge: Vec<Knowledge>,
+}
+
+/// What is known of a stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knowledge {
+    /// Nobody has looked.
+    None,
+    /// Where its groups begin.
+    Groups,
+    /// That it does not say.
+    NoGroups,
+}
+
+impl Borders {
+    /// For so many stripes, of so many bytes each. Nothing is known of them.
+    pub fn new(stripes: u32, stripe_bytes: u64) -> Self {
+        let stripe_pages = stripe_bytes / PAGE;
+        let words = stripe_pages.div_ceil(64) as usize;
+        let begins = vec![0; stripes as usize * words];
+        Self { stripe_pages, words, begins, knowledge: vec![Knowledge::None; stripes as usize] }
+    }
+
+    /// The stripe is written anew from its beginning: whatever begins there is going to be [marked](Self::mark).
+    pub fn clear(&mut self, stripe: u32) {
+        let at = stripe as usize * self.words;
+        self.begins[at..at + self.words].fill(0);
+        self.knowledge[stripe as usize] = Knowledge::Groups;
+    }
+
+    /// Groups begin at these offsets.
+    pub fn mark(&mut self, stripe: u32, offsets: impl IntoIterator<Item = u64>) {
+        for offset in offsets {
+            let page = (offset / PAGE).min(self.stripe_pages - 1);
+            self.begins[stripe as usize * self.words + page as usize / 64] |= 1 << (page % 64);
+        }
+    }
+
+    /// All groups of the stripe begin at these offsets, which are none when that has not been written down.
+    pub fn learn(&mut self, stripe: u32, offsets: &[u64]) {
+        self.mark(stripe, offsets.iter().copied());
+        let is_told = !offsets.is_empty();
+        self.knowledge[stripe as usize] = if is_told { Knowledge::Groups } else { Knowledge::NoGroups };
+    }
+
+    /// Whether nobody has looked yet.
+    pub fn is_unknown(&self, stripe: u32) -> bool {
+        self.knowledge[stripe as usize] == Knowledge::None
+    }
+
+    /// The whole pages in which the group of these bytes lies, as far as it is not too long to be read at once. `None` when groups are
+    /// not known.
+    pub fn group_of(&self, stripe: u32, wanted: &Range<u64>) -> Option<Range<u64>> {
+        if self.knowledge[stripe as usize] != Knowledge::Groups {
+            return None;
+        }
+        let begins = |page: &u64| {
+            let word = self.begins[stripe as usize * self.words + *page as usize / 64];
+            word >> (page % 64) & 1 == 1
+        };
+        let (first, last) = (wanted.start / PAGE, wanted.end.saturating_sub(1) / PAGE);
+        let farthest = first.saturating_sub(REACH_PAGES);
+        let from = (farthest..=first).rev().find(begins).unwrap_or(farthest);
+        // What begins in the page where the wanted does may begin before it.
+        let farthest = (last + REACH_PAGES).min(self.stripe_pages);
+        let next = (last.max(first + 1)..farthest).find(begins);
+        let to = next.map_or(farthest, |page| page + 1);
+        Some(from * PAGE..to * PAGE)
+    }
+}
+
+const PAGE: u64 = 4096;
+/// With so many pages on one side of an object alone a group is too long.
+const REACH_PAGES: u64 = GROUP_MAX / PAGE + 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRIPE: u64 = 1 << 20;
+
+    #[test]
+    fn a_group_goes_from_the_page_it_begins_in_to_the_page_the_next_does() {
+        let mut borders = Borders::new(3, STRIPE);
+        borders.clear(1);
+        borders.mark(1, [64, 10_000, 200_000, 900_000]);
+        let groups = [
+            (64..5_000, 0..12_288),
+            (5_000..6_000, 0..12_288),
+            (10_000..30_000, 8_192..200_704),
+            (195_000..196_000, 8_192..200_704),
+            (900_000..910_000, 897_024..STRIPE),
+            (STRIPE - 100..STRIPE, 897_024..STRIPE),
+        ];
+        for (wanted, group) in groups {
+            assert_eq!(borders.group_of(1, &wanted), Some(group), "{wanted:?}");
+        }
+        let long = borders.group_of(1, &(500_000..510_000)).expect("it is known");
+        assert!(long.start + GROUP_MAX < 500_000 && long.end > 510_000 + GROUP_MAX - PAGE, "{long:?}");
+        borders.clear(1);
+        borders.mark(1, [64]);
+        assert_eq!(
+            borders.group_of(1, &(10_000..30_000)).map(|group| group.start),
+            Some(0),
+            "it is written anew"
+        );
+    }
+
+    #[test]
+    fn an_object_between_two_beginnings_in_its_page_has_both_groups() {
+        let mut borders = Borders::new(1, STRIPE);
+        borders.clear(0);
+        borders.mark(0, [64, 9_000, 11_000, 40_000]);
+        assert_eq!(borders.group_of(0, &(9_000..11_000)), Some(8_192..40_960));
+    }
+
+    #[test]
+    fn what_nobody_wrote_down_is_not_known() {
+        let mut borders = Borders::new(2, 64 << 10);
+        assert!(borders.is_unknown(0) && borders.group_of(0, &(0..100)).is_none());
+        borders.mark(0, [20_000]);
+        assert!(borders.is_unknown(0), "of the rest nothing is known");
+        borders.learn(0, &[64, 9_000]);
+        assert_eq!(borders.group_of(0, &(9_000..9_100)), Some(8_192..20_480));
+        borders.learn(1, &[]);
+        assert!(!borders.is_unknown(1) && borders.group_of(1, &(0..100)).is_none());
+    }
+}

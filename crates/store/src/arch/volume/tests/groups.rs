@@ -1,0 +1,103 @@
+//! What is read around an object: its site's objects, and what follows of a body; nothing of others.
+
+use super::budget::Budget;
+use super::*;
+
+/// Objects of seven sites, missed in turn, so that each site's ten lie together in 32 KB of the first stripe; and stripes of others.
+fn fill(store: &VolumeStore) {
+    for number in 0..70 {
+        put(store, number, 1, 3000).unwrap();
+    }
+    for number in (700..1400).step_by(7) {
+        put(store, number, 1, 30_000).unwrap();
+    }
+    store.write_all();
+}
+
+fn filled() -> World {
+    let world = World::new(16 << 20);
+    let store = world.open();
+    fill(&store);
+    store.close().unwrap();
+    world
+}
+
+/// Reads, and KiB read, when every object of one site is asked for.
+fn cost_of_site(budget: &Budget, site: u32) -> (u64, u64) {
+    let cost = budget.cost(|store| {
+        for number in (site..70).step_by(7) {
+            assert_eq!(version_of(store, number), Some(1));
+        }
+    });
+    (cost.reads, cost.bytes_read >> 10)
+}
+
+fn assert_sites_are_read_whole(budget: &Budget, sites: &[u32]) {
+    for site in sites {
+        let (reads, kilobytes) = cost_of_site(budget, *site);
+        assert_eq!(reads, 1, "site {site}");
+        assert!((30..=44).contains(&kilobytes), "{kilobytes} KiB for ten objects of 3 KB");
+    }
+}
+
+#[test]
+fn a_site_is_read_whole_and_nothing_of_others() {
+    let budget = Budget::new(&World::new(16 << 20));
+    fill(&budget.store);
+    assert_sites_are_read_whole(&budget, &[3, 1, 6, 5]);
+}
+
+#[test]
+fn after_a_restart_the_first_read_in_a_stripe_learns_where_sites_begin() {
+    let budget = Budget::new(&filled());
+    let (reads, kilobytes) = cost_of_site(&budget, 3);
+    assert!((2..=3).contains(&reads) && kilobytes <= 56, "{reads} reads, {kilobytes} KiB");
+    assert_sites_are_read_whole(&budget, &[1, 6, 5]);
+}
+
+#[test]
+fn where_it_is_not_known_what_belongs_together_windows_are_as_large_as_ever() {
+    let budget = Budget::new(&filled());
+    let volume = &budget.store.volume;
+    for stripe in 0..volume.geometry.stripes {
+        volume.windows.learn_borders(stripe, &[]);
+    }
+    let (reads, kilobytes) = cost_of_site(&budget, 3);
+    assert!((1..=2).contains(&reads) && kilobytes == reads * 56, "{reads} reads, {kilobytes} KiB");
+}
+
+#[test]
+fn without_windows_nothing_is_learnt() {
+    let mut world = filled();
+    world.settings.volume.window_bytes = 0;
+    let budget = Budget::new(&world);
+    assert_eq!(cost_of_site(&budget, 3).0, 10);
+}
+
+#[test]
+fn of_a_body_in_pieces_several_come_with_one_read() {
+    let world = World::new(16 << 20);
+    let budget = Budget::new(&world);
+    // Two bodies that arrive at the same time.
+    let length = 110_000;
+    let mut inserts: Vec<_> = (0..2)
+        .map(|number| {
+            let metadata = metadata_of(1, length);
+            budget.store.insert(&key(number), &metadata, Some(length as u64)).unwrap()
+        })
+        .collect();
+    let bodies = [body_of(0, 1, length), body_of(1, 1, length)];
+    for at in (0..length).step_by(10_000) {
+        for (insert, body) in inserts.iter_mut().zip(&bodies) {
+            insert.append(&body[at..length.min(at + 10_000)]).unwrap();
+        }
+    }
+    inserts.into_iter().for_each(|insert| insert.commit(None).unwrap());
+    budget.store.write_all();
+    for number in 0..2 {
+        let cost = budget.cost(|store| assert_eq!(version_of(store, number), Some(1)));
+        // One for the object's own record, which may come with the other's, and one for both pieces.
+        assert!((1..=2).contains(&cost.reads), "{} reads", cost.reads);
+        assert!(cost.bytes_read <= 190_000, "{} bytes for 110,000", cost.bytes_read);
+    }
+}
