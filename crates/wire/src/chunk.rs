@@ -9,10 +9,10 @@
 //! for a few bytes of body.
 
 use crate::body::{Decoded, Malformed};
-use crate::field_line::locate;
+use crate::lines::{BadLine, Lines, Manner, Section};
 use bytes::{Buf, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use httparse::Status;
+use shoal_core::FieldLine;
 
 /// Reads one chunked body out of a buffer, piece by piece.
 #[derive(Debug)]
@@ -129,17 +129,18 @@ impl ChunkDecoder {
             self.state = State::End;
             return Ok(Decoded::End(None));
         }
-        let mut slots = [httparse::EMPTY_HEADER; TRAILERS_MAX];
-        match httparse::parse_headers(buffer, &mut slots) {
-            Ok(Status::Complete((length, fields))) if length <= TRAILER_BYTES_MAX => {
-                let trailers = read_trailers(&buffer[..length], fields)?;
-                buffer.advance(length);
+        let mut fields = Vec::new();
+        match Lines::new(buffer, Manner::Strict).fields(TRAILERS_MAX, &mut fields) {
+            Ok(Section::Whole { end, .. }) if end <= TRAILER_BYTES_MAX => {
+                let trailers = read_trailers(&buffer[..end], &fields)?;
+                buffer.advance(end);
                 self.state = State::End;
                 Ok(Decoded::End(Some(trailers).filter(|trailers| !trailers.is_empty())))
             }
-            Ok(Status::Partial) if buffer.len() < TRAILER_BYTES_MAX => Ok(Decoded::NeedMore),
-            Ok(_) | Err(httparse::Error::TooManyHeaders) => Err(Malformed("trailers too large")),
-            Err(_) => Err(Malformed("invalid trailers")),
+            Ok(Section::Partial) if buffer.len() < TRAILER_BYTES_MAX => Ok(Decoded::NeedMore),
+            Ok(_) => Err(Malformed("trailers too large")),
+            Err(BadLine::BareLf) => Err(Malformed("trailer line not ended by CRLF")),
+            Err(BadLine::Name | BadLine::Control) => Err(INVALID_TRAILERS),
         }
     }
 }
@@ -161,18 +162,12 @@ fn size_byte(size: u64, digits: u8, byte: u8) -> Result<State, Malformed> {
     }
 }
 
-fn read_trailers(section: &[u8], fields: &[httparse::Header<'_>]) -> Result<HeaderMap, Malformed> {
-    if !section.ends_with(b"\r\n") {
-        return Err(Malformed("trailer line not ended by CRLF"));
-    }
+fn read_trailers(section: &[u8], fields: &[FieldLine]) -> Result<HeaderMap, Malformed> {
     let mut trailers = HeaderMap::new();
     for field in fields {
-        locate(section, field).map_err(|refusal| Malformed(refusal.reason))?;
-        let name = HeaderName::from_bytes(field.name.as_bytes());
-        let value = HeaderValue::from_bytes(field.value);
-        let (Ok(name), Ok(value)) = (name, value) else {
-            return Err(Malformed("invalid trailers"));
-        };
+        let name = HeaderName::from_bytes(&section[field.name()]);
+        let value = HeaderValue::from_bytes(&section[field.value()]);
+        let (Ok(name), Ok(value)) = (name, value) else { return Err(INVALID_TRAILERS) };
         if may_trail(&name) {
             trailers.append(name, value);
         }
@@ -223,6 +218,8 @@ const CHUNK_ALLOWANCE: u64 = 24;
 
 /// Framing bytes beyond the data and the allowance.
 const EXCESS_BYTES_MAX: u64 = 16 * 1024;
+
+const INVALID_TRAILERS: Malformed = Malformed("invalid trailers");
 
 /// Bytes of a trailer section.
 const TRAILER_BYTES_MAX: usize = 8 * 1024;

@@ -15,9 +15,10 @@
 mod body;
 pub mod chunk;
 mod date;
-mod field_line;
+mod decimal;
 pub mod hpack;
 pub mod http2;
+mod lines;
 pub mod proxy_protocol;
 mod refusal;
 mod request;
@@ -26,6 +27,7 @@ mod response_head;
 
 pub use body::{BodyDecoder, Decoded, Malformed};
 pub use date::{DateCache, IMF_FIXDATE_BYTES};
+pub use decimal::{Decimal, push_decimal, three_digits};
 pub use refusal::Refusal;
 pub use request::{Authority, BodyFraming, HeadParser, Limits, Parsed, PlainGet, RequestHead, RequestParts};
 pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};

@@ -1,6 +1,7 @@
 //! Response heads as bytes, and how the body after them is delimited.
 
 use crate::chunk::CRLF;
+use crate::decimal::Decimal;
 use http::{HeaderMap, HeaderName, Method, StatusCode, Version, header};
 
 /// How the end of a response's body is made known.
@@ -80,38 +81,7 @@ pub fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 /// Appends one field line with a decimal number as its value.
 pub fn number_field(out: &mut Vec<u8>, name: &str, value: u64) {
-    let mut digits = [0; 20];
-    field(out, name, decimal(value, &mut digits));
-}
-
-/// A number in decimal, as text.
-#[derive(Clone, Copy, Debug)]
-pub struct Decimal {
-    digits: [u8; 20],
-    start: usize,
-}
-
-impl Decimal {
-    /// Of `value`.
-    pub fn of(value: u64) -> Self {
-        let mut digits = [0; 20];
-        let start = digits.len() - decimal(value, &mut digits).len();
-        Self { digits, start }
-    }
-
-    /// Its digits.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.digits[self.start..]
-    }
-}
-
-/// Appends a number in decimal.
-pub fn push_decimal(out: &mut Vec<u8>, value: u64) {
-    if value < 10 {
-        return out.push(b'0' + value as u8);
-    }
-    let mut digits = [0; 20];
-    out.extend_from_slice(decimal(value, &mut digits));
+    field(out, name, Decimal::of(value).as_bytes());
 }
 
 /// Appends all fields but those that this connection's framing decides: Content-Length, Transfer-Encoding,
@@ -161,35 +131,6 @@ pub fn belongs_to_connection(name: &HeaderName) -> bool {
         _ => false,
     }
 }
-
-/// The value's digits, two at a time, from the last on.
-fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut start = digits.len();
-    while value >= 100 {
-        start -= 2;
-        [digits[start], digits[start + 1]] = PAIRS[(value % 100) as usize];
-        value /= 100;
-    }
-    if value >= 10 {
-        start -= 2;
-        [digits[start], digits[start + 1]] = PAIRS[value as usize];
-    } else {
-        start -= 1;
-        digits[start] = b'0' + value as u8;
-    }
-    &digits[start..]
-}
-
-/// `00` to `99`.
-static PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0; 2]; 100];
-    let mut value = 0;
-    while value < 100 {
-        pairs[value] = [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8];
-        value += 1;
-    }
-    pairs
-};
 
 #[cfg(test)]
 mod tests {
@@ -243,18 +184,6 @@ mod tests {
             ("connection", b"close"),
         ];
         assert_eq!(lines, expected);
-    }
-
-    #[test]
-    fn numbers_are_written_in_decimal() {
-        let powers = (0..20).map(|exponent| 10u64.pow(exponent));
-        for value in
-            powers.flat_map(|power| [power - 1, power, power + 1, power + power / 3]).chain([u64::MAX])
-        {
-            let mut out = Vec::new();
-            push_decimal(&mut out, value);
-            assert_eq!(String::from_utf8(out).expect("digits"), value.to_string());
-        }
     }
 
     #[test]

@@ -4,14 +4,12 @@
 //! folded lines are joined (5.2), a bare LF ends a line (2.2). Framing is for the caller to judge, who knows what
 //! was asked. The fields stay where they were read: nothing is copied, and no field map is made ([`FieldLines`]).
 //!
-//! Cost: one pass of the tokenizer over the head, and one over its names.
+//! Cost: one pass over the head ([`crate::lines`]), and one over its names.
 
-use crate::field_line::{holds_end, offset_in};
+use crate::lines::{BadLine, Lines, Manner, Section, holds_end};
 use bytes::BytesMut;
 use http::{HeaderValue, StatusCode, Version};
-use httparse::{Error, Header, ParserConfig, Response, Status};
 use shoal_core::{FieldLine, FieldLines, Fields};
-use std::mem::MaybeUninit;
 
 /// A response head as it came: interim or final.
 #[derive(Debug)]
@@ -66,7 +64,7 @@ impl ResponseHeadParser {
     }
 }
 
-struct Lines {
+struct Seen {
     status: u16,
     version: Version,
     head_bytes: usize,
@@ -75,41 +73,48 @@ struct Lines {
     is_folded: bool,
 }
 
-/// Runs httparse over the buffer and notes where each part stands. `None` when the head is not whole.
-fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<Lines>, BadHead> {
-    let mut slots = [const { MaybeUninit::<Header<'_>>::uninit() }; RESPONSE_FIELDS_MAX];
-    let mut response = Response::new(&mut []);
-    let mut config = ParserConfig::default();
-    config
-        .allow_spaces_after_header_name_in_responses(true)
-        .allow_obsolete_multiline_headers_in_responses(true);
-    let head_bytes = match config.parse_response_with_uninit_headers(&mut response, buffer, &mut slots) {
-        Ok(Status::Complete(head_bytes)) if head_bytes <= head_bytes_max => head_bytes,
-        Ok(Status::Complete(_)) | Err(Error::TooManyHeaders) => return Err(BadHead::TooLarge),
-        Ok(Status::Partial) => return Ok(None),
-        Err(error) => return Err(BadHead::Malformed(what(error))),
+/// Finds the parts of the head at the front of `buffer`. `None` when it is not whole.
+fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<Seen>, BadHead> {
+    let mut lines = Lines::new(buffer, Manner::Lenient);
+    let line = loop {
+        match lines.line().map_err(|_| INVALID_STATUS)? {
+            // Some origins send an empty line too many after a body.
+            Some([]) => {}
+            Some(line) => break line,
+            None if lines.ahead().iter().zip(b"HTTP/1.").all(|(byte, expected)| byte == expected) => {
+                return Ok(None);
+            }
+            None => return Err(NO_VERSION),
+        }
     };
-    let place = |part: &[u8]| {
-        // An empty value's slice may point anywhere.
-        let start = if part.is_empty() { 0 } else { offset_in(buffer, part) as u32 };
-        (start, start + part.len() as u32)
-    };
-    let field = |field: &Header<'_>| {
-        let ((name_start, name_end), (value_start, value_end)) =
-            (place(field.name.as_bytes()), place(field.value));
-        FieldLine { name_start, name_end, value_start, value_end }
-    };
-    let fields: Vec<_> = response.headers.iter().map(field).collect();
-    // Beside the fields' lines there are the status line and the empty one. More may also be empty lines before.
-    let line_ends = memchr::memchr_iter(b'\n', &buffer[..head_bytes]).count();
-    let is_folded =
-        line_ends != fields.len() + 2 && response.headers.iter().any(|field| field.value.contains(&b'\n'));
-    let version = if response.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
-    let status = response.code.unwrap_or(0);
-    Ok(Some(Lines { status, version, head_bytes, fields, is_folded }))
+    let (version, status) = status_line(line)?;
+    let mut fields = Vec::with_capacity(FIELDS_EXPECTED);
+    match lines.fields(RESPONSE_FIELDS_MAX, &mut fields).map_err(bad_field_line)? {
+        Section::Whole { end, is_folded } if end <= head_bytes_max => {
+            Ok(Some(Seen { status, version, head_bytes: end, fields, is_folded }))
+        }
+        Section::Whole { .. } | Section::TooMany => Err(BadHead::TooLarge),
+        Section::Partial => Ok(None),
+    }
 }
 
-fn build(lines: Lines, head: BytesMut) -> Result<ResponseHead, BadHead> {
+/// RFC 9112 section 4: `status-line = HTTP-version SP status-code SP [ reason-phrase ]`; the second blank may be missing.
+fn status_line(line: &[u8]) -> Result<(Version, u16), BadHead> {
+    let (version, rest) = match line.split_first_chunk() {
+        Some((b"HTTP/1.1", rest)) => (Version::HTTP_11, rest),
+        Some((b"HTTP/1.0", rest)) => (Version::HTTP_10, rest),
+        _ => return Err(NO_VERSION),
+    };
+    let (code, behind) = rest.split_first_chunk::<4>().ok_or(INVALID_STATUS)?;
+    match (code, behind) {
+        ([b' ', code @ ..], [] | [b' ', ..]) if code.iter().all(u8::is_ascii_digit) => {
+            Ok((version, code.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0'))))
+        }
+        _ => Err(INVALID_STATUS),
+    }
+}
+
+fn build(lines: Seen, head: BytesMut) -> Result<ResponseHead, BadHead> {
     let status = StatusCode::from_u16(lines.status).map_err(|_| BadHead::Malformed("invalid status"))?;
     let mut fields = FieldLines::of_text(head, lines.fields);
     if lines.is_folded {
@@ -128,15 +133,18 @@ fn unfold(value: &[u8]) -> Vec<u8> {
     lines.collect::<Vec<_>>().join(&b' ')
 }
 
-fn what(error: Error) -> &'static str {
-    match error {
-        Error::HeaderName => "invalid field name",
-        Error::HeaderValue => "invalid field value",
-        Error::Status => "invalid status",
-        Error::Version => "no version of HTTP/1",
-        _ => "no response head",
-    }
+fn bad_field_line(bad: BadLine) -> BadHead {
+    BadHead::Malformed(match bad {
+        BadLine::Name => "invalid field name",
+        BadLine::Control | BadLine::BareLf => "invalid field value",
+    })
 }
+
+const NO_VERSION: BadHead = BadHead::Malformed("no version of HTTP/1");
+const INVALID_STATUS: BadHead = BadHead::Malformed("invalid status");
+
+/// Fields that most responses have at most.
+const FIELDS_EXPECTED: usize = 16;
 
 /// Fields of a response, at most.
 pub const RESPONSE_FIELDS_MAX: usize = 128;
@@ -175,6 +183,8 @@ mod tests {
     fn what_is_no_head_is_refused() {
         for text in [
             "SSH-2.0-OpenSSH\r\n",
+            "<html>",
+            "HTTP/2",
             "HTTP/2.0 200 OK\r\n\r\n",
             "HTTP/1.1 20 OK\r\n\r\n",
             "HTTP/1.1 099 OK\r\n\r\n",

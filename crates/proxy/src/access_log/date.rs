@@ -1,7 +1,7 @@
 //! Points in time as the log formats write them, in UTC.
 
 use shoal_core::Timestamp;
-use shoal_wire::response::push_decimal;
+use shoal_wire::push_decimal;
 
 /// A point in time in the Gregorian calendar.
 struct Civil {

@@ -1,13 +1,15 @@
 //! What clients sent, made safe for a line: no client can end the line or the field that it stands in.
 
+use wide::u8x16;
+
 /// Appends `text` as a field parted by blanks: a quote and what is not visible ASCII become `%XX`. Empty becomes `-`.
 pub(super) fn blank_parted(line: &mut Vec<u8>, text: &[u8]) {
     if text.is_empty() {
-        line.push(b'-');
+        return line.push(b'-');
     }
-    // not the quote, 0x22: in the combined format quoted fields follow
-    let is_plain = |byte: u8| (byte.wrapping_sub(0x21) <= 0x7e - 0x21) & (byte != b'"');
-    in_runs(line, text, is_plain, |line, byte| {
+    // not the quote: in the combined format quoted fields follow
+    let plain = Plain { first: b'!', but: [b'"'; 2] };
+    in_runs(line, text, plain, |line, byte| {
         line.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
     });
 }
@@ -25,27 +27,51 @@ pub(super) fn quoted(line: &mut Vec<u8>, text: &[u8]) {
 
 /// Appends a part of what stands within quotes.
 pub(super) fn inside_quotes(line: &mut Vec<u8>, text: &[u8]) {
-    let is_plain = |byte: u8| (byte.wrapping_sub(0x20) <= 0x7e - 0x20) & (byte != b'"') & (byte != b'\\');
-    in_runs(line, text, is_plain, |line, byte| match byte {
+    let plain = Plain { first: b' ', but: [b'"', b'\\'] };
+    in_runs(line, text, plain, |line, byte| match byte {
         b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
         _ => line.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
     });
 }
 
+/// What is written as it is: ASCII from `first` to the tilde, but for two characters.
+#[derive(Clone, Copy)]
+struct Plain {
+    first: u8,
+    but: [u8; 2],
+}
+
+impl Plain {
+    fn has(self, byte: u8) -> bool {
+        (self.first..=b'~').contains(&byte) && !self.but.contains(&byte)
+    }
+
+    /// Sixteen bytes at a time, of which the last may be looked at twice.
+    #[inline]
+    fn has_all(self, text: &[u8]) -> bool {
+        let Some(last) = text.last_chunk() else { return text.iter().all(|&byte| self.has(byte)) };
+        let has_part = |part: &[u8; 16]| {
+            let part = u8x16::new(*part);
+            let above_first = part - u8x16::splat(self.first);
+            let is_within = above_first.min(u8x16::splat(b'~' - self.first)).simd_eq(above_first);
+            let [one, other] = self.but;
+            let is_but = part.simd_eq(u8x16::splat(one)) | part.simd_eq(u8x16::splat(other));
+            (is_within & !is_but).all()
+        };
+        let (parts, _) = text.as_chunks();
+        has_part(last) && parts.iter().all(has_part)
+    }
+}
+
 /// Appends `text`, clipped: what is plain run by run, and every other byte as `escape` has it. Nearly every text is one run.
-fn in_runs(
-    line: &mut Vec<u8>,
-    text: &[u8],
-    is_plain: impl Fn(u8) -> bool + Copy,
-    escape: impl Fn(&mut Vec<u8>, u8),
-) {
+#[inline]
+fn in_runs(line: &mut Vec<u8>, text: &[u8], plain: Plain, escape: impl Fn(&mut Vec<u8>, u8)) {
     let mut rest = &text[..text.len().min(FIELD_MAX)];
-    // Looked at as a whole first, which the compiler does sixteen bytes at a time.
-    if rest.iter().fold(true, |all, &byte| all & is_plain(byte)) {
+    if plain.has_all(rest) {
         return line.extend_from_slice(rest);
     }
     while !rest.is_empty() {
-        let run = rest.iter().position(|&byte| !is_plain(byte)).unwrap_or(rest.len());
+        let run = rest.iter().position(|&byte| !plain.has(byte)).unwrap_or(rest.len());
         line.extend_from_slice(&rest[..run]);
         if let Some(&byte) = rest.get(run) {
             escape(line, byte);
@@ -91,6 +117,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_plain_byte_by_byte_is_plain_as_a_whole(text in prop::collection::vec(prop_oneof![30 => 0x20..0x7fu8, 1 => any::<u8>()], 0..50)) {
+            for plain in [Plain { first: b'!', but: [b'"'; 2] }, Plain { first: b' ', but: *b"\"\\" }] {
+                prop_assert_eq!(plain.has_all(&text), text.iter().all(|&byte| plain.has(byte)));
+            }
+        }
+
         #[test]
         fn nothing_ends_the_field_or_the_line(text in any::<String>()) {
             let blanks = shown(blank_parted, &text);

@@ -5,7 +5,7 @@ use crate::ip_text::push_address;
 use crate::message::{NextHop, Outcome};
 use serde::Serialize;
 use shoal_settings::LogFormat;
-use shoal_wire::response::push_decimal;
+use shoal_wire::{push_decimal, three_digits};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -26,21 +26,23 @@ pub(super) fn append(format: LogFormat, entry: &Entry<'_>, line: &mut Vec<u8>) {
 fn squid(entry: &Entry<'_>, line: &mut Vec<u8>) {
     let finished = entry.time.plus(Duration::from_micros(entry.duration_us));
     push_decimal(line, finished.seconds());
-    line.push(b'.');
-    date::padded(line, finished.millis() % 1000, 3);
-    line.push(b' ');
+    let [hundreds, tens, units] = three_digits(finished.millis());
+    line.extend_from_slice(&[b'.', hundreds, tens, units, b' ']);
     date::filled(line, entry.duration_us / 1000, 6, b' ');
     line.push(b' ');
     client(entry, line);
     line.push(b' ');
     line.extend_from_slice(result_code(entry.outcome).as_bytes());
     line.extend_from_slice(if entry.aborted { b"_ABORTED" } else { b"" });
-    line.push(b'/');
     // Squid says 000 where nothing was answered
-    date::padded(line, if entry.outcome == Outcome::Abandoned { 0 } else { u64::from(entry.status) }, 3);
-    line.push(b' ');
+    let status = if entry.outcome == Outcome::Abandoned { 0 } else { entry.status };
+    let [hundreds, tens, units] = three_digits(status.into());
+    line.extend_from_slice(&[b'/', hundreds, tens, units, b' ']);
     push_decimal(line, entry.head_bytes.saturating_add(entry.body_bytes));
-    for text in [entry.method.as_bytes(), entry.url, entry.user.as_bytes()] {
+    line.push(b' ');
+    // A token, which needs no escape.
+    line.extend_from_slice(entry.method.as_bytes());
+    for text in [entry.url, entry.user.as_bytes()] {
         line.push(b' ');
         escape::blank_parted(line, text);
     }
@@ -214,5 +216,6 @@ fn client(entry: &Entry<'_>, line: &mut Vec<u8>) {
 
 /// The content type without its parameters.
 fn media_type(content_type: &[u8]) -> &[u8] {
-    content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii()
+    let end = memchr::memchr(b';', content_type).unwrap_or(content_type.len());
+    content_type[..end].trim_ascii()
 }

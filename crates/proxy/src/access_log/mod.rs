@@ -70,6 +70,11 @@ impl AccessLog {
         self.output.is_some()
     }
 
+    /// Whether lines tell the reply's Cache-Status.
+    pub fn tells_cache_status(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.format != LogFormat::Squid)
+    }
+
     /// Adds the line of one request. Never waits for the disk; when too much is pending, drops the line and counts it.
     pub fn log(&self, entry: &Entry<'_>) {
         let Some(output) = &self.output else { return };

@@ -13,8 +13,8 @@ use shoal_core::{Key, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_settings::Mode;
-use shoal_wire::PlainGet;
-use shoal_wire::response::{is_bodiless, push_decimal};
+use shoal_wire::response::is_bodiless;
+use shoal_wire::{PlainGet, push_decimal};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,9 +53,20 @@ impl Exchange {
                 return Glance::Sending(Some(record(get, client, url, now, &hit)));
             };
             self.count(Outcome::MemoryHit);
-            with_entry(get, client, url, &hit, |entry| {
+            STATUS.with_borrow_mut(|cache_status| {
+                cache_status.clear();
+                if log.tells_cache_status() {
+                    cache_status.extend_from_slice(hit.own.cache_status_value());
+                    push_decimal(cache_status, hit.ttl_seconds);
+                }
                 let duration_us = received.elapsed().as_micros() as u64;
-                log.log(&Entry { time: now, duration_us, head_bytes, ..*entry });
+                log.log(&Entry {
+                    time: now,
+                    duration_us,
+                    head_bytes,
+                    cache_status,
+                    ..entry(get, client, url, &hit)
+                });
             });
             Glance::Sent
         })
@@ -112,27 +123,21 @@ fn write_url(url: &mut Vec<u8>, get: &PlainGet<'_>, https: bool) -> Range<usize>
     host
 }
 
-/// What the access log says of a hit that was sent whole, but for when and how long.
-fn with_entry(get: &PlainGet<'_>, client: &Client, url: &[u8], hit: &Hit<'_>, take: impl FnOnce(&Entry<'_>)) {
-    STATUS.with_borrow_mut(|cache_status| {
-        cache_status.clear();
-        cache_status.extend_from_slice(hit.own.cache_status_value());
-        push_decimal(cache_status, hit.ttl_seconds);
-        take(&Entry {
-            client: Some(client.address),
-            method: "GET",
-            url,
-            version: version(get.version),
-            status: hit.stored.status().as_u16(),
-            body_bytes: hit.body.len() as u64,
-            outcome: Outcome::MemoryHit,
-            referer: get.referer.unwrap_or_default(),
-            user_agent: get.user_agent.unwrap_or_default(),
-            content_type: hit.stored.content_type(),
-            cache_status,
-            ..Entry::default()
-        });
-    });
+/// What the access log says of a hit that was sent whole, but for when, how long, how large a head, and Cache-Status.
+fn entry<'a>(get: &PlainGet<'a>, client: &Client, url: &'a [u8], hit: &Hit<'a>) -> Entry<'a> {
+    Entry {
+        client: Some(client.address),
+        method: "GET",
+        url,
+        version: version(get.version),
+        status: hit.stored.status().as_u16(),
+        body_bytes: hit.body.len() as u64,
+        outcome: Outcome::MemoryHit,
+        referer: get.referer.unwrap_or_default(),
+        user_agent: get.user_agent.unwrap_or_default(),
+        content_type: hit.stored.content_type(),
+        ..Entry::default()
+    }
 }
 
 /// The record of a hit whose reply is still being sent, and which therefore outlives the request's bytes.

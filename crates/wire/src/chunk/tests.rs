@@ -70,7 +70,7 @@ fn odd_framing_is_refused() {
         ("00000000000000003\r\n", "chunk size too large"),
         ("0\r\nX : y\r\n\r\n", "invalid trailers"),
         ("0\r\nX: y\r\n z\r\n\r\n", "invalid trailers"),
-        ("0\r\nX: y\n\r\n", "line not ended by CRLF"),
+        ("0\r\nX: y\n\r\n", "trailer line not ended by CRLF"),
         ("0\r\nX: y\r\n\n", "trailer line not ended by CRLF"),
         ("0\r\n\n", "trailer line not ended by CRLF"),
         ("3\r\nab", "unfinished"),

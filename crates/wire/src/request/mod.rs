@@ -1,9 +1,9 @@
 //! Request heads: bytes in; a head, a refusal, or the wish for more bytes out.
 //!
-//! httparse tokenizes; our strictness sits on top of it. Fields and the target are slices of the read
-//! buffer and are not copied. Whoever keeps one beyond the request keeps that whole buffer: copy what is stored.
+//! Fields and the target are slices of the read buffer and are not copied. Whoever keeps one beyond the request keeps that whole
+//! buffer: copy what is stored.
 //!
-//! Cost: one pass of the tokenizer over the head, also when it was looked at as a [`PlainGet`] before, and one allocation. A
+//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a [`PlainGet`] before, and one allocation. A
 //! head that trickles in is tokenized again only when its end is in
 //! sight or it has doubled, so that the whole cost stays linear.
 
@@ -17,13 +17,11 @@ pub use framing::BodyFraming;
 pub use plain::PlainGet;
 
 use crate::Refusal;
-use crate::field_line::{BARE_LF, holds_end, locate, offset_in};
+use crate::lines::{BadLine, Lines, Manner, Section, holds_end};
 use bytes::{Buf, BytesMut};
 use framing::Framing;
 use http::{Method, Uri, Version};
-use httparse::{Error, Header, Status};
 use shoal_core::{FieldLine, FieldLines, Fields};
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// How large a head may be.
@@ -91,7 +89,7 @@ pub struct RequestHead {
 #[derive(Debug)]
 pub struct HeadParser {
     /// The head at the front of the buffer, when it is whole and was looked at but not taken.
-    seen: Option<Lines>,
+    seen: Option<Seen>,
     /// Fields of the head being read; kept for its allocation.
     fields: Vec<FieldLine>,
     /// Bytes of the buffer that are known to hold no end of a head.
@@ -135,7 +133,7 @@ impl HeadParser {
         }
         let first = self.attempt_at == 0;
         if first || buffer.len() >= self.attempt_at || holds_end(&buffer[self.searched..]) {
-            if let Some((lines, _)) = tokenize(buffer, &mut self.fields, limits, |_, _| {})? {
+            if let Some((lines, _)) = tokenize(buffer, &mut self.fields, limits)? {
                 self.seen = Some(lines);
                 return Ok(true);
             }
@@ -167,47 +165,29 @@ impl HeadParser {
     }
 }
 
-/// Where the parts of a request line stand in the head.
+/// Where the parts of a whole head stand, beside its fields.
 #[derive(Debug)]
-struct Lines {
+struct Seen {
     method: Range<usize>,
     target: Range<usize>,
     version: Version,
     head_bytes: usize,
 }
 
-/// Runs httparse over the buffer and notes where each part stands; gives the target, too, and each field to `take`. `None` when
-/// the head is not whole.
+/// Finds the parts of the head at the front of `buffer`, and gives its target, too. `None` when it is not whole.
 fn tokenize<'b>(
     buffer: &'b [u8],
     fields: &mut Vec<FieldLine>,
     limits: &Limits,
-    take: impl FnMut(&'b [u8], &'b [u8]),
-) -> Result<Option<(Lines, &'b str)>, Refusal> {
-    if limits.fields_max <= FIELDS_ON_STACK {
-        let mut slots = [const { MaybeUninit::uninit() }; FIELDS_ON_STACK];
-        tokenize_into(buffer, &mut slots[..limits.fields_max], fields, limits, take)
-    } else {
-        let mut slots = vec![MaybeUninit::uninit(); limits.fields_max];
-        tokenize_into(buffer, &mut slots, fields, limits, take)
-    }
-}
-
-fn tokenize_into<'b>(
-    buffer: &'b [u8],
-    slots: &mut [MaybeUninit<Header<'b>>],
-    fields: &mut Vec<FieldLine>,
-    limits: &Limits,
-    mut take: impl FnMut(&'b [u8], &'b [u8]),
-) -> Result<Option<(Lines, &'b str)>, Refusal> {
-    let mut request = httparse::Request::new(&mut []);
-    let head_bytes = match request.parse_with_uninit_headers(buffer, slots) {
-        Ok(Status::Complete(head_bytes)) => head_bytes,
-        Ok(Status::Partial) => return Ok(None),
-        Err(error) => return Err(refusal_of(error, buffer)),
-    };
-    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
-        return Err(Refusal::bad_request("invalid request line"));
+) -> Result<Option<(Seen, &'b str)>, Refusal> {
+    fields.clear();
+    let mut lines = Lines::new(buffer, Manner::Strict);
+    let Some(line) = lines.line().map_err(bad_request_line)? else { return Ok(None) };
+    let (method, target, version) = request_line(line)?;
+    let head_bytes = match lines.fields(limits.fields_max, fields).map_err(bad_field_line)? {
+        Section::Whole { end, .. } => end,
+        Section::Partial => return Ok(None),
+        Section::TooMany => return Err(Refusal::fields_too_large("too many fields")),
     };
     if target.len() > limits.target_bytes_max {
         return Err(Refusal::target_too_long());
@@ -215,27 +195,35 @@ fn tokenize_into<'b>(
     if head_bytes > limits.head_bytes_max {
         return Err(HEAD_TOO_LARGE);
     }
-    let method = range_in(buffer, method);
-    let place = range_in(buffer, target);
-    let head = &buffer[..head_bytes];
-    let line_end = place.end + " HTTP/1.1".len();
-    if head.get(line_end) != Some(&b'\r') || !head.ends_with(b"\r\n") {
-        return Err(BARE_LF);
+    if fields.iter().any(|field| field.name().len() > NAME_BYTES_MAX) {
+        return Err(INVALID_FIELD);
     }
-    fields.clear();
-    for field in request.headers.iter() {
-        if field.name.len() > NAME_BYTES_MAX {
-            return Err(INVALID_FIELD);
+    let place = method + 1..method + 1 + target.len();
+    Ok(Some((Seen { method: 0..method, target: place, version, head_bytes }, target)))
+}
+
+/// The method's length, the target and the version. RFC 9112 section 3: `request-line = method SP request-target SP HTTP-version`.
+fn request_line(line: &[u8]) -> Result<(usize, &str, Version), Refusal> {
+    const INVALID: Refusal = Refusal::bad_request("invalid request line");
+    let method = line.iter().position(|byte| *byte == b' ').ok_or(INVALID)?;
+    let (rest, version) = line[method + 1..].split_last_chunk::<9>().ok_or(INVALID)?;
+    let version = match version {
+        b" HTTP/1.1" => Version::HTTP_11,
+        b" HTTP/1.0" => Version::HTTP_10,
+        [b' ', b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
+            return Err(Refusal::version_not_supported());
         }
-        fields.push(locate(head, field)?);
-        take(field.name.as_bytes(), field.value);
-    }
-    let version = if version == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
-    Ok(Some((Lines { method, target: place, version, head_bytes }, target)))
+        _ => return Err(INVALID),
+    };
+    // Control characters end a line or make it invalid before.
+    let is_sound =
+        !rest.is_empty() && rest.iter().fold(true, |sound, byte| sound & !matches!(byte, b' ' | b'\t'));
+    let target = std::str::from_utf8(rest).ok().filter(|_| is_sound).ok_or(INVALID)?;
+    Ok((method, target, version))
 }
 
 /// Makes the head out of its located parts.
-fn build(lines: &Lines, fields: &[FieldLine], head: BytesMut) -> Result<RequestHead, Refusal> {
+fn build(lines: &Seen, fields: &[FieldLine], head: BytesMut) -> Result<RequestHead, Refusal> {
     let version = lines.version;
     let method = read_method(&head[lines.method.clone()])?;
     let fields = FieldLines::of_text(head, fields.to_vec());
@@ -276,41 +264,24 @@ fn still_small(buffer: &[u8], limits: &Limits) -> Result<(), Refusal> {
     if buffer.len() >= limits.head_bytes_max { Err(HEAD_TOO_LARGE) } else { Ok(()) }
 }
 
-fn refusal_of(error: Error, buffer: &[u8]) -> Refusal {
-    match error {
-        Error::TooManyHeaders => Refusal::fields_too_large("too many fields"),
-        Error::HeaderName => Refusal::bad_request("invalid field name"),
-        Error::HeaderValue => INVALID_FIELD,
-        Error::Version if names_other_version(buffer) => Refusal::version_not_supported(),
-        Error::NewLine => BARE_LF,
-        _ => Refusal::bad_request("invalid request line"),
+fn bad_request_line(bad: BadLine) -> Refusal {
+    match bad {
+        BadLine::BareLf => BARE_LF,
+        BadLine::Name | BadLine::Control => Refusal::bad_request("invalid request line"),
     }
 }
 
-/// Whether the request line has three parts, the last of them a version; httparse has found it not to be one
-/// that we speak.
-fn names_other_version(buffer: &[u8]) -> bool {
-    let line = buffer.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
-    let mut parts = line.split(|&byte| byte == b' ').skip(2);
-    match (parts.next(), parts.next()) {
-        (Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor]), None) => {
-            let digits = major.is_ascii_digit() && minor.is_ascii_digit();
-            digits && !(*major == b'1' && matches!(minor, b'0' | b'1'))
-        }
-        _ => false,
+fn bad_field_line(bad: BadLine) -> Refusal {
+    match bad {
+        BadLine::BareLf => BARE_LF,
+        BadLine::Name => Refusal::bad_request("invalid field name"),
+        BadLine::Control => INVALID_FIELD,
     }
 }
 
-fn range_in(whole: &[u8], part: &str) -> Range<usize> {
-    let start = offset_in(whole, part.as_bytes());
-    start..start + part.len()
-}
-
+const BARE_LF: Refusal = Refusal::bad_request("line not ended by CRLF");
 const HEAD_TOO_LARGE: Refusal = Refusal::fields_too_large("request head too large");
 const INVALID_FIELD: Refusal = Refusal::bad_request("invalid field value");
-
-/// Heads with at most so many fields are read without allocating slots for them.
-const FIELDS_ON_STACK: usize = 128;
 
 /// The longest name that a field map takes.
 const NAME_BYTES_MAX: usize = u16::MAX as usize;

@@ -60,19 +60,16 @@ impl HeadParser {
         if self.attempt_at != 0 || !buffer.starts_with(b"GET ") {
             return None;
         }
-        let mut noted = Some(Fields::default());
-        let note = |name, value| {
-            if noted.as_mut().is_some_and(|fields| fields.note(name, value).is_none()) {
-                noted = None;
-            }
-        };
-        let Ok(Some((lines, target))) = tokenize(buffer, &mut self.fields, limits, note) else { return None };
-        let (version, head_bytes) = (lines.version, lines.head_bytes);
-        self.seen = Some(lines);
+        let Ok(Some((seen, target))) = tokenize(buffer, &mut self.fields, limits) else { return None };
+        let (version, head_bytes) = (seen.version, seen.head_bytes);
+        self.seen = Some(seen);
         if version != Version::HTTP_11 {
             return None;
         }
-        let fields = noted?;
+        let mut fields = Fields::default();
+        for field in &self.fields {
+            fields.note(&buffer[field.name()], &buffer[field.value()])?;
+        }
         let host = fields.host?;
         let (absolute, path) = match target.strip_prefix("http://") {
             None => (false, target),

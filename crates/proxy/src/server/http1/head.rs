@@ -4,6 +4,7 @@ use super::Asked;
 use crate::message::{Hit, ReplyBody, ReplyHead};
 use crate::server::dates::with_date;
 use http::{Method, StatusCode, Version, header};
+use shoal_wire::push_decimal;
 use shoal_wire::response::{self, Persistence, ResponseFraming};
 use std::time::Instant;
 
@@ -66,15 +67,15 @@ pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) {
     response::status_line(out, hit.stored.status());
     out.extend_from_slice(hit.stored.lines());
     out.extend_from_slice(b"age: ");
-    response::push_decimal(out, hit.age_seconds);
+    push_decimal(out, hit.age_seconds);
     out.extend_from_slice(&hit.own.cache_status);
-    response::push_decimal(out, hit.ttl_seconds);
+    push_decimal(out, hit.ttl_seconds);
     out.extend_from_slice(&hit.own.proxy_status);
     if !hit.stored.is_dated() {
         with_date(now, |date| response::field(out, "date", date));
     }
     out.extend_from_slice(b"content-length: ");
-    response::push_decimal(out, hit.body.len() as u64);
+    push_decimal(out, hit.body.len() as u64);
     out.extend_from_slice(b"\r\n\r\n");
 }
 
