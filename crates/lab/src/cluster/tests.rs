@@ -98,6 +98,30 @@ fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
 }
 
 #[test]
+fn gms_looks_again_where_its_pages_are_when_all_that_leaves_is_old() {
+    let size = Size { nodes: vec![32, 32], server: 0, objects: 100 };
+    for quick in [400, 401] {
+        let (mut cluster, mut gms) = (Cluster::new(&size), Gms::new(0.0, 1, Disks::Own));
+        let mut ask = |node, object| {
+            let access = Access { node, object, is_write: false };
+            cluster.perform(&mut gms, access).expect("a node and an object").1
+        };
+        // the other node uses all of its memory, and has no room for eight pages more
+        for round in 0..quick {
+            ask(0, round % 40);
+            ask(1, 50 + round % 32);
+        }
+        // it goes on with one page: what leaves is older than all that the epoch was told of, and what it holds is older still
+        let mut disk = 0;
+        for round in quick..quick + 800 {
+            (0..20).for_each(|_| _ = ask(1, 50));
+            disk += u32::from(ask(0, round % 40) == Served::OwnDisk && round >= quick + 400);
+        }
+        assert_eq!(disk, 0, "{quick}");
+    }
+}
+
+#[test]
 fn books_and_memories_agree() {
     let size = Size { nodes: vec![30, 1, 0, 77, 12], server: 20, objects: OBJECTS };
     for (mut system, name) in every_system(&size) {

@@ -25,7 +25,7 @@ pub struct Gms {
     frequencies: Frequencies,
     /// A page that is older than the epoch's oldest M when it is evicted is dropped.
     least_age: u64,
-    /// Pages that the epoch still may put.
+    /// Pages that the epoch still may put or drop.
     left: u64,
 }
 
@@ -93,13 +93,17 @@ impl Gms {
         let Some(object) = cluster.nodes[node].oldest() else { return };
         let last_used = cluster.nodes[node].last_used(object);
         cluster.remove(node, object);
-        if cluster.copies(object) > 0 || u64::from(cluster.now - last_used) > self.least_age {
+        if cluster.copies(object) > 0 {
             return;
         }
         if self.left == 0 {
             self.begin_epoch(cluster);
         }
+        // one that is dropped is one of the oldest too: an epoch that counted none of them would last for as long as all that leaves is old
         self.left -= 1;
+        if u64::from(cluster.now - last_used) > self.least_age {
+            return;
+        }
         let Some(to) = self.frequencies.choose(self.random.unit()) else { return };
         if to == node || !cluster.serves(to) {
             return;
