@@ -90,6 +90,10 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             if self.closing.is_none() {
                 match self.watch.poll(context, &self.doing()) {
                     Poll::Ready(Due::Dead) => return Poll::Ready(()),
+                    Poll::Ready(Due::Over) => {
+                        self.take_no_more();
+                        self.closing = Some(Deadline::after(LEAVE_TIME));
+                    }
                     Poll::Ready(Due::GoAway) => self.output.frames(|out| {
                         http2::write_goaway(out, STREAM_MAX, Code::NO_ERROR);
                         http2::write_ping(out, LAST_PING, false);
@@ -145,14 +149,20 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
     /// The client has answered our pings: it is there, or it knows that no more streams are taken.
     fn answer_pongs(&mut self) {
         for ping in self.incoming.pongs() {
-            if ping == LAST_PING && !self.is_final {
-                self.is_final = true;
-                self.incoming.take_no_more();
-                let last = self.incoming.last_stream();
-                self.output.frames(|out| http2::write_goaway(out, last, Code::NO_ERROR));
+            if ping == LAST_PING {
+                self.take_no_more();
             } else if ping == ALIVE_PING {
                 self.watch.pong();
             }
+        }
+    }
+
+    /// Says which streams were taken up, after which none are.
+    fn take_no_more(&mut self) {
+        if !std::mem::replace(&mut self.is_final, true) {
+            self.incoming.take_no_more();
+            let last = self.incoming.last_stream();
+            self.output.frames(|out| http2::write_goaway(out, last, Code::NO_ERROR));
         }
     }
 

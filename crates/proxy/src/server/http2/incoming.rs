@@ -36,8 +36,6 @@ pub(super) struct Incoming {
     received: Option<Instant>,
     /// Pings of ours that were answered since the last look, at most two: there are no others of ours.
     pongs: [Option<[u8; 8]>; 2],
-    /// Streams that we have reset for the client's errors.
-    errors: u32,
     /// Bytes read, and those among them that were field blocks or bodies.
     bytes: u64,
     useful: u64,
@@ -95,7 +93,7 @@ impl Incoming {
                 Err(Fault { stream: None, code }) => return Err(code),
                 // A stream that is idle has nothing to reset.
                 Err(Fault { stream: Some(stream), code }) if self.is_unopened(stream) => return Err(code),
-                Err(Fault { stream: Some(stream), code }) => self.reset(stream, code, &streams.link)?,
+                Err(Fault { stream: Some(stream), code }) => Self::reset(stream, code, &streams.link)?,
             }
             at += whole;
         };
@@ -334,17 +332,11 @@ impl Incoming {
     }
 
     /// Ends a stream for the client's fault.
-    fn reset(&mut self, stream: u32, code: Code, link: &Link) -> Result<(), Code> {
-        self.errors += 1;
-        if self.errors > ERRORS_MAX {
-            return Err(Code::ENHANCE_YOUR_CALM);
+    fn reset(stream: u32, code: Code, link: &Link) -> Result<(), Code> {
+        match link.lock().reset_for_error(stream, code) <= ERRORS_MAX {
+            true => Ok(()),
+            false => Err(Code::ENHANCE_YOUR_CALM),
         }
-        let mut state = link.lock();
-        match state.stream(stream) {
-            Ok(_) => state.reset(stream, code),
-            Err(_) => state.refuse(stream, code),
-        }
-        Ok(())
     }
 }
 
@@ -372,7 +364,7 @@ fn resets_max(streams_max: u32) -> u32 {
     2 * streams_max.max(10)
 }
 
-/// Streams that we reset for the client's errors, over the connection's life.
+/// Streams that we reset for the client's errors, beyond those that are answered meanwhile.
 const ERRORS_MAX: u32 = 512;
 
 /// Of what a client sends, one part in so many at least must be field blocks or bodies, or we must have answered as much; but for this

@@ -38,7 +38,9 @@ pub(super) enum Due {
         /// Whether to ask.
         ping: bool,
     },
-    /// It does not, or does not leave, or takes too long for a request.
+    /// It has had time to leave since GOAWAY, and no stream is left.
+    Over,
+    /// It does not, or takes too long for a request.
     Dead,
 }
 
@@ -95,7 +97,7 @@ impl Watch {
             if self.leaving {
                 // A stream ends when its last bytes are handed over; a slow client has yet to take them.
                 if doing.streams == 0 && !doing.is_pressed {
-                    return Poll::Ready(Due::Dead);
+                    return Poll::Ready(Due::Over);
                 }
                 self.idle.set(now + LEAVE_TIME);
                 continue;

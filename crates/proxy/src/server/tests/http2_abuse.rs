@@ -1,6 +1,6 @@
 //! HTTP/2 of clients that hold on to what they are given, or play with the order of things.
 
-use super::http2_frames::{Raw, block, frame, get, post, window_update};
+use super::http2_frames::{Came, Raw, block, frame, get, post, window_update};
 use super::{Server, until};
 use shoal_settings::Settings;
 use shoal_wire::http2::{Code, END_HEADERS, END_STREAM, FrameKind, PREFACE};
@@ -145,4 +145,36 @@ async fn crumbs_count_as_one_field() {
     let asked = block("GET", "/memory/1", &crumbs);
     raw.send(&frame(FrameKind::Headers, END_HEADERS | END_STREAM, 1, &asked)).await;
     assert_eq!(raw.status().await, (1, "200".into()));
+}
+
+/// RFC 9113 section 6.8: "Endpoints SHOULD always send a GOAWAY frame before closing a connection so that the remote peer can know
+/// whether a stream has been partially processed or not."
+#[tokio::test]
+async fn who_answers_no_ping_learns_which_streams_were_taken_up() {
+    let server = Server::with(|settings: &mut Settings| settings.client.keep_alive = Duration::from_secs(1));
+    let mut raw = Raw::open(&server, &[]).await;
+    raw.send(&get(1, "/memory/10")).await;
+    let last = |came: &Came| u32::from_be_bytes(*came.payload.first_chunk().expect("a stream"));
+    let first = raw.next_of(FrameKind::GoAway).await;
+    assert_eq!((last(&first), first.code()), (0x7fff_ffff, Code::NO_ERROR));
+    let second = raw.next_of(FrameKind::GoAway).await;
+    assert_eq!(last(&second), 1);
+}
+
+#[tokio::test]
+async fn errors_of_streams_are_borne_beside_good_ones() {
+    let server = Server::start();
+    let wrong = |stream| {
+        frame(FrameKind::Headers, END_STREAM | END_HEADERS, stream, &block("GET", "/memory/1", &[("X", "y")]))
+    };
+    let mut raw = Raw::open(&server, &[]).await;
+    for pair in 0..700 {
+        raw.send(&[wrong(4 * pair + 1), get(4 * pair + 3, "/memory/1")].concat()).await;
+        assert_eq!(raw.status().await, (4 * pair + 3, "200".into()));
+    }
+    let mut raw = Raw::open(&server, &[]).await;
+    for stream in 0..700 {
+        raw.send(&wrong(2 * stream + 1)).await;
+    }
+    assert_eq!(raw.next_of(FrameKind::GoAway).await.code(), Code::ENHANCE_YOUR_CALM);
 }

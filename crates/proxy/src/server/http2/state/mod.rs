@@ -51,6 +51,8 @@ pub(super) struct State {
     receive_due: u32,
     /// Streams that the client reset before they were answered, less those that were answered.
     resets: u32,
+    /// Streams that we reset for the client's errors, less those that were answered.
+    errors: u32,
     /// Tasks of streams, also of those that the client has reset.
     tasks: usize,
     quiet_since: Instant,
@@ -83,6 +85,7 @@ impl Link {
             receive_window: i64::from(CONNECTION_WINDOW),
             receive_due: 0,
             resets: 0,
+            errors: 0,
             tasks: 0,
             quiet_since: Instant::now(),
             waker: None,
@@ -165,6 +168,22 @@ impl State {
         self.remove(id);
         self.resets += u32::from(!answered);
         self.resets
+    }
+
+    /// A stream was ended for the client's error; says how many were that were not made up for.
+    pub fn reset_for_error(&mut self, id: u32, code: Code) -> u32 {
+        match self.stream(id) {
+            Ok(_) => self.reset(id, code),
+            Err(_) => self.refuse(id, code),
+        }
+        self.errors += 1;
+        self.errors
+    }
+
+    /// A stream was answered, which makes up for one that was not.
+    fn count_answered(&mut self) {
+        self.resets = self.resets.saturating_sub(1);
+        self.errors = self.errors.saturating_sub(1);
     }
 
     /// The connection is over, and all streams with it.

@@ -39,8 +39,12 @@ impl State {
     /// Bytes of the client's half were read, so that it may send others.
     pub fn release(&mut self, id: u32, bytes: usize) {
         self.give_back(bytes);
-        let Ok(stream) = self.stream(id) else { return };
-        let receive = &mut stream.receive;
+        self.give_back_to(id, bytes);
+    }
+
+    /// Of the bytes that the stream may have on the way, so many are not any more.
+    fn give_back_to(&mut self, id: u32, bytes: usize) {
+        let Ok(Stream { receive, .. }) = self.stream(id) else { return };
         receive.due += bytes as u32;
         if receive.due >= STREAM_WINDOW / 2 && !receive.ended {
             let due = std::mem::take(&mut receive.due);
@@ -85,13 +89,13 @@ impl State {
         if kept > 0 {
             receive.keep(data);
         }
-        // Padding has been read as soon as it is there.
-        receive.due += (payload - data.len()) as u32;
         self.give_back(payload - kept);
         if end {
-            self.end_received(id, None)
+            self.end_received(id, None);
         } else {
-            self.wake_receiver(id)
+            // Padding has been read as soon as it is there.
+            self.give_back_to(id, payload - data.len());
+            self.wake_receiver(id);
         }
         Ok(())
     }
@@ -177,6 +181,17 @@ mod tests {
         assert_eq!(io.read(&mut [0; 10]).await.expect("bytes"), 10);
         drop(io);
         assert_eq!(link.lock().receive_due, 1000);
+    }
+
+    #[test]
+    fn padding_alone_closes_no_window() {
+        let link = Link::new();
+        let (_sending, _receiving) = link.open(1, false, None);
+        let mut state = link.lock();
+        for _ in 0..10_000 {
+            state.received(1, b"", 256, false).expect("within the window");
+        }
+        drop(state);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl State {
         let fits = bytes <= SEND_BUFFER_BYTES && bytes as i64 <= self.window.min(self.stream_window);
         if fits {
             self.window -= bytes as i64;
-            self.resets = self.resets.saturating_sub(1);
+            self.count_answered();
         }
         fits
     }
@@ -82,7 +82,7 @@ impl State {
         send.answered |= is_final;
         send.ended |= end;
         if is_final {
-            self.resets = self.resets.saturating_sub(1);
+            self.count_answered();
         }
         self.make_ready(id);
         self.wake();
