@@ -182,7 +182,8 @@ impl<'a> Cache<'a> {
         let at = position(stripe, 0);
         let offsets = wanted.start - at..wanted.end - at;
         let alone = offsets.start / PAGE * PAGE..offsets.end.next_multiple_of(PAGE).min(STRIPE_BYTES);
-        let group = || self.borders.group_of(stripe as u32, &offsets);
+        let certain = offsets.start..offsets.end - (offsets.end - offsets.start) / 5;
+        let group = || self.borders.group_of(stripe as u32, &certain);
         let read = match self.rule {
             Rule::Alone => alone.clone(),
             Rule::Around(kib) => around(&alone, kib << 10, 25),

@@ -10,8 +10,8 @@
 //! begins:         1            0           1            0           1
 //! ```
 //!
-//! Positions are offsets from the stripe's beginning. Two groups that begin in one page count as one beginning, so that the group of an
-//! object between them is taken for somewhat more than it is.
+//! Positions are offsets from the stripe's beginning. What begins in the page of an object that takes no more than that page may begin
+//! before it or after: either way its group is taken to be this page.
 //!
 //! Cost: a bit a page, 32 bytes for each stripe of 1 MiB; finding a group looks at each of its pages, at most at those that lie near enough to be read.
 
@@ -87,9 +87,8 @@ impl Borders {
         let (first, last) = (wanted.start / PAGE, wanted.end.saturating_sub(1) / PAGE);
         let farthest = first.saturating_sub(REACH_PAGES);
         let from = (farthest..=first).rev().find(begins).unwrap_or(farthest);
-        // What begins in the page where the wanted does may begin before it.
         let farthest = (last + REACH_PAGES).min(self.stripe_pages);
-        let next = (last.max(first + 1)..farthest).find(begins);
+        let next = (last..farthest).find(begins);
         let to = next.map_or(farthest, |page| page + 1);
         Some(from * PAGE..to * PAGE)
     }
@@ -133,11 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn an_object_between_two_beginnings_in_its_page_has_both_groups() {
+    fn an_object_within_a_page_where_a_group_begins_has_that_page() {
         let mut borders = Borders::new(1, STRIPE);
         borders.clear(0);
         borders.mark(0, [64, 9_000, 11_000, 40_000]);
-        assert_eq!(borders.group_of(0, &(9_000..11_000)), Some(8_192..40_960));
+        for wanted in [9_000..11_000, 8_200..8_900, 11_000..12_000] {
+            assert_eq!(borders.group_of(0, &wanted), Some(8_192..12_288), "{wanted:?}");
+        }
+        assert_eq!(borders.group_of(0, &(11_000..13_000)), Some(8_192..40_960));
     }
 
     #[test]
@@ -147,7 +149,7 @@ mod tests {
         borders.mark(0, [20_000]);
         assert!(borders.is_unknown(0), "of the rest nothing is known");
         borders.learn(0, &[64, 9_000]);
-        assert_eq!(borders.group_of(0, &(9_000..9_100)), Some(8_192..20_480));
+        assert_eq!(borders.group_of(0, &(9_000..13_000)), Some(8_192..20_480));
         borders.learn(1, &[]);
         assert!(!borders.is_unknown(1) && borders.group_of(1, &(0..100)).is_none());
     }
