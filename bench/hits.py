@@ -59,7 +59,7 @@ def main():
             text = report(options, running, points)
             print(text, flush=True)
             if idle is not None:
-                text += misses.report(folder, options)
+                text += misses.report(folder, options, ["bare"])
                 text += memory_report(options, shoal, idle)
         finally:
             for server in running:

@@ -1,33 +1,84 @@
-"""CPU per miss: 8 KB that may not be stored, fetched for every request, Shoal against nginx."""
+#!/usr/bin/env python3
+"""CPU per miss: 8 KB that may not be stored, fetched for every request, Shoal against nginx, in turn.
 
+    python3 bench/misses.py                 print the table
+    python3 bench/misses.py --write         also put it into docs/experiments/hits.md
+
+The server runs on core 0; wrk and the origin, an nginx, share core 1. Both servers are up throughout and take turns; the medians of
+the rounds are kept, and the quartiles of what Shoal takes less or more in one and the same round. Needs nginx, wrk, taskset, and
+`cargo build --release`. bench/hits.py measures the same in fewer rounds.
+"""
+
+import argparse
+import os
 import statistics
+import tempfile
 
 import measure
+import open_loop
+import page
 import servers
 
+NGINX = "nginx, no sendfile, open_file_cache"
+KINDS = {"bare": measure.BARE, "browser": measure.BROWSER}
 
-def report(folder, options):
-    """The table of misses. The origin is an nginx that shares its core with wrk."""
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--seconds", type=int, default=1, help="length of one point")
+    parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
+    parser.add_argument("--shoal", default=None, help="the binary to measure")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    options.shoal = options.shoal or open_loop.binary("shoal")
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
+        os.chmod(folder, 0o755)
+        text = report(folder, options)
+    print(text)
+    if options.write:
+        page.write("hits.md", "misses.py", text)
+
+
+def report(folder, options, kinds=tuple(KINDS)):
+    """The table of misses."""
+    lines = [
+        "| 8 KB that may not be stored | nginx: µs of CPU a miss | shoal | misses per CPU-second, nginx = 1.00 | quartiles of the rounds |",
+        "|---|---|---|---|---|",
+    ]
+    points = measured(folder, options, kinds)
+    for kind in kinds:
+        nginx, shoal = points[NGINX, kind], points["shoal", kind]
+        ratios = [theirs / ours for theirs, ours in zip(nginx, shoal)]
+        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        theirs, ours = statistics.median(nginx), statistics.median(shoal)
+        lines.append(f"| {kind} | {theirs:.1f} | {ours:.1f} | {theirs / ours:.2f} | {low:.2f}, {middle:.2f}, {high:.2f} |")
+    return "\n" + "\n".join(lines) + f"\n\n{options.rounds} rounds of {options.seconds} s.\n"
+
+
+def measured(folder, options, kinds):
+    """Microseconds of CPU a miss of each server and kind of request, round by round."""
     origin = servers.start_miss_origin(folder)
     running = [origin]
+    points = {}
     try:
-        name = "nginx, no sendfile, open_file_cache"
         rivals = [
-            servers.one_nginx(folder, origin.url, name, servers.NGINX_SETTINGS[name], "off"),
+            servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off"),
             servers.start_shoal(folder, origin.url, options.shoal),
         ]
         running += rivals
-        points = {server.name: [] for server in rivals}
         for number in range(options.rounds):
-            for server in rivals if number % 2 == 0 else rivals[::-1]:
-                server.get("/8192")
-                points[server.name].append(measure.point(server, 8192, measure.BARE, options.seconds, 64)["us"])
+            for kind in kinds:
+                for server in rivals if number % 2 == 0 else rivals[::-1]:
+                    measure.wait_until_quiet(options.patience)
+                    server.get("/8192")
+                    point = measure.point(server, 8192, KINDS[kind], options.seconds, 64)
+                    points.setdefault((server.name, kind), []).append(point["us"])
     finally:
         for server in running[::-1]:
             server.stop()
-    best = statistics.median(points[name])
-    lines = ["", "| 8 KB that may not be stored | µs of CPU a miss | misses per CPU-second, nginx = 1.00 |", "|---|---|---|"]
-    for server, values in points.items():
-        median = statistics.median(values)
-        lines.append(f"| {server} | {median:.1f} | {best / median:.2f} |")
-    return "\n".join(lines) + "\n"
+    return points
+
+
+if __name__ == "__main__":
+    main()
