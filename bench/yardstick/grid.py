@@ -149,7 +149,7 @@ def measured(options, row, trace, peer):
     out = os.path.join(options.yardstick, "out", f"grid-{options.case}-{row}-{options.requests}-{peer}.json".replace("/", "_").replace(" ", "_"))
     if options.again or not os.path.exists(out):
         if peer.startswith("shoal"):
-            share_memory(options.yardstick, peer, memory)
+            share_memory(options.yardstick, peer, memory, cache)
         command = ["bin/iometer", "-profile", f"profiles/{peer}", "-trace", path, "-mem", str(memory), "-cache", str(cache)]
         command += ["-rate", str(options.rate), "-label", f"{options.case}, {row}", "-o", out]
         ended = subprocess.run(command, cwd=options.yardstick, capture_output=True, text=True)
@@ -160,12 +160,14 @@ def measured(options, row, trace, peer):
         return json.load(file)
 
 
-def share_memory(yardstick, peer, memory):
-    """How much of so many MiB is `cache.ram`: what stands beside bodies is 28 MiB, and a twelfth of `cache.ram`."""
+def share_memory(yardstick, peer, memory, cache):
+    """How much of so many MiB is `cache.ram`: beside bodies stand 23 MiB, ten bytes of index for each 8 KB of disk (at least 5 MiB), and
+    a twelfth of `cache.ram`."""
     path = os.path.join(yardstick, "profiles", peer, "profile.json")
     with open(path, encoding="utf-8") as file:
         profile = json.load(file)
-    profile["RAMShare"] = round(0.92 * (memory - 28) / memory, 3)
+    beside = 23 + max(5, cache * 10.1 / 8192)
+    profile["RAMShare"] = round(0.92 * (memory - beside) / memory, 3)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(profile, file)
 
