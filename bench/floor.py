@@ -7,15 +7,17 @@
 The server that does nothing (`shoal-floor` of testkit) sends the bytes that Shoal answers with, one read and one write for each. Where
 its ratio is below a bar, the kernel's part of a hit is the obstacle. The load generator is the slower side of a pair with a quick server, which then
 sleeps between requests and pays for waking up; so each server is also measured while a control group holds it to --share of its core, and
-always has requests to answer. Needs nginx, wrk, taskset, root for the control group, and
-`cargo build --release -p shoal -p shoal-testkit`.
+always has requests to answer. With a C compiler and liburing (Debian's `liburing-dev`) there is a second server that does nothing, over io_uring
+(`floor_ring.c`). Needs nginx, wrk, taskset, root for the control group, and `cargo build --release -p shoal -p shoal-testkit`.
 """
 
 import argparse
 import contextlib
 import os
+import shutil
 import socket
 import statistics
+import subprocess
 import tempfile
 
 import measure
@@ -24,6 +26,8 @@ import page
 import servers
 
 NGINX = "nginx, no sendfile, open_file_cache"
+FLOOR = "a server that does nothing"
+RING = "the same over io_uring"
 GROUPS = "/sys/fs/cgroup/cpu"
 PERIOD_US = 10_000
 KINDS = {"bare": measure.BARE, "browser": measure.BROWSER}
@@ -33,6 +37,7 @@ def main():
     options = arguments()
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)
+        options.ring = built_ring(folder)
         text = "\n\n".join(table(folder, share, options) for share in options.shares)
     print(text)
     if options.write:
@@ -51,9 +56,19 @@ def arguments():
     return parser.parse_args()
 
 
+def built_ring(folder):
+    """The server that does nothing over io_uring; `None` where it cannot be built."""
+    program = os.path.join(folder, "floor_ring")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "floor_ring.c")
+    if not shutil.which("cc") or subprocess.run(["cc", "-O2", "-o", program, source, "-luring"]).returncode:
+        print("left out: a server that does nothing over io_uring, which needs cc and liburing")
+        return None
+    return program
+
+
 def table(folder, share, options):
     """Hits per CPU-second of each server at each size and kind of request, with servers held to `share` of their core."""
-    columns, rows, others = [], {NGINX: [], "shoal": [], "a server that does nothing": []}, []
+    columns, rows, others = [], {NGINX: [], "shoal": [], FLOOR: []} | ({RING: []} if options.ring else {}), []
     for size in options.sizes:
         points = measured(folder, size, share, options)
         for kind in KINDS:
@@ -80,9 +95,9 @@ def measured(folder, size, share, options):
             stack.callback(server.stop)
             server.get(f"/{size}")
             server.get(f"/{size}")
-        floor = start_floor(folder, running[1], size)
-        stack.callback(floor.stop)
-        running.append(floor)
+        for floor in start_floors(folder, running[1], size, options.ring):
+            stack.callback(floor.stop)
+            running.append(floor)
         if share < 1:
             stack.enter_context(held(running, share))
         points = {}
@@ -95,8 +110,8 @@ def measured(folder, size, share, options):
         return points
 
 
-def start_floor(folder, shoal, size):
-    """The server that does nothing, with Shoal's answer."""
+def start_floors(folder, shoal, size, ring):
+    """The servers that do nothing, with Shoal's answer."""
     with socket.create_connection(("127.0.0.1", shoal.port)) as client:
         client.sendall(f"GET /{size} HTTP/1.1\r\nHost: 127.0.0.1:{shoal.port}\r\n\r\n".encode())
         answer = b""
@@ -105,10 +120,12 @@ def start_floor(folder, shoal, size):
     path = os.path.join(folder, f"answer-{size}")
     with open(path, "wb") as file:
         file.write(answer)
-    port = servers.free_port()
     own = tempfile.mkdtemp(prefix="floor-", dir=folder)
-    command = [open_loop.binary("shoal-floor"), f"127.0.0.1:{port}", path]
-    return servers.Server("a server that does nothing", port, command, own)
+    port = servers.free_port()
+    yield servers.Server(FLOOR, port, [open_loop.binary("shoal-floor"), f"127.0.0.1:{port}", path], own)
+    if ring:
+        port = servers.free_port()
+        yield servers.Server(RING, port, [ring, "127.0.0.1", str(port), path], own)
 
 
 @contextlib.contextmanager
