@@ -25,6 +25,7 @@ pub mod neighbours;
 pub mod origin;
 pub mod seeded;
 pub mod shoal;
+pub mod versions;
 pub mod wait;
 pub mod wire;
 
@@ -32,3 +33,4 @@ pub use client::{Connection, Request, Response};
 pub use fields::Fields;
 pub use origin::{Answer, Gate, Origin, Resource};
 pub use shoal::{Setup, Shoal};
+pub use versions::Versions;

@@ -1,0 +1,50 @@
+//! What happens to the node meanwhile: reloads, closes in order, kills.
+
+use crate::clients::World;
+use crate::watch::Watch;
+use rustix::process::Signal;
+use shoal_testkit::Shoal;
+use shoal_testkit::seeded::Random;
+use std::time::{Duration, Instant};
+
+/// Runs until the time is over. The last stretch is left alone, so that something of it can be looked at.
+pub fn run(shoal: &mut Shoal, world: &World, watch: &Watch, lasts: Duration, mut random: Random) {
+    let end = Instant::now() + lasts;
+    let mut told = Instant::now();
+    while Instant::now() < end {
+        let until = (Instant::now() + Duration::from_millis(500 + random.below(2500))).min(end);
+        while Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(50));
+            watch.look(shoal);
+        }
+        match random.below(8) {
+            0..3 => shoal.signal(Signal::HUP),
+            3 => end_and_restart(shoal, world, true),
+            4 => end_and_restart(shoal, world, false),
+            _ => {}
+        }
+        if told.elapsed() > Duration::from_secs(30) {
+            eprintln!(
+                "{:?} left: {:?}; {watch:?}",
+                end.saturating_duration_since(Instant::now()),
+                world.seen()
+            );
+            told = Instant::now();
+        }
+    }
+}
+
+/// Ends the node, in order or not, and starts it again. What is invalidated within the second before a kill need not have reached the disk, so nothing
+/// is in that time; clients of HTTP/1 go on all the while.
+fn end_and_restart(shoal: &mut Shoal, world: &World, in_order: bool) {
+    let settled = world.invalidating.write().expect("nobody panics with it");
+    let down = world.up.write().expect("nobody panics with it");
+    if in_order {
+        shoal.signal(Signal::TERM);
+        let status = shoal.wait_for_exit(Duration::from_secs(60));
+        assert!(status.is_some_and(|status| status.success()), "a close in order ended with {status:?}");
+    }
+    // Waits for what was stored and invalidated to be on disk before it kills.
+    shoal.restart();
+    drop((down, settled));
+}
