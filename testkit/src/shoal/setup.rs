@@ -63,6 +63,19 @@ impl Setup {
         self.set(path, values.iter().map(|value| Value::from(*value)).collect::<Vec<_>>())
     }
 
+    /// Has these disks instead of one: names of folders below the instance's own, and the space of each.
+    pub fn disks(mut self, disks: &[(&str, &str)]) -> Self {
+        let store = self.settings["store"].as_table_mut().expect("the defaults have a store");
+        store.remove("disk");
+        let table = |(name, bytes): &(&str, &str)| {
+            let path = self.folder.path().join(name).to_string_lossy().into_owned();
+            Value::Table(Table::from_iter([("path".into(), path.into()), ("bytes".into(), (*bytes).into())]))
+        };
+        let disks = disks.iter().map(table).collect();
+        store.insert("disks".into(), Value::Array(disks));
+        self
+    }
+
     /// Adds a listener named for the test's use; `body` is the inside of its `[[listen]]`, without the address.
     pub fn listen(mut self, name: &str, body: &str) -> Self {
         let address = free_port(self.ip);

@@ -1,10 +1,10 @@
-//! What happens to the node meanwhile: reloads, closes in order, kills.
+//! What happens to the node meanwhile: reloads, a disk that is taken out for a while, closes in order, kills.
 
 use crate::clients::World;
 use crate::watch::Watch;
 use rustix::process::Signal;
-use shoal_testkit::Shoal;
 use shoal_testkit::seeded::Random;
+use shoal_testkit::{Request, Shoal};
 use std::time::{Duration, Instant};
 
 /// Runs until the time is over. The last stretch is left alone, so that something of it can be looked at.
@@ -21,6 +21,11 @@ pub fn run(shoal: &mut Shoal, world: &World, watch: &Watch, lasts: Duration, mut
             0..3 => shoal.signal(Signal::HUP),
             3 => end_and_restart(shoal, world, true),
             4 => end_and_restart(shoal, world, false),
+            5 => {
+                set_disk(shoal, false);
+                std::thread::sleep(Duration::from_millis(random.below(1500)));
+                set_disk(shoal, true);
+            }
             _ => {}
         }
         if told.elapsed() > Duration::from_secs(30) {
@@ -33,6 +38,19 @@ pub fn run(shoal: &mut Shoal, world: &World, watch: &Watch, lasts: Duration, mut
         }
     }
 }
+
+/// Takes a disk out of service, or brings it back with what it had; but not with what was purged meanwhile.
+fn set_disk(shoal: &Shoal, online: bool) {
+    let path = shoal.folder().join(DISK);
+    let body = format!(r#"{{"path": "{}", "online": {online}}}"#, path.display());
+    let request =
+        Request::new("POST", "/disk").field("Content-Type", "application/json").body(body.as_bytes());
+    let answer = shoal.ask_admin(&request).expect_status(200).text();
+    assert!(answer.contains("true"), "{body}: {answer}");
+}
+
+/// The folder of the disk that is taken out.
+pub const DISK: &str = "two";
 
 /// Ends the node, in order or not, and starts it again. What is invalidated within the second before a kill need not have reached the disk, so nothing
 /// is in that time; clients of HTTP/1 go on all the while.

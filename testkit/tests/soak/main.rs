@@ -1,11 +1,11 @@
-//! A node under everything at once, for long: clients of all kinds, an origin that changes, fails and breaks off, purges, reloads, closes in order and
-//! kills. Every complete answer is right ([`Versions`]), memory and disk stay within their numbers, and when the clients have left
+//! A node under everything at once, for long: clients of all kinds, an origin that changes, fails and breaks off, purges, reloads, a disk taken out, closes
+//! in order and kills. Every complete answer is right ([`Versions`]), memory and disk stay within their numbers, and when the clients have left
 //! nothing of them is left.
 //!
 //! ```text
 //!   readers (HTTP/1, HTTP/2, forward) ──┐                          ┌── origin: /u/N changes, fails, breaks off, is slow
-//!   invalidators (POST, PURGE, admin) ──┼──► shoal ────────────────┤
-//!   the course: reload, drain, kill ────┘         ▲                └── /n/N: never stored
+//!   invalidators (POST, PURGE, admin) ──┼──► shoal, two disks ─────┤
+//!   the course: reload, disk, end, kill ┘          ▲                └── /n/N: never stored
 //!                                          watch: memory, descriptors
 //! ```
 //!
@@ -81,5 +81,5 @@ fn origin(versions: &Arc<Versions>, seed: u64) -> Origin {
 /// Small limits, so that everything is given up and comes again.
 fn node(origin: &Origin) -> Shoal {
     let setup = Setup::to(origin).set("cache.ram", "6 MiB").set("cache.ram_object_max", "256 KiB");
-    setup.set("store.disk", "24 MiB").set("log.level", "warn").start()
+    setup.disks(&[("one", "16 MiB"), (course::DISK, "12 MiB")]).set("log.level", "warn").start()
 }
