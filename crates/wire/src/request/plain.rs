@@ -94,6 +94,7 @@ impl HeadParser {
     /// A plain request was answered, and its head is taken off the buffer.
     pub fn forget(&mut self) {
         self.seen = None;
+        self.empty_lines = 0;
     }
 }
 

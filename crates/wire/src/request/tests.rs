@@ -141,6 +141,19 @@ fn check_refused(text: &[u8], status: u16) {
     }
 }
 
+/// Also where requests are answered at a glance, and so are not taken.
+#[test]
+fn empty_lines_count_for_the_request_behind_them_alone() {
+    let mut parser = HeadParser::new();
+    for _ in 0..5 {
+        let mut buffer = BytesMut::from(&b"\r\n"[..]);
+        assert_eq!(parser.look(&mut buffer, &LIMITS), Ok(false));
+        buffer.extend_from_slice(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n");
+        assert!(parser.plain(&buffer, &LIMITS).is_some());
+        parser.forget();
+    }
+}
+
 #[test]
 fn one_empty_line_before_a_request_is_skipped() {
     taken(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
