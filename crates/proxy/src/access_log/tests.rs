@@ -249,6 +249,30 @@ fn a_pipe_with_a_reader_is_written_whole() {
     assert_eq!(metrics.log_lines_dropped.value(), 0);
 }
 
+/// A line that finds no room is dropped as a whole; the others come in order, and whole.
+#[test]
+fn lines_that_find_no_room_are_dropped_and_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = pipe(&folder);
+    let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("both ends");
+    let (log, metrics) = open(&path);
+    let numbered = |number: usize| Record { url: format!("http://example.org/{number}").into(), ..record() };
+    // Several times as much as the pipe and the buffers hold.
+    (0..50_000).for_each(|number| log.log(&Entry::from(&numbered(number))));
+    let dropped = metrics.log_lines_dropped.value() as usize;
+    assert!((10_000..45_000).contains(&dropped), "{dropped} lines were dropped");
+    let reading = std::thread::spawn(move || {
+        let lines = std::io::BufRead::lines(std::io::BufReader::new(reader));
+        let number = |line: String| line.split(['/', ' ']).filter_map(|part| part.parse().ok()).next_back();
+        let numbers = lines.take(50_000 - dropped).map(|line| number(line.expect("readable")));
+        numbers.collect::<Vec<Option<usize>>>()
+    });
+    log.close();
+    let numbers = reading.join().expect("no panic");
+    assert!(numbers.iter().all(Option::is_some) && numbers.is_sorted(), "lines are torn or out of order");
+    assert_eq!(metrics.log_lines_dropped.value() as usize, dropped, "what was taken is written");
+}
+
 #[test]
 fn a_reader_that_has_stopped_does_not_keep_the_process_from_ending() {
     let folder = tempfile::tempdir().expect("a folder");
