@@ -28,7 +28,8 @@ use tokio::runtime::Runtime;
 /// A proxy in front of an origin whose every answer is the same.
 pub struct Rig {
     runtime: Runtime,
-    server: Detached<Front>,
+    /// Its connection loops.
+    pub server: Arc<Detached<Front>>,
     /// The proxy's counters.
     pub metrics: Arc<Metrics>,
 }
@@ -53,6 +54,7 @@ impl Rig {
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("the log opens"),
         });
         let server = Detached::new(Arc::new(Front(exchange)), Arc::clone(&metrics), &settings.client);
+        let server = Arc::new(server);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         Self { runtime, server, metrics }
     }
@@ -91,7 +93,8 @@ impl Rig {
     }
 }
 
-fn client() -> Client {
+/// Who asks.
+pub fn client() -> Client {
     Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None }
 }
 
