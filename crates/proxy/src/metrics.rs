@@ -84,6 +84,9 @@ metrics! {
     tls_failures = "counter" "shoal_tls_failures_total" "" "TLS handshakes with clients that failed.";
     clients_slow = "counter" "shoal_clients_slow_total" "" "Clients given up since they sent their request body, or took their response, too slowly.";
     refused = "counter" "shoal_requests_refused_total" "" "Requests refused as malformed, oversized or ambiguous.";
+    responses_cut = "counter" "shoal_responses_cut_total" "" "Responses that were begun and not sent to their end: the client left or was too slow, or the body failed.";
+    h2_given_up = "counter" "shoal_http2_given_up_total" "" "HTTP/2 connections given up for what the client sent, or did not send to its end in time.";
+    h2_streams_refused = "counter" "shoal_http2_streams_refused_total" "" "HTTP/2 requests refused since their connection had client.h2_streams open.";
     hits_memory = "counter" "shoal_responses_total" "result=\"memory_hit\"" "Responses by what the cache did.";
     hits_disk = "counter" "shoal_responses_total" "result=\"hit\"" "Responses by what the cache did.";
     misses = "counter" "shoal_responses_total" "result=\"miss\"" "Responses by what the cache did.";

@@ -182,6 +182,8 @@ fn resets_in_the_middle_of_a_body_harm_nobody() {
         assert!(held < 40 << 20, "{held} bytes stay after {path}");
         let aborted = shoal.access_log(41).iter().filter(|line| line.contains("\"aborted\":true")).count();
         assert!(aborted >= 40, "{aborted} of 40 are in the log as aborted");
+        let cut = shoal.metric("shoal_responses_cut_total", "");
+        assert!(cut >= 40, "{cut} of 40 are counted");
     }
 }
 

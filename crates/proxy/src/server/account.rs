@@ -1,24 +1,27 @@
 //! A reply's record while the reply is being sent, given back however sending ends.
 
+use super::Shared;
 use crate::message::{Handler, Record};
 use std::time::Instant;
 
 /// Completes a record. When it is dropped before [`Account::complete`], the reply counts as cut: so do the paths
 /// on which a task simply ends, at a shutdown for one.
-pub(super) struct Account<'h, H: Handler> {
-    handler: &'h H,
+pub(super) struct Account<'s, H: Handler> {
+    shared: &'s Shared<H>,
+    /// `None` when nobody wants one.
     record: Option<Box<Record>>,
     received: Instant,
+    is_settled: bool,
     /// Bytes of head sent.
     pub head_bytes: u64,
     /// Bytes of body sent.
     pub body_bytes: u64,
 }
 
-impl<'h, H: Handler> Account<'h, H> {
+impl<'s, H: Handler> Account<'s, H> {
     /// Opens the account of a reply to the request that began to arrive at `received`.
-    pub fn open(handler: &'h H, record: Box<Record>, received: Instant) -> Self {
-        Self { handler, record: Some(record), received, head_bytes: 0, body_bytes: 0 }
+    pub fn open(shared: &'s Shared<H>, record: Option<Box<Record>>, received: Instant) -> Self {
+        Self { shared, record, received, is_settled: false, head_bytes: 0, body_bytes: 0 }
     }
 
     /// Gives the record back: the reply was sent whole at `now`.
@@ -27,20 +30,24 @@ impl<'h, H: Handler> Account<'h, H> {
     }
 
     fn settle(&mut self, now: Instant, aborted: bool) {
+        self.is_settled = true;
+        if aborted {
+            self.shared.metrics.responses_cut.count();
+        }
         if let Some(mut record) = self.record.take() {
             let duration = now.saturating_duration_since(self.received);
             record.duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
             record.head_bytes = self.head_bytes;
             record.body_bytes = self.body_bytes;
             record.aborted = aborted;
-            self.handler.sent(record);
+            self.shared.handler.sent(record);
         }
     }
 }
 
 impl<H: Handler> Drop for Account<'_, H> {
     fn drop(&mut self) {
-        if self.record.is_some() {
+        if !self.is_settled {
             self.settle(Instant::now(), true);
         }
     }

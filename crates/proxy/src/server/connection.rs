@@ -18,6 +18,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
@@ -100,7 +101,7 @@ async fn serve_plain<H: Handler>(
     let client = Arc::new(client);
     let mut socket = Socket::new(stream, live.head_timeout);
     socket.input.unsplit(early);
-    if begins_as_http2(&mut socket, &shared).await {
+    if begins_as_http2(&mut socket, &live, &shared).await {
         let Socket { io, input, .. } = socket;
         Box::pin(http2::serve(io, input, shared, live, client)).await;
     } else {
@@ -110,7 +111,11 @@ async fn serve_plain<H: Handler>(
 
 /// Whether the client speaks HTTP/2 without being asked (RFC 9113 section 3.3). Reads until its first bytes can be
 /// told from HTTP/1; a client that says nothing is left to the HTTP/1 loop.
-async fn begins_as_http2<T: ClientIo, H: Handler>(socket: &mut Socket<T>, shared: &Shared<H>) -> bool {
+async fn begins_as_http2<T: ClientIo, H: Handler>(
+    socket: &mut Socket<T>,
+    live: &Live,
+    shared: &Shared<H>,
+) -> bool {
     let mut drain = shared.drain.watch();
     loop {
         if !PREFACE.starts_with(&socket.input[..socket.input.len().min(PREFACE.len())]) {
@@ -130,6 +135,9 @@ async fn begins_as_http2<T: ClientIo, H: Handler>(socket: &mut Socket<T>, shared
         if !read_more.await {
             return false;
         }
+        // Should it not go on, it has the time that a head has.
+        let begun = *socket.begun.get_or_insert_with(Instant::now);
+        socket.deadline.set(begun + live.head_timeout);
     }
 }
 

@@ -46,14 +46,19 @@ pub(super) struct Pace {
 pub(super) struct TooSlow;
 
 impl Pace {
-    /// The client has to be waited for. Ready once it has moved nothing for too long.
+    /// The client has to be waited for.
+    pub fn waits(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// The same. Ready once it has moved nothing for too long.
     pub fn poll_stalled(
         &mut self,
         deadline: &mut Deadline,
         context: &mut Context<'_>,
         patience: &Patience,
     ) -> Poll<TooSlow> {
-        self.since.get_or_insert_with(Instant::now);
+        self.waits();
         deadline.set_if_lifted(patience.pause);
         ready!(deadline.poll_passed(context));
         patience.metrics.clients_slow.count();

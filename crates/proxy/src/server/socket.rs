@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// One connection and its buffers.
@@ -18,6 +18,8 @@ pub(super) struct Socket<T> {
     pub io: T,
     /// Bytes read and not yet used.
     pub input: BytesMut,
+    /// When the first of them was there, if they were read before somebody waits for a head.
+    pub begun: Option<Instant>,
     /// Bytes on their way out.
     pub output: Output,
     /// When to give up waiting.
@@ -40,6 +42,7 @@ impl<T: ClientIo> Socket<T> {
         Self {
             io,
             input: BytesMut::new(),
+            begun: None,
             output: Output::default(),
             deadline: Deadline::after(first),
             pace: Pace::default(),

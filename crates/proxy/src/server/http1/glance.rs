@@ -67,21 +67,17 @@ impl<T: ClientIo> Connection<T> {
     ) -> Next {
         let mut due = received;
         if let Glanced::Sending { record, head_bytes } = glanced {
-            let mut account = record.map(|record| Account::open(&*shared.handler, record, received));
+            let mut account = Account::open(shared, record, received);
             let length = self.socket.output.data.len();
             let sent = self.socket.send(&self.live.patience).await;
-            if let Some(account) = &mut account {
-                account.head_bytes = head_bytes as u64;
-                account.body_bytes =
-                    sent.as_ref().map_or_else(|Gone| self.socket.output.data_written(), |()| length) as u64;
-            }
+            account.head_bytes = head_bytes as u64;
+            account.body_bytes =
+                sent.as_ref().map_or_else(|Gone| self.socket.output.data_written(), |()| length) as u64;
             if sent.is_err() {
                 return Next::Drop;
             }
             due = Instant::now();
-            if let Some(account) = account {
-                account.complete(due);
-            }
+            account.complete(due);
         }
         self.socket.deadline.set(due + self.live.keep_alive);
         self.socket.shrink();

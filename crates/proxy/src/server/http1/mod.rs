@@ -126,7 +126,7 @@ impl<T: ClientIo> Connection<T> {
 
     /// Waits for a whole request head, and says when its first byte was there; or has what is in RAM answered at once.
     async fn next_head<H: Handler>(&mut self, shared: &Shared<H>) -> Result<Came, NoHead> {
-        let mut received = None;
+        let mut received = self.socket.begun.take();
         loop {
             if !self.socket.input.is_empty() {
                 let since = *received.get_or_insert_with(Instant::now);
@@ -213,7 +213,7 @@ impl<T: ClientIo> Connection<T> {
         if let Some(body) = &mut incoming {
             body.reply_begins(&mut self.socket);
         }
-        let account = Account::open(&*shared.handler, reply.record, asked.received);
+        let account = Account::open(shared, Some(reply.record), asked.received);
         let keep = asked.keep_alive
             && !self.drain.is_draining()
             && !self.live.keep_alive.is_zero()

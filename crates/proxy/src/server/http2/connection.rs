@@ -33,6 +33,8 @@ pub(super) struct Connection<T, H: Handler> {
     moved: (u64, u64),
     /// Bytes written since others had their turn.
     turn_bytes: usize,
+    /// GOAWAY was sent, and a ping behind it.
+    leaves: bool,
     /// GOAWAY has named the last stream.
     is_final: bool,
     /// Everything was said: the client is to close, until then.
@@ -69,6 +71,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             waits: false,
             moved,
             turn_bytes: 0,
+            leaves: false,
             is_final: false,
             closing: None,
             thrown_away: 0,
@@ -90,14 +93,18 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             if self.closing.is_none() {
                 match self.watch.poll(context, &self.doing()) {
                     Poll::Ready(Due::Dead) => return Poll::Ready(()),
+                    Poll::Ready(Due::Late) => self.give_up(Code::ENHANCE_YOUR_CALM),
                     Poll::Ready(Due::Over) => {
                         self.take_no_more();
                         self.closing = Some(Deadline::after(LEAVE_TIME));
                     }
-                    Poll::Ready(Due::GoAway) => self.output.frames(|out| {
-                        http2::write_goaway(out, STREAM_MAX, Code::NO_ERROR);
-                        http2::write_ping(out, LAST_PING, false);
-                    }),
+                    Poll::Ready(Due::GoAway) => {
+                        self.leaves = true;
+                        self.output.frames(|out| {
+                            http2::write_goaway(out, STREAM_MAX, Code::NO_ERROR);
+                            http2::write_ping(out, LAST_PING, false);
+                        });
+                    }
                     Poll::Ready(Due::Look { ping }) => {
                         self.streams.link.lock().end_held(&self.streams.live.patience);
                         if ping {
@@ -119,10 +126,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             let taken = match self.incoming.take(&mut self.input, &mut self.output, &self.streams) {
                 Ok(taken) => taken,
                 Err(code) => {
-                    tracing::debug!(client = %self.streams.client.address, ?code, "HTTP/2 connection given up");
-                    self.output.frames(|out| http2::write_goaway(out, self.incoming.last_stream(), code));
-                    self.streams.link.lock().close();
-                    self.closing = Some(Deadline::after(LEAVE_TIME));
+                    self.give_up(code);
                     return Ok(());
                 }
             };
@@ -146,10 +150,21 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         }
     }
 
+    /// Says why nothing more is taken or answered.
+    fn give_up(&mut self, code: Code) {
+        self.streams.shared.metrics.h2_given_up.count();
+        tracing::debug!(client = %self.streams.client.address, ?code, "HTTP/2 connection given up");
+        let last = self.incoming.last_stream();
+        self.output.frames(|out| http2::write_goaway(out, last, code));
+        self.streams.link.lock().close();
+        self.closing = Some(Deadline::after(LEAVE_TIME));
+    }
+
     /// The client has answered our pings: it is there, or it knows that no more streams are taken.
     fn answer_pongs(&mut self) {
         for ping in self.incoming.pongs() {
-            if ping == LAST_PING {
+            // One that was not sent asks for nothing: GOAWAY may name no more streams than it has named before (section 6.8).
+            if ping == LAST_PING && self.leaves {
                 self.take_no_more();
             } else if ping == ALIVE_PING {
                 self.watch.pong();

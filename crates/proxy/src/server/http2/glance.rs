@@ -76,23 +76,17 @@ async fn finish<H: Handler>(
     record: Option<Box<Record>>,
     received: Instant,
 ) {
-    let mut account = record.map(|record| Account::open(&*streams.shared.handler, record, received));
+    let mut account = Account::open(&streams.shared, record, received);
     let Some(Rest { mut sending, block, body, head_bytes }) = rest else { return };
     if sending.head(block, false).is_err() {
         return;
     }
     let mut sender = BodySender::new(sending, &streams.live.patience);
     let sent = sender.bytes(body, true).await;
-    if let Some(account) = &mut account {
-        (account.head_bytes, account.body_bytes) = (head_bytes, sender.sent);
-    }
+    (account.head_bytes, account.body_bytes) = (head_bytes, sender.sent);
     let now = Instant::now();
     match sent {
-        Ok(()) => {
-            if let Some(account) = account {
-                account.complete(now);
-            }
-        }
+        Ok(()) => account.complete(now),
         Err(why) => sender.stop(&why),
     }
     streams.link.lock().note_end(now);

@@ -81,6 +81,9 @@ impl Incoming {
             }
             let whole = FRAME_HEAD_BYTES + head.length;
             let Some(payload) = rest.get(FRAME_HEAD_BYTES..whole) else {
+                if head.kind == FrameKind::Data as u8 {
+                    streams.link.lock().arrives(head.stream, rest.len());
+                }
                 break Taken::All { wanted: whole - rest.len() };
             };
             if output.is_clogged() || self.is_crowded(streams) {
@@ -93,7 +96,7 @@ impl Incoming {
                 Err(Fault { stream: None, code }) => return Err(code),
                 // A stream that is idle has nothing to reset.
                 Err(Fault { stream: Some(stream), code }) if self.is_unopened(stream) => return Err(code),
-                Err(Fault { stream: Some(stream), code }) => Self::reset(stream, code, &streams.link)?,
+                Err(Fault { stream: Some(stream), code }) => Self::reset(stream, code, streams)?,
             }
             at += whole;
         };
@@ -292,7 +295,7 @@ impl Incoming {
             return Ok(());
         }
         self.last_stream = stream;
-        if streams.link.lock().open_streams() >= streams.live.h2_streams as usize {
+        if streams.link.lock().is_full(streams.live.h2_streams as usize) {
             return Err(Fault::stream(stream, Code::REFUSED_STREAM));
         }
         let received = *self.received.get_or_insert_with(Instant::now);
@@ -332,8 +335,13 @@ impl Incoming {
     }
 
     /// Ends a stream for the client's fault.
-    fn reset(stream: u32, code: Code, link: &Link) -> Result<(), Code> {
-        match link.lock().reset_for_error(stream, code) <= ERRORS_MAX {
+    fn reset<H>(stream: u32, code: Code, streams: &Streams<H>) -> Result<(), Code> {
+        let metrics = &streams.shared.metrics;
+        match code {
+            Code::REFUSED_STREAM => metrics.h2_streams_refused.count(),
+            _ => metrics.refused.count(),
+        }
+        match streams.link.lock().reset_for_error(stream, code) <= ERRORS_MAX {
             true => Ok(()),
             false => Err(Code::ENHANCE_YOUR_CALM),
         }

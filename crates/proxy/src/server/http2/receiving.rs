@@ -49,6 +49,11 @@ impl Receiving {
         self.link.lock().may_send(self.id)
     }
 
+    /// Bytes that have come of what is not yet there whole.
+    pub fn arriving(&self) -> usize {
+        self.link.lock().stream(self.id).map_or(0, |stream| stream.receive.arriving)
+    }
+
     /// The trailers, once the end was read.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
         self.link.lock().stream(self.id).ok()?.receive.trailers.take()

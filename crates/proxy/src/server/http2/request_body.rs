@@ -25,6 +25,8 @@ pub(super) struct H2Body {
     live: Arc<Live>,
     stall: Option<Deadline>,
     pace: Pace,
+    /// Bytes that had come of a frame when the client had last been waited for long enough.
+    arrived: usize,
     state: State,
 }
 
@@ -43,7 +45,8 @@ impl H2Body {
         live: Arc<Live>,
     ) -> Self {
         let pace = Pace::default();
-        Self { stream, continue_to, remaining: length, live, stall: None, pace, state: State::Data }
+        let (stall, arrived, state) = (None, 0, State::Data);
+        Self { stream, continue_to, remaining: length, live, stall, pace, arrived, state }
     }
 
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -52,6 +55,7 @@ impl H2Body {
                 if let Some(stall) = &mut self.stall {
                     stall.lift();
                 }
+                self.arrived = 0;
                 if self.pace.moved(data.len(), &self.live.patience) == Err(TooSlow) {
                     return self.fail(BodyError::Timeout);
                 }
@@ -85,13 +89,23 @@ impl H2Body {
         let patience = &self.live.patience;
         let stall = self.stall.get_or_insert_with(|| Deadline::after(patience.pause));
         loop {
-            if self.stream.may_come() {
+            let may_come = self.stream.may_come();
+            if !may_come {
+                // Other streams hold the connection's window, which is not the client's fault: its time begins anew.
+                self.pace = Pace::default();
+            }
+            let arriving = self.stream.arriving();
+            let comes = arriving.saturating_sub(self.arrived) as u64 >= patience.bytes_min();
+            if may_come && !comes {
                 return self.pace.poll_stalled(stall, context, patience);
             }
-            // Other streams hold the connection's window, which is not the client's fault: its time begins anew.
-            self.pace = Pace::default();
+            if may_come {
+                self.pace.waits();
+            }
             stall.set_if_lifted(patience.pause);
             ready!(stall.poll_passed(context));
+            // A frame may be longer than what a slow client sends in one pause.
+            self.arrived = arriving;
             stall.set(Instant::now() + patience.pause);
         }
     }

@@ -125,7 +125,7 @@ impl<H: Handler> Stream<'_, H> {
 
     async fn send(mut self, reply: Reply, tunnelled: Option<Receiving>) {
         let streams = self.streams;
-        let mut account = Account::open(&*streams.shared.handler, reply.record, self.received);
+        let mut account = Account::open(&streams.shared, Some(reply.record), self.received);
         let status = reply.head.status();
         let tunnels = matches!(reply.body, ReplyBody::Tunnel(_));
         if tunnels && !(tunnelled.is_some() && status.is_success()) {

@@ -40,7 +40,9 @@ pub(super) enum Due {
     },
     /// It has had time to leave since GOAWAY, and no stream is left.
     Over,
-    /// It does not, or takes too long for a request.
+    /// A head or another frame has begun, and is not there in time.
+    Late,
+    /// The client is not there, or takes too little of what waits for it.
     Dead,
 }
 
@@ -90,7 +92,7 @@ impl Watch {
             return Poll::Ready(self.leave());
         }
         if self.poll_begun(context, doing).is_ready() {
-            return Poll::Ready(Due::Dead);
+            return Poll::Ready(Due::Late);
         }
         while self.idle.poll_passed(context).is_ready() {
             let now = Instant::now();

@@ -4,7 +4,7 @@ use super::{Server, wait_until};
 use shoal_settings::Settings;
 use std::io::Write;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_connection_serves_many_requests() {
@@ -179,6 +179,19 @@ fn slow_heads_get_408_and_silence_gets_silence() {
     assert_eq!(server.metrics.refused.value(), 1);
 }
 
+/// The time of a head begins with its first byte, whether or not that might begin something else.
+#[test]
+fn what_begins_like_http_2_has_no_more_time() {
+    let server = Server::with(|settings| settings.client.head_timeout = Duration::from_millis(800));
+    for begun in ["P", "PRI * HTTP/2.0\r\n"] {
+        let mut client = server.connect();
+        client.send(begun);
+        let start = Instant::now();
+        assert_eq!(client.response().status(), if begun == "P" { 408 } else { 505 });
+        assert!(start.elapsed() < Duration::from_millis(1400), "{:?} for {begun:?}", start.elapsed());
+    }
+}
+
 #[test]
 fn idle_connections_end_in_silence() {
     let server = Server::with(|settings| settings.client.keep_alive = Duration::from_millis(150));
@@ -212,7 +225,7 @@ fn a_client_that_leaves_ends_a_stream() {
     wait_until("the record", || server.handler.records.lock().len() == 1);
     let records = server.handler.records.lock();
     assert!(records[0].aborted);
-    assert_eq!(records[0].body_bytes, 7);
+    assert_eq!((records[0].body_bytes, server.metrics.responses_cut.value()), (7, 1));
 }
 
 #[test]

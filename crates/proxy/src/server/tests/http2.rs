@@ -187,7 +187,7 @@ async fn a_failed_body_resets_the_stream() {
     assert_eq!(client.get("/memory/1").await.text(), "m");
     until("the records", || server.handler.records.lock().len() == 4).await;
     let aborted = server.handler.records.lock().iter().filter(|record| record.aborted).count();
-    assert_eq!(aborted, 3);
+    assert_eq!((aborted, server.metrics.responses_cut.value()), (3, 3));
 }
 
 #[tokio::test]

@@ -136,6 +136,27 @@ async fn who_has_no_room_is_waited_for() {
     assert_eq!(raw.next_of(FrameKind::Data).await.payload, b"3 ");
 }
 
+/// A frame may take longer than the longest pause, as long as its bytes come at the rate that is asked for, and no longer.
+#[tokio::test]
+async fn a_frame_that_comes_at_its_rate_is_waited_for() {
+    let server = Server::with(|settings| {
+        settings.client.idle_timeout = Duration::from_millis(300);
+        settings.client.rate_min = shoal_core::ByteCount(1000);
+    });
+    for (bytes_each_time, times, expected) in [(200, 16, "3000 "), (10, 8, "failed: body stalled")] {
+        let mut raw = Raw::open(&server, &[]).await;
+        let body = frame(FrameKind::Data, END_STREAM, 1, &[0; 3000]);
+        raw.send(&post(1, "/count", &[])).await;
+        for piece in body.chunks(bytes_each_time).take(times) {
+            raw.send(piece).await;
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        }
+        assert_eq!(raw.status().await, (1, "200".into()));
+        assert_eq!(raw.next_of(FrameKind::Data).await.payload, expected.as_bytes());
+    }
+    assert_eq!(server.metrics.clients_slow.value(), 1);
+}
+
 /// Cookies may come in as many crumbs as the client likes (RFC 9113 section 8.2.3): together they are one field.
 #[tokio::test]
 async fn crumbs_count_as_one_field() {
@@ -159,6 +180,18 @@ async fn who_answers_no_ping_learns_which_streams_were_taken_up() {
     assert_eq!((last(&first), first.code()), (0x7fff_ffff, Code::NO_ERROR));
     let second = raw.next_of(FrameKind::GoAway).await;
     assert_eq!(last(&second), 1);
+}
+
+/// The answer to the ping that follows GOAWAY, from a client that was sent neither.
+#[tokio::test]
+async fn an_answer_to_no_ping_changes_nothing() {
+    let server = Server::start();
+    let mut raw = Raw::open(&server, &[]).await;
+    raw.send(&frame(FrameKind::Ping, 1, 0, b"shoal by")).await;
+    for stream in [1, 3] {
+        raw.send(&get(stream, "/memory/1")).await;
+        assert_eq!(raw.status().await, (stream, "200".into()));
+    }
 }
 
 #[tokio::test]

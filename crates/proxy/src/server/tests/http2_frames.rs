@@ -206,6 +206,7 @@ async fn faults_of_a_connection_end_it() {
     raw.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x01\x04\0\0\0\0\0x").await;
     raw.given_up(Code::FRAME_SIZE_ERROR, "settings of an impossible size").await;
     assert_eq!(server.handler.begun.load(Ordering::SeqCst), 0);
+    assert_eq!(server.metrics.h2_given_up.value(), 12);
 }
 
 #[tokio::test]
@@ -249,6 +250,7 @@ async fn faults_of_a_stream_end_that_alone() {
         let reset = raw.next_of(FrameKind::Reset).await;
         assert_eq!((reset.head.stream, reset.code()), (stream, code), "{why}");
     }
+    assert_eq!((server.metrics.refused.value(), server.metrics.h2_given_up.value()), (6, 0));
     // What comes for streams that are over is passed over.
     raw.send(
         &[
@@ -433,9 +435,23 @@ async fn streams_beyond_the_limit_are_refused() {
     }
     let reset = raw.next_of(FrameKind::Reset).await;
     assert_eq!((reset.head.stream, reset.code()), (5, Code::REFUSED_STREAM));
+    assert_eq!((server.metrics.h2_streams_refused.value(), server.metrics.refused.value()), (1, 0));
     raw.send(&frame(FrameKind::Reset, 0, 1, &Code::CANCEL.0.to_be_bytes())).await;
     raw.send(&get(7, "/memory/1")).await;
     assert_eq!(raw.status().await, (7, "200".into()));
+}
+
+/// A stream that has ended both ways counts no more, though somebody still holds the request's body ("/first" does, for a while).
+#[tokio::test]
+async fn streams_that_have_ended_make_room() {
+    let server = Server::with(|settings| settings.client.h2_streams = 1);
+    let mut raw = Raw::open(&server, &[]).await;
+    for stream in [1, 3] {
+        raw.send(&post(stream, "/first", &[])).await;
+        raw.send(&frame(FrameKind::Data, END_STREAM, stream, b"abc")).await;
+        assert_eq!((raw.status().await, raw.body().await), ((stream, "200".into()), 7));
+    }
+    assert_eq!(server.metrics.h2_streams_refused.value(), 0);
 }
 
 #[tokio::test]
@@ -454,12 +470,13 @@ async fn what_begins_must_come_in_time() {
     let server = Server::with(slow);
     let request = get(1, "/memory/1");
     let begun = frame(FrameKind::Headers, 0, 1, &block("GET", "/memory/1", &[]));
-    for part in [&request[..3], &request[..20], &begun[..]] {
+    for (late, part) in [&request[..3], &request[..20], &begun[..]].into_iter().enumerate() {
         let mut raw = Raw::open(&server, &[]).await;
         raw.send(part).await;
         let start = std::time::Instant::now();
-        while raw.next().await.is_some() {}
+        raw.given_up(Code::ENHANCE_YOUR_CALM, "a frame that does not end").await;
         assert!(start.elapsed() > Duration::from_millis(250), "given up at once");
+        assert_eq!(server.metrics.h2_given_up.value(), late as u64 + 1);
     }
     let mut raw = Raw::open(&server, &[]).await;
     for _ in 0..3 {

@@ -139,6 +139,20 @@ fn sessions_are_resumed_and_alpn_is_spoken() {
     }
 }
 
+/// As over plain TCP, a client that has ended its sending may still wait for its answer.
+#[test]
+fn a_client_that_has_said_its_last_gets_its_answer() {
+    let authority = Authority::new();
+    let server = serving(&[authority.issue("one", &["one.test"])]);
+    let mut client = connect(&server, &authority.trusting(&[]), "one.test", b"").expect("a handshake");
+    client.send("GET /memory/300000 HTTP/1.1\r\nHost: one.test\r\n\r\n");
+    client.stream.conn.send_close_notify();
+    client.stream.flush().expect("the server reads");
+    assert_eq!(client.response().body.len(), 300_000);
+    assert_eq!(client.rest(), b"");
+    wait_until("the connection's end", || server.metrics.connections_open.value() == 0);
+}
+
 #[tokio::test]
 async fn h2_is_chosen_by_alpn() {
     let authority = Authority::new();

@@ -115,6 +115,16 @@ impl State {
         self.open.len()
     }
 
+    /// Whether so many are open that the client may open no further. "Streams that are in the "open" state or in either of the
+    /// "half-closed" states count toward the maximum number of streams" (section 5.1.2): one whose halves have both ended does not,
+    /// though somebody may still hold its body; but of these there are no more either.
+    pub fn is_full(&self, streams_max: usize) -> bool {
+        let is_closed = |stream: &&Stream| stream.send.sent && stream.receive.ended;
+        let open = self.open.len();
+        open >= streams_max
+            && (open >= 2 * streams_max || open - self.open.values().filter(is_closed).count() >= streams_max)
+    }
+
     /// Streams that have a task.
     pub fn tasks(&self) -> usize {
         self.tasks
@@ -236,7 +246,7 @@ impl State {
 }
 
 /// Bytes that a client may send on one stream before somebody has read them.
-pub(super) const STREAM_WINDOW: u32 = 128 * 1024;
+pub(in crate::server) const STREAM_WINDOW: u32 = 128 * 1024;
 
 /// The same over all streams.
-pub(super) const CONNECTION_WINDOW: u32 = 512 * 1024;
+pub(in crate::server) const CONNECTION_WINDOW: u32 = 512 * 1024;

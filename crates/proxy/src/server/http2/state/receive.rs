@@ -14,6 +14,8 @@ pub(in super::super) struct ReceiveHalf {
     window: i64,
     /// Bytes that were read, and that the client has not been told of.
     due: u32,
+    /// Bytes that have come of a frame of DATA that is not whole.
+    pub arriving: usize,
     /// What came and was not read, in pieces that are none of them small but the last.
     pub queue: VecDeque<BytesMut>,
     /// Bytes still to come, when the client said how many.
@@ -59,6 +61,13 @@ impl State {
         self.receive_window > 0 && self.stream(id).is_ok_and(|stream| stream.receive.window > 0)
     }
 
+    /// So many bytes have come of a frame of DATA that is not whole.
+    pub fn arrives(&mut self, id: u32, bytes: usize) {
+        if let Ok(Stream { receive, .. }) = self.stream(id) {
+            receive.arriving = bytes;
+        }
+    }
+
     /// DATA came, in a frame of `payload` bytes with padding.
     pub fn received(&mut self, id: u32, data: &[u8], payload: usize, end: bool) -> Result<(), Fault> {
         self.receive_window -= payload as i64;
@@ -71,6 +80,7 @@ impl State {
             return Ok(());
         };
         receive.window -= payload as i64;
+        receive.arriving = 0;
         let remaining = receive.remaining.map(|remaining| remaining.checked_sub(data.len() as u64));
         let fault = match remaining {
             _ if receive.ended => Some(STREAM_CLOSED),
