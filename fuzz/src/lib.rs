@@ -16,6 +16,8 @@ pub mod store;
 pub mod trace;
 pub mod wire;
 
+pub use shoal_proxy::server::fuzzing::{http1_connection, http2_connection};
+
 /// One fuzz target.
 pub struct Target {
     /// Its name: that of its file in `fuzz_targets/` and of its folder in `seeds/`.
@@ -31,6 +33,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "request_head", run: wire::request_head, replays: QUICK },
     Target { name: "response_head", run: wire::response_head, replays: QUICK },
     Target { name: "http2", run: wire::http2, replays: QUICK },
+    Target { name: "http1_connection", run: http1_connection, replays: MIDDLING },
+    Target { name: "http2_connection", run: http2_connection, replays: MIDDLING },
     Target { name: "chunked", run: wire::chunked, replays: QUICK },
     Target { name: "proxy_protocol", run: wire::proxy_protocol, replays: QUICK },
     Target { name: "settings", run: settings::file, replays: QUICK },

@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Serves any stream, within a runtime of the caller's.
-pub struct Detached<H>(Arc<Shared<H>>);
+pub struct Detached<H>(pub(super) Arc<Shared<H>>);
 
 impl<H: Handler> Detached<H> {
     /// A server that answers through `handler` and holds clients to `limits`.

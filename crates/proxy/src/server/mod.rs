@@ -20,6 +20,8 @@ mod dates;
 mod detached;
 mod drain;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod http1;
 mod http2;
 mod listen;

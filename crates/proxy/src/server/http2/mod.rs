@@ -37,6 +37,9 @@ use state::Link;
 use std::future::poll_fn;
 use std::sync::Arc;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use state::{CONNECTION_WINDOW, STREAM_WINDOW};
+
 /// Serves one connection to its end; `input` was read from it already.
 pub(super) async fn serve<T: ClientIo, H: Handler>(
     io: T,

@@ -1,0 +1,203 @@
+//! Answers to what a scripted client asks, by the path of its request; and the count of what became of them.
+
+use crate::message::{
+    BodyError, Client, Glance, Handler, Hit, HitFields, Record, Reply, ReplyBody, ReplyHead, Request,
+    RequestBody, Sent, StoredHead, StreamBody,
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body::Frame;
+use http_body_util::BodyExt;
+use shoal_store::memory::Body;
+use shoal_wire::PlainGet;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+
+/// See [`reply`](Self::reply) for the paths.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    begun: AtomicUsize,
+    /// Records given back.
+    sent: AtomicUsize,
+    /// Requests that were given up before there was a reply.
+    dropped: AtomicUsize,
+    /// Lets one of those go on that wait.
+    pub gate: Notify,
+}
+
+impl Handler for Answers {
+    async fn handle(&self, request: Request) -> Reply {
+        self.begun.fetch_add(1, Relaxed);
+        let mut given_up = GivenUp(&self.dropped, true);
+        let reply = self.reply(request).await;
+        given_up.1 = false;
+        reply
+    }
+
+    /// Answers `/hit/N`.
+    fn glance(
+        &self,
+        get: &PlainGet<'_>,
+        _: &Client,
+        _: Instant,
+        reply: impl FnOnce(&Hit<'_>) -> Sent,
+    ) -> Glance {
+        let Some(body) = get.path.strip_prefix("/hit/").map(body) else { return Glance::Ordinary };
+        self.begun.fetch_add(1, Relaxed);
+        let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
+        let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
+        let hit =
+            Hit { stored: &stored, body: &Body::from(body), age_seconds: 17, ttl_seconds: 43, own: &own };
+        match reply(&hit) {
+            Sent::Whole { .. } => {
+                self.sent.fetch_add(1, Relaxed);
+                Glance::Sent
+            }
+            Sent::Partly => Glance::Sending(Some(Box::default())),
+        }
+    }
+
+    fn sent(&self, _: Box<Record>) {
+        self.sent.fetch_add(1, Relaxed);
+    }
+
+    fn refuse(&self, status: StatusCode, reason: &'static str, _: &Client) -> Reply {
+        self.begun.fetch_add(1, Relaxed);
+        reply(status, ReplyBody::Memory(reason.into()))
+    }
+}
+
+impl Answers {
+    /// Whether every request that was begun has left its record, or was given up.
+    pub fn are_settled(&self) -> bool {
+        self.begun.load(Relaxed) == self.sent.load(Relaxed) + self.dropped.load(Relaxed)
+    }
+
+    /// - `/hit/N`, `/memory/N`: so many bytes; `/empty`: none; `/304`: none, of so many
+    /// - `/frames`, `/long`, `/fails`, `/trailers`: a body in frames; one that is shorter than it says, or fails; with trailers
+    /// - `/hints`: two interim responses first; `/gated`: once [`gate`](Self::gate) lets it; `/never`: never
+    /// - `/count`: what came; `/echo`: the same back; `/first`: once some of it is there; CONNECT: in a tunnel
+    async fn reply(&self, mut request: Request) -> Reply {
+        if request.head.method == Method::CONNECT {
+            return reply(StatusCode::OK, echo());
+        }
+        let path = request.head.uri.path().to_owned();
+        let path = path.trim_start_matches('/');
+        let (verb, argument) = path.split_once('/').unwrap_or((path, ""));
+        let body = match verb {
+            "hit" | "memory" => ReplyBody::Memory(body(argument)),
+            "empty" => ReplyBody::Empty,
+            "304" => return reply(StatusCode::NOT_MODIFIED, ReplyBody::Memory(body("500"))),
+            "frames" => frames([Ok(data(10)), Ok(data(0)), Ok(data(70_000))], None),
+            "long" => frames([Ok(data(10))], Some(11)),
+            "fails" => frames([Ok(data(10)), Err(BodyError::Timeout)], None),
+            "trailers" => frames([Ok(data(10)), Ok(Frame::trailers(fields("x-sum")))], None),
+            "hints" => {
+                for _ in 0..2 {
+                    if let Some(sink) = &request.interim {
+                        let _ = sink.try_send((StatusCode::EARLY_HINTS, fields("link")));
+                    }
+                }
+                ReplyBody::Memory(body("5"))
+            }
+            "gated" => {
+                self.gate.notified().await;
+                frames([Ok(data(1000))], Some(1000))
+            }
+            "never" => std::future::pending().await,
+            "count" => count(request.body.take()).await,
+            "echo" => match request.body.take() {
+                Some(frames) => ReplyBody::Stream { frames, length: None },
+                None => ReplyBody::Empty,
+            },
+            "first" => {
+                if let Some(body) = &mut request.body {
+                    let _ = body.frame().await;
+                }
+                ReplyBody::Memory(body("5"))
+            }
+            _ => return reply(StatusCode::NOT_FOUND, ReplyBody::Empty),
+        };
+        reply(StatusCode::OK, body)
+    }
+}
+
+/// Counts a request that is given up.
+struct GivenUp<'a>(&'a AtomicUsize, bool);
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        if self.1 {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// A body in frames.
+struct Frames(VecDeque<Result<Frame<Bytes>, BodyError>>);
+
+impl http_body::Body for Frames {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Ready(self.0.pop_front())
+    }
+}
+
+fn reply(status: StatusCode, body: ReplyBody) -> Reply {
+    Reply { head: ReplyHead::Built(status, HeaderMap::new()), body, record: Box::default() }
+}
+
+fn frames<const N: usize>(all: [Result<Frame<Bytes>, BodyError>; N], length: Option<u64>) -> ReplyBody {
+    ReplyBody::Stream { frames: StreamBody::new(Frames(all.into())), length }
+}
+
+fn data(bytes: usize) -> Frame<Bytes> {
+    Frame::data(Bytes::from_static(&ZEROS[..bytes]))
+}
+
+/// So many bytes, if that is a number.
+fn body(bytes: &str) -> Bytes {
+    let bytes = bytes.parse().unwrap_or(0);
+    Bytes::from_static(&ZEROS[..ZEROS.len().min(bytes)])
+}
+
+fn fields(name: &'static str) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    fields.insert(name, HeaderValue::from_static("7"));
+    fields
+}
+
+async fn count(body: RequestBody) -> ReplyBody {
+    let bytes = match body {
+        Some(body) => body.collect().await.map(|body| body.to_bytes().len()).unwrap_or(1),
+        None => 0,
+    };
+    ReplyBody::Memory(Bytes::from_static(&ZEROS[..bytes.min(ZEROS.len())]))
+}
+
+/// A tunnel to who says everything again.
+fn echo() -> ReplyBody {
+    let (near, mut far) = tokio::io::duplex(256);
+    tokio::spawn(async move {
+        let mut bytes = [0; 64];
+        while let Ok(count @ 1..) = far.read(&mut bytes).await {
+            if far.write_all(&bytes[..count]).await.is_err() {
+                return;
+            }
+        }
+    });
+    ReplyBody::Tunnel(Box::new(near))
+}
+
+/// No body is longer.
+static ZEROS: [u8; 300_000] = [0; 300_000];

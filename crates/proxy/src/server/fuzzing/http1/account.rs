@@ -1,0 +1,213 @@
+//! What a client of HTTP/1 has said, read as a whole, and whether what it was answered fits.
+
+use crate::server::fuzzing::{FIELDS_MAX, HEAD_MAX, TARGET_MAX};
+use bytes::BytesMut;
+use http::{Method, StatusCode, Version, header};
+use shoal_core::Fields;
+use shoal_wire::{
+    BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Parsed, ResponseHead, ResponseHeadParser, response,
+};
+
+/// A request that was said.
+#[derive(Debug)]
+pub(super) struct Asked {
+    method: Method,
+    path: String,
+    version: Version,
+    expects_continue: bool,
+    /// Bytes of its body, as far as it was said.
+    body_bytes: usize,
+    /// All of it was said.
+    is_whole: bool,
+}
+
+/// How what was said ends.
+#[derive(Debug, PartialEq)]
+enum End {
+    /// Between two requests, or within one.
+    Open,
+    /// By what is no request.
+    Refused,
+    /// By a body that is none.
+    Malformed,
+    /// By what is for a tunnel.
+    Tunnel,
+}
+
+/// What was said: the requests, how they end, and what comes behind.
+#[derive(Debug)]
+pub(super) struct Said {
+    asked: Vec<Asked>,
+    end: End,
+    rest: Vec<u8>,
+}
+
+impl Said {
+    /// Reads what was said, all of it at once.
+    pub fn read(bytes: &[u8]) -> Self {
+        let limits =
+            Limits { head_bytes_max: HEAD_MAX, fields_max: FIELDS_MAX, target_bytes_max: TARGET_MAX };
+        let (mut parser, mut buffer) = (HeadParser::new(), BytesMut::from(bytes));
+        let mut said = Self { asked: Vec::new(), end: End::Open, rest: Vec::new() };
+        while said.end == End::Open {
+            let head = match parser.parse(&mut buffer, &limits) {
+                Parsed::Head(head) => head,
+                Parsed::Incomplete => break,
+                Parsed::Refused(_) => {
+                    said.end = End::Refused;
+                    break;
+                }
+            };
+            let mut asked = Asked {
+                path: head.parts.uri.path().to_owned(),
+                version: head.parts.version,
+                expects_continue: head.expects_continue,
+                body_bytes: 0,
+                is_whole: false,
+                method: head.parts.method,
+            };
+            match asked.read_body(head.body, &mut buffer) {
+                Ok(()) if asked.method == Method::CONNECT => said.end = End::Tunnel,
+                Ok(()) => {}
+                Err(()) => said.end = End::Malformed,
+            }
+            said.asked.push(asked);
+            if buffer.is_empty() {
+                break;
+            }
+        }
+        said.rest = buffer.to_vec();
+        said
+    }
+
+    /// Checks all that was heard, of a server that `has_ended` the connection by itself, perhaps since it `is_draining`.
+    pub fn check(&self, heard: &[u8], has_ended: bool, is_draining: bool) {
+        let mut buffer = BytesMut::from(heard);
+        let mut answered = 0;
+        let mut goes_on = true;
+        while let Some(head) = head(&mut buffer, self.asked.get(answered)) {
+            assert!(goes_on, "after the last response: {head:?}");
+            let asked = self.asked.get(answered);
+            if asked.is_none() {
+                let is_error = head.status.is_client_error() || head.status.is_server_error();
+                let refuses = self.end == End::Refused && is_error && says(&head, "close");
+                assert!(refuses, "nobody asked for {head:?}");
+            }
+            if head.status.is_success() && asked.is_some_and(|asked| asked.method == Method::CONNECT) {
+                assert!(self.rest.starts_with(&buffer), "a tunnel of other bytes");
+                return;
+            }
+            let is_whole = body(asked, &head, &mut buffer, has_ended);
+            goes_on = is_whole && !says(&head, "close");
+            answered += 1;
+        }
+        if goes_on && !is_draining {
+            self.check_rest(answered);
+        }
+    }
+
+    /// The connection stays after so many answers, or ends without a word: there is a reason why nothing more comes.
+    fn check_rest(&self, answered: usize) {
+        let is_late = |asked: &Asked| asked.path.starts_with("/never") || !asked.is_whole;
+        let left = self.asked.get(answered);
+        let before = answered.checked_sub(1).and_then(|at| self.asked.get(at));
+        let is_large = before.is_some_and(|asked| asked.body_bytes > UNWANTED_MAX);
+        assert!(left.is_none_or(is_late) || is_large, "no answer to {left:?}, after {before:?}");
+        // What trickles in is looked at again when its end is there.
+        let has_end = self.rest.windows(3).any(|three| three == b"\n\r\n" || three[..2] == *b"\n\n");
+        let is_owed = left.is_none() && self.end == End::Refused && has_end;
+        assert!(!is_owed, "what is no request is not refused");
+    }
+}
+
+impl Asked {
+    fn read_body(&mut self, framing: BodyFraming, buffer: &mut BytesMut) -> Result<(), ()> {
+        let mut decoder = BodyDecoder::new(framing);
+        loop {
+            match decoder.decode(buffer) {
+                Ok(Decoded::Data(data)) => self.body_bytes += data.len(),
+                Ok(Decoded::NeedMore) => return Ok(()),
+                Ok(Decoded::End(_)) => {
+                    self.is_whole = true;
+                    return Ok(());
+                }
+                Err(_) => return Err(()),
+            }
+        }
+    }
+
+    /// Bytes of the body that was asked for, if that is known.
+    fn wanted(&self) -> Option<usize> {
+        let number = self.path.strip_prefix("/hit/").or(self.path.strip_prefix("/memory/"))?;
+        Some(number.parse::<usize>().ok()?.min(300_000))
+    }
+}
+
+/// The next final response's head, behind interim ones that have their reason.
+fn head(buffer: &mut BytesMut, asked: Option<&Asked>) -> Option<ResponseHead> {
+    while !buffer.is_empty() {
+        let head = ResponseHeadParser::default().parse(buffer, 1 << 16).expect("a head");
+        let head = head.expect("a whole head: all that is written is taken");
+        if !head.status.is_informational() {
+            return Some(head);
+        }
+        let asked = asked.expect("who sent no request gets no interim response");
+        let is_due = match head.status {
+            StatusCode::CONTINUE => asked.expects_continue,
+            _ => asked.path == "/hints",
+        };
+        assert!(is_due && asked.version != Version::HTTP_10, "{head:?} to {asked:?}");
+    }
+    None
+}
+
+/// Takes a response's body off the buffer; whether it is whole.
+fn body(asked: Option<&Asked>, head: &ResponseHead, buffer: &mut BytesMut, has_ended: bool) -> bool {
+    let method = asked.map_or(&Method::GET, |asked| &asked.method);
+    let length = head.fields.value(&header::CONTENT_LENGTH).map(number);
+    let coding = head.fields.value(&header::TRANSFER_ENCODING);
+    assert!(coding.is_none() || length.is_none(), "two framings: {head:?}");
+    let framing = match (*method == Method::HEAD || response::is_bodiless(head.status), coding, length) {
+        (true, ..) => BodyFraming::None,
+        (_, Some(coding), _) => {
+            assert_eq!(coding, b"chunked", "{head:?}");
+            BodyFraming::Chunked
+        }
+        (_, None, Some(length)) => BodyFraming::Length(length),
+        (_, None, None) => {
+            assert!(
+                asked.is_some_and(|asked| asked.version == Version::HTTP_10) && says(head, "close"),
+                "{head:?}"
+            );
+            buffer.clear();
+            return has_ended;
+        }
+    };
+    let (mut decoder, mut bytes) = (BodyDecoder::new(framing), 0);
+    loop {
+        match decoder.decode(buffer).expect("a body") {
+            Decoded::Data(data) => bytes += data.len(),
+            Decoded::NeedMore => return false,
+            Decoded::End(_) => break,
+        }
+    }
+    let wanted = asked.and_then(Asked::wanted);
+    if let Some(wanted) = wanted
+        && framing != BodyFraming::None
+        && head.status == StatusCode::OK
+    {
+        assert_eq!(bytes, wanted, "{asked:?}");
+    }
+    true
+}
+
+fn number(digits: &[u8]) -> u64 {
+    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).expect("a number")
+}
+
+fn says(head: &ResponseHead, what: &str) -> bool {
+    head.fields.value(&header::CONNECTION).is_some_and(|value| value == what.as_bytes())
+}
+
+/// Bytes of a body that nobody wants which are read for the sake of the next request.
+const UNWANTED_MAX: usize = 65_536;

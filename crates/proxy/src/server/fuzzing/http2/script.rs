@@ -1,0 +1,278 @@
+//! What a client does, out of any bytes: a byte for how it reads and writes, and then a step after the other.
+//!
+//! The lower half of a step's first byte says what it is, the upper half chooses, mostly among the streams that were opened. The
+//! first nine are those of a sound client, which keeps to the windows; the others may be wrong. So every input is some connection,
+//! and one that is changed a little is mostly another one of the same kind.
+
+use super::account::Account;
+use crate::server::fuzzing::peer::{Manner, Next};
+use shoal_wire::hpack::encode;
+use shoal_wire::http2::{
+    ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FrameHead, FrameKind, PREFACE, write_goaway,
+    write_ping, write_reset, write_window_update,
+};
+
+/// See the head of this file.
+pub(super) struct Script {
+    data: Vec<u8>,
+    at: usize,
+    pub manner: Manner,
+    /// Nothing was said yet that a client may not say, or not so often.
+    pub is_sound: bool,
+    /// Whether the preface is said for it.
+    has_preface: bool,
+    last_stream: u32,
+    resets: usize,
+    /// The words of the step before.
+    before: Vec<u8>,
+}
+
+impl Script {
+    /// The script that these bytes are.
+    pub fn new(data: &[u8]) -> Self {
+        let mut script = Self {
+            data: data.to_vec(),
+            at: 0,
+            manner: Manner::new(0),
+            is_sound: true,
+            has_preface: true,
+            last_stream: 0,
+            resets: 0,
+            before: Vec::new(),
+        };
+        let manner = script.byte().unwrap_or_default();
+        script.manner = Manner::new(manner);
+        (script.has_preface, script.is_sound) = (manner < 0xf0, manner < 0xf0);
+        script
+    }
+
+    /// The next step of a client who knows this much; `None` after the last.
+    pub fn next(&mut self, account: &Account) -> Option<Next> {
+        // The preface, if it is not left to the steps.
+        if std::mem::take(&mut self.has_preface) {
+            return Some(Next::Say([PREFACE, &frame(FrameKind::Settings, 0, 0, b"")].concat()));
+        }
+        let step = self.byte()?;
+        let (kind, choice) = (step & 15, step >> 4);
+        let words = match kind {
+            0..9 => self.sound(kind, choice, account)?,
+            9..15 => {
+                self.is_sound = false;
+                self.wrong(kind, choice, account)?
+            }
+            _ => match choice {
+                0 => return Some(Next::Release),
+                1 => return Some(Next::Drain),
+                2 => {
+                    self.manner = Manner::new(self.byte()?);
+                    return Some(Next::Rest { silent: 0, deaf: 0 });
+                }
+                3..8 => {
+                    let turns = u32::from(self.byte()?);
+                    let (silent, deaf) = [(turns, 0), (0, turns), (turns, turns)][usize::from(choice % 3)];
+                    return Some(Next::Rest { silent, deaf });
+                }
+                _ => {
+                    self.is_sound = false;
+                    let times = usize::from(self.byte()?);
+                    self.before.repeat(times.min(REPEATED_BYTES_MAX / self.before.len().max(1)))
+                }
+            },
+        };
+        self.before.clone_from(&words);
+        Some(Next::Say(words))
+    }
+
+    fn sound(&mut self, kind: u8, choice: u8, account: &Account) -> Option<Vec<u8>> {
+        let stream = stream(choice, account);
+        let mut words = Vec::new();
+        match kind {
+            0 | 1 => {
+                let bytes = usize::from(choice) * 17 * self.number()? / 64;
+                words = self.ask("GET", &format!("/{}/{bytes}", ["hit", "memory"][usize::from(kind)]));
+            }
+            2 => {
+                let (method, path) = ASKED[usize::from(choice)];
+                words = self.ask(method, path);
+            }
+            3 => {
+                let (bytes, end) = (self.number()?, choice & 1 != 0);
+                words = body(stream.unwrap_or(0), bytes, end, account);
+            }
+            4 => {
+                if let Some(stream) = stream {
+                    self.resets += 1;
+                    self.is_sound &= self.resets <= RESETS_SOUND;
+                    write_reset(&mut words, stream, Code::CANCEL);
+                }
+            }
+            5 => {
+                let more = self.number()? as u32 + 1;
+                write_window_update(&mut words, stream.filter(|_| choice < 12).unwrap_or(0), more);
+            }
+            6 => words = settings(&[(4, self.number()? as u32 * 2)]),
+            7 => words = settings(&[(4, u32::from(choice)), (5, 16_384 + self.number()? as u32)]),
+            _ => write_ping(&mut words, [choice; 8], false),
+        }
+        Some(words)
+    }
+
+    /// What a client says that is wrong, or out of place, or both.
+    fn wrong(&mut self, kind: u8, choice: u8, account: &Account) -> Option<Vec<u8>> {
+        let stream = stream(choice, account).unwrap_or(1);
+        Some(match kind {
+            // A block of any fields, on a new stream or on one that is open.
+            9 => {
+                let flags = self.byte()?;
+                let stream = if choice < 12 { self.new_stream() } else { stream };
+                let block = self.some();
+                frame(FrameKind::Headers, flags, stream, &block)
+            }
+            10 => {
+                let flags = self.byte()?;
+                frame(
+                    FrameKind::Continuation,
+                    flags,
+                    if choice == 15 { stream } else { self.last_stream },
+                    &self.some(),
+                )
+            }
+            // DATA of any kind, whatever the windows are.
+            11 => {
+                let (flags, bytes) = (self.byte()?, self.number()? % (FRAME_BYTES_MAX + 1));
+                frame(FrameKind::Data, flags, stream, &vec![choice; bytes])
+            }
+            // A frame of any kind on any stream.
+            12 => {
+                let [kind, flags, id] = [self.byte()?, self.byte()?, self.byte()?];
+                let payload = self.some();
+                let stream = if choice < 8 { u32::from(id) } else { stream };
+                let head = FrameHead { length: payload.len(), kind: kind % 12, flags, stream };
+                [&head.to_bytes()[..], &payload].concat()
+            }
+            // Settings and room of any size, answers to nothing.
+            13 => {
+                let (first, second) = (self.number()? as u32, self.number()? as u32);
+                let value = first << 16 | second;
+                let mut words = Vec::new();
+                match choice {
+                    0..8 => words = settings(&[(u16::from(choice), value)]),
+                    8..11 => write_window_update(&mut words, stream, value),
+                    11 => write_window_update(&mut words, 0, value),
+                    12 => write_ping(&mut words, *b"shoal by", true),
+                    13 => write_goaway(&mut words, first, Code(second)),
+                    14 => words = frame(FrameKind::Settings, ACK, 0, b""),
+                    _ => write_reset(&mut words, first, Code(second)),
+                }
+                words
+            }
+            _ => self.some(),
+        })
+    }
+
+    /// A request, which has a body to come if its method is one of those that have.
+    fn ask(&mut self, method: &str, path: &str) -> Vec<u8> {
+        let stream = self.new_stream();
+        let has_body = matches!(method, "POST" | "CONNECT");
+        let mut block = Vec::new();
+        let mut field =
+            |name: &str, value: &str| encode::field(&mut block, name.as_bytes(), value.as_bytes());
+        field(":method", method);
+        if method == "CONNECT" {
+            field(":authority", path);
+        } else {
+            field(":scheme", "http");
+            field(":authority", "test");
+            field(":path", path);
+        }
+        if path == "/count/10" {
+            field("content-length", "10");
+        }
+        if path == "/echo/expected" {
+            field("expect", "100-continue");
+        }
+        let end = if has_body { 0 } else { END_STREAM };
+        frame(FrameKind::Headers, END_HEADERS | end, stream, &block)
+    }
+
+    fn new_stream(&mut self) -> u32 {
+        self.last_stream = if self.last_stream == 0 { 1 } else { self.last_stream + 2 };
+        self.is_sound &= self.last_stream < STREAMS_SOUND;
+        self.last_stream
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let byte = self.data.get(self.at).copied();
+        self.at += 1;
+        byte
+    }
+
+    fn number(&mut self) -> Option<usize> {
+        Some(usize::from(u16::from_be_bytes([self.byte()?, self.byte()?])))
+    }
+
+    /// The next bytes, as many as the first of them says.
+    fn some(&mut self) -> Vec<u8> {
+        let count = self.byte().map_or(0, usize::from);
+        let end = self.data.len().min(self.at + count);
+        let some = self.data.get(self.at..end).unwrap_or_default().to_vec();
+        self.at += count;
+        some
+    }
+}
+
+/// One of the streams that were opened, counted from the last.
+fn stream(choice: u8, account: &Account) -> Option<u32> {
+    account.streams.keys().rev().nth(usize::from(choice) % account.streams.len().max(1)).copied()
+}
+
+/// Some of a body, as much as the client may send, in frames.
+fn body(stream: u32, bytes: usize, end: bool, account: &Account) -> Vec<u8> {
+    if !account.streams.get(&stream).is_some_and(|seen| seen.may_say()) {
+        return Vec::new();
+    }
+    let body = vec![b'b'; bytes.min(account.room_of(stream))];
+    let pieces: Vec<&[u8]> = if body.is_empty() { vec![&[]] } else { body.chunks(FRAME_BYTES_MAX).collect() };
+    let last = pieces.len() - 1;
+    let frames = pieces.into_iter().enumerate().map(|(at, piece)| {
+        let flags = if end && at == last { END_STREAM } else { 0 };
+        frame(FrameKind::Data, flags, stream, piece)
+    });
+    frames.collect::<Vec<_>>().concat()
+}
+
+fn settings(all: &[(u16, u32)]) -> Vec<u8> {
+    let payload = all.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat());
+    frame(FrameKind::Settings, 0, 0, &payload.collect::<Vec<u8>>())
+}
+
+fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    [&FrameHead::of(kind, flags, stream, payload.len()).to_bytes()[..], payload].concat()
+}
+
+/// What is asked for beside so many bytes.
+const ASKED: [(&str, &str); 16] = [
+    ("POST", "/count"),
+    ("POST", "/echo"),
+    ("POST", "/first"),
+    ("POST", "/memory/100000"),
+    ("POST", "/never"),
+    ("POST", "/count/10"),
+    ("POST", "/echo/expected"),
+    ("CONNECT", "test:443"),
+    ("GET", "/frames"),
+    ("GET", "/fails"),
+    ("GET", "/trailers"),
+    ("GET", "/hints"),
+    ("GET", "/gated"),
+    ("GET", "/never"),
+    ("GET", "/304"),
+    ("HEAD", "/memory/500"),
+];
+
+/// Bytes that a step repeats of the one before.
+const REPEATED_BYTES_MAX: usize = 64 * 1024;
+
+/// A client may reset so many of its streams and still be sound, and open streams up to this one: others may be too many.
+const RESETS_SOUND: usize = 10;
+const STREAMS_SOUND: u32 = 500;

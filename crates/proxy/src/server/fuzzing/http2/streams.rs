@@ -1,0 +1,128 @@
+//! One stream as its client sees it, and what the server may do on it.
+
+use crate::server::http2::STREAM_WINDOW;
+use shoal_wire::hpack::FieldList;
+
+/// One stream.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    /// How it was asked for.
+    method: Vec<u8>,
+    path: Vec<u8>,
+    /// Bytes that the server may send.
+    pub window: i64,
+    /// Bytes that the client may send.
+    pub room: i64,
+    /// The client's half has ended.
+    pub said_all: bool,
+    /// Status of the final response, 0 before it.
+    status: u16,
+    /// Its Content-Length.
+    length: Option<usize>,
+    /// Bytes of its body.
+    bytes: usize,
+    /// The server's half has ended.
+    ended: bool,
+    /// By the server.
+    reset: bool,
+    /// By the client.
+    pub given_up: bool,
+}
+
+impl Seen {
+    /// A stream that begins with these fields.
+    pub fn new(fields: &FieldList, said_all: bool, (window, room): (i64, i64)) -> Self {
+        let value = |name: &[u8]| {
+            let field = fields.iter().find(|(other, _)| *other == name);
+            field.map(|(_, value)| value.to_vec()).unwrap_or_default()
+        };
+        Self { method: value(b":method"), path: value(b":path"), window, room, said_all, ..Self::default() }
+    }
+
+    /// Whether nothing more is to be expected of it.
+    pub fn is_over(&self) -> bool {
+        self.ended || self.reset || self.given_up
+    }
+
+    /// Whether the client may say more on it.
+    pub fn may_say(&self) -> bool {
+        !self.said_all && !self.given_up && !self.reset
+    }
+
+    /// Whether it is never answered.
+    pub fn waits_for_ever(&self) -> bool {
+        self.path.starts_with(b"/never")
+    }
+
+    /// The server has sent a field block.
+    pub fn took_fields(&mut self, fields: &FieldList, end: bool) {
+        assert!(!self.ended && !self.reset, "{self:?} goes on after its end");
+        let sound = |name: &[u8]| !name.is_empty() && !name.iter().any(u8::is_ascii_uppercase);
+        assert!(fields.iter().all(|(name, _)| sound(name)), "{fields:?}");
+        if self.status != 0 {
+            assert!(end, "{self:?}: a second head, or trailers that do not end it");
+            assert!(
+                fields.iter().all(|(name, _)| name[0] != b':'),
+                "trailers with pseudo-fields: {fields:?}"
+            );
+            return self.end();
+        }
+        let number = |bytes: &[u8]| -> Option<usize> { std::str::from_utf8(bytes).ok()?.parse().ok() };
+        let status = fields.iter().next().filter(|(name, _)| *name == b":status");
+        let status = status.and_then(|(_, value)| number(value));
+        let status = status.unwrap_or_else(|| panic!("no status first: {fields:?}")) as u16;
+        let mut lines = fields.iter().skip(1);
+        assert!(fields.iter().skip(1).all(|(name, _)| name[0] != b':'), "two pseudo-fields: {fields:?}");
+        if (100..200).contains(&status) {
+            assert!(!end && status != 101, "an interim response {status}, and is it the end? {end}");
+            return;
+        }
+        let length = lines.find(|(name, _)| *name == b"content-length");
+        self.length = length.map(|(_, value)| number(value).expect("a number"));
+        self.status = status;
+        if end {
+            self.end();
+        }
+    }
+
+    /// The server has sent bytes of body, which are within the connection's window.
+    pub fn took_data(&mut self, bytes: usize, end: bool) {
+        assert!(!self.ended && !self.reset, "{self:?} goes on after its end");
+        assert!(self.status != 0, "{self:?}: a body before its head");
+        self.window -= bytes as i64;
+        assert!(bytes == 0 || self.window >= 0, "{self:?}: too much by its window");
+        self.bytes += bytes;
+        assert!(self.length.is_none_or(|length| self.bytes <= length), "{self:?}: more than it said");
+        if end {
+            self.end();
+        }
+    }
+
+    /// The server lets the client send more.
+    pub fn took_room(&mut self, more: i64) {
+        assert!(!self.reset, "{self:?}: room after a reset");
+        self.room += more;
+        assert!(self.room <= i64::from(STREAM_WINDOW), "{self:?}: more room than was announced");
+    }
+
+    /// The server has reset it. It may say so again, should frames for it have been on their way.
+    pub fn took_reset(&mut self) {
+        self.reset = true;
+    }
+
+    /// It ends in order: all is there that was said to come, and what was asked for.
+    fn end(&mut self) {
+        self.ended = true;
+        if self.method == b"HEAD" || self.status == 304 {
+            return assert_eq!(self.bytes, 0, "{self:?}: a body that has no place");
+        }
+        assert!(self.length.is_none_or(|length| length == self.bytes), "{self:?}: less than it said");
+        let text = std::str::from_utf8(&self.path).unwrap_or_default();
+        let asked = text.strip_prefix("/hit/").or(text.strip_prefix("/memory/"));
+        if let Some(Ok(asked)) = asked.map(str::parse::<usize>)
+            && self.status == 200
+        {
+            assert_eq!(self.bytes, asked.min(300_000), "{self:?}: not what was asked for");
+        }
+    }
+}
