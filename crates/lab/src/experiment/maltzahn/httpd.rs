@@ -168,7 +168,11 @@ impl Place {
         let mut components: Vec<&str> = rest.split('/').collect();
         let last = components.pop().unwrap_or_default();
         let name = if components.is_empty() || last.is_empty() { WELCOME } else { last };
-        let host = components.first().copied().unwrap_or(rest);
+        let host = match components.first().copied().unwrap_or(rest) {
+            // In the log of a server, whose own name is in no line.
+            "" => NO_HOST,
+            host => host,
+        };
         // Empty components vanish, as they do in a path of UNIX.
         let below = components.iter().skip(1).filter(|component| !component.is_empty());
         let mut folder = format!("{ROOT}/{}", shown(&host.to_lowercase()));
@@ -216,6 +220,7 @@ const ROOT: &str = "urls/http";
 const INFO: &str = ".cache_info";
 const INDEX: &str = ".cache_dirindex";
 const WELCOME: &str = ".cache_welcome";
+const NO_HOST: &str = "-";
 /// Longest name that httpd caches.
 const NAME_BYTES_MAX: usize = 64;
 /// Delay, last check, expiry, time unused and last change in decimal, with tabs and a line feed.
@@ -264,6 +269,8 @@ mod tests {
             "http://a.example/../e",
             "http://a.example/./e",
             "http://b.example/b",
+            "/b",
+            "/b/c",
             &long,
             &other,
         ];
