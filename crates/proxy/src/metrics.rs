@@ -103,7 +103,7 @@ metrics! {
     disk_slow = "counter" "shoal_disk_slow_total" "" "Disk jobs that a client no longer waited for; a read then counts as a miss.";
     disk_declined = "counter" "shoal_disk_declined_total" "" "Objects that the disk store declined to take.";
     disk_on_probation = "counter" "shoal_disk_on_probation_total" "" "Objects that the disk store will take when they are asked for again.";
-    disk_corrupt = "counter" "shoal_disk_corrupt_total" "" "Objects that failed a check and were dropped.";
+    disk_corrupt = "counter" "shoal_disk_corrupt_total" "" "Disk jobs that met damaged bytes; a read then counts as a miss.";
     disk_errors = "counter" "shoal_disk_errors_total" "" "Disk operations that failed.";
     panics = "counter" "shoal_panics_total" "" "Threads and tasks that panicked: faults of Shoal itself.";
     error_log_lines_dropped = "counter" "shoal_error_log_lines_dropped_total" "" "Error log lines dropped because stderr took nothing or could not be written.";

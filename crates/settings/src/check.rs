@@ -2,7 +2,7 @@
 //!
 //! A rule is silent where a mistake was already noted: the value it would judge is not what was meant.
 
-use crate::host::{check_destination, check_host_pattern, check_upstream_url, is_token};
+use crate::host::{check_destination, check_host, check_host_pattern, check_upstream_url, is_token};
 use crate::mistake::{Mistakes, closest};
 use crate::tree::Table;
 use crate::{AdminAddress, Mode, Settings, Site, Store};
@@ -68,6 +68,9 @@ impl Rules<'_> {
             && settings.listen.iter().any(|listen| listen.address == *admin)
         {
             self.fault("admin.listen", format!("{admin} is a listener for clients too"));
+        }
+        for (index, host) in settings.admin.hosts.iter().enumerate() {
+            self.result(&format!("admin.hosts[{index}]"), check_host(host));
         }
     }
 

@@ -51,6 +51,9 @@ const REFERENCE_HEAD: &str = "\
 else the built-in defaults, which `shoal config default` prints as a commented file. `shoal check FILE` names every
 mistake with its line and column, and exits with code 2 when there is one. Unknown settings are mistakes.
 
+`shoal reload`, or the signal HUP, has a running node read it again; what takes effect with the next start only is named
+then, and in [OPERATING.md](OPERATING.md#start-reload-stop).
+
 - **Sizes** carry their unit: `\"512 MB\"` is 512,000,000 bytes, `\"512 MiB\"` is 536,870,912.
 - **Durations** carry their unit: `\"250 ms\"`, `\"30 s\"`, `\"5 min\"`, `\"2 h\"`, `\"1 day\"`.
 - **Networks** are written `\"10.0.0.0/8\"`; an address alone stands for itself.

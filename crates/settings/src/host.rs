@@ -59,7 +59,8 @@ pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(tchar)
 }
 
-fn check_host(host: &str) -> Result<(), String> {
+/// A host name or an address, without a port.
+pub(crate) fn check_host(host: &str) -> Result<(), String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return match inner.parse::<Ipv6Addr>() {
             Ok(_) => Ok(()),

@@ -45,7 +45,7 @@ section! {
 entry! {
     /// One listening address.
     pub struct Listen {
-        /// Address and port.
+        /// Address and port. `0.0.0.0` is every IPv4 address, `[::]` every IPv6 address and no IPv4 address.
         pub address: SocketAddr,
         /// What the listener is for.
         pub mode: Mode,
@@ -162,7 +162,9 @@ section! {
         /// Destinations on loopback, link-local and private networks that are nevertheless served: names,
         /// `*.suffix`, or networks. Checked on the resolved address.
         pub allow_private_destinations: Vec<String> = Vec::new(),
-        /// File of `user:password` lines; when set, clients must authenticate with the Basic scheme.
+        /// File of `user:password` lines; when set, clients must authenticate with the Basic scheme. A password may stand as
+        /// `$sha256$SALT$HEX`, where HEX is what `printf %s "$SALT$PASSWORD" | sha256sum` prints. Lines that begin with `#` are
+        /// skipped. Read again on reload.
         pub users_file: Option<PathBuf> = None,
         /// Realm named in the challenge.
         pub realm: String = "shoal".into(),
@@ -205,7 +207,7 @@ section! {
 section! {
     /// What is kept on disk.
     pub struct Store {
-        /// Folder of the store; empty means no disk store. With `disks` it holds no objects, only the table of purges.
+        /// Folder of the store; empty or `none` means no disk store. With `disks` it holds no objects, only the table of purges.
         pub directory: PathBuf = "shoal-cache".into(),
         /// Disk space used at most, file system blocks of object files and the index included: a hard limit. Not with `disks`.
         /// A `volume` takes 4 TiB of it at most: divide a larger disk.
@@ -365,7 +367,7 @@ section! {
 section! {
     /// Access and error logs.
     pub struct Log {
-        /// Access log file, `stdout`, or empty for none.
+        /// Access log file, `stdout`, or empty or `none` for none. USR1 has the node open it again by its name.
         pub access: String = String::new(),
         /// Its format.
         pub format: LogFormat = LogFormat::Squid,
@@ -407,6 +409,9 @@ section! {
     pub struct Admin {
         /// Where the admin listener listens: an address and port, or `unix:/path` of a socket. Keep it on loopback.
         pub listen: Option<AdminAddress> = Some(AdminAddress::Tcp(([127, 0, 0, 1], 3129).into())),
+        /// Names by which the admin listener is asked besides an address, `localhost` and this machine's own name, such as that
+        /// in a scraper's settings. A request that calls it otherwise is refused: a web page may have sent it.
+        pub hosts: Vec<String> = Vec::new(),
         /// Client networks that may send `PURGE` requests to the ordinary listeners.
         pub purge_from: Vec<IpNet> = Vec::new(),
     }

@@ -417,13 +417,11 @@ impl<T: Setting> Setting for Vec<T> {
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
         let Value::List(items) = &node.value else {
-            let hint = "write [ and ] around it";
-            let hint = if matches!(node.value, Value::Table(_)) {
-                "write [[name]], or [ and ] around it"
-            } else {
-                hint
+            let hint = match (T::kind(), key.contains('[')) {
+                (Kind::Section { .. }, false) => format!("write [[{key}]], once for each"),
+                _ => "write [ and ] around it".into(),
             };
-            return unexpected(node, key, "a list", Some(hint), mistakes);
+            return unexpected(node, key, "a list", Some(&hint), mistakes);
         };
         let read: Vec<Option<T>> = items
             .iter()

@@ -5,7 +5,7 @@ use crate::setting::{Fields, Section as _};
 use crate::tree::{Place, Table};
 use crate::{Listen, Override, Settings, Site, check};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Everything that settings are made from.
 pub struct Source<'a> {
@@ -55,6 +55,10 @@ impl Settings {
 
     /// Brings defaults into line with what was set, and names into the form in which they are compared.
     fn settle(&mut self, table: &Table) {
+        // As `--store none` and `log.access` have it: a folder of that name is written "./none".
+        if self.store.directory.as_os_str() == "none" {
+            self.store.directory = PathBuf::new();
+        }
         if !table.holds("store", "object_max") {
             self.store.object_max = self.store.object_max.min(self.store.smallest_disk());
         }

@@ -14,7 +14,11 @@ pub fn raise_limit(max_connections: usize) {
     let limit = getrlimit(Resource::Nofile).current;
     let wanted = wanted(max_connections);
     if let Some(limit) = limit.filter(|limit| *limit < wanted) {
-        tracing::warn!(limit, wanted, "the limit on open files is low for max_connections");
+        tracing::warn!(
+            limit,
+            wanted,
+            "the limit on open files is low for max_connections: raise it (LimitNOFILE, ulimit -n), or lower that"
+        );
     }
 }
 

@@ -53,10 +53,12 @@ fn run_logging(
     let admin_address = admin.as_ref().map(|bound| bound.address().clone());
     let running = Arc::new(Running::start(configuration, settings.clone(), admin_address, error_log)?);
     panics::report_and_count(running.clone());
-    let admin = admin.map(|bound| bound.start(running.clone())).transpose();
+    let admin = admin.map(|bound| bound.start(running.clone(), &settings.admin.hosts)).transpose();
     let admin =
         admin.map_err(|error| Failure::Runtime(format!("cannot start the admin listener: {error}")))?;
     greet(&settings, &running, admin.as_ref());
+    let addresses: Vec<String> = running.addresses().iter().map(ToString::to_string).collect();
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), listens = addresses.join(", "), "started");
     notifier.tell(State::Ready);
 
     serve(&running, &mut signals, &notifier);
@@ -133,7 +135,7 @@ fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
     let Some(address) = &settings.admin.listen else { return Ok(None) };
     let mut result = BoundAdmin::bind(address);
     let in_use = matches!(&result, Err(error) if error.kind() == std::io::ErrorKind::AddrInUse);
-    if in_use && settings.admin == shoal_settings::Admin::default() {
+    if in_use && settings.admin.listen == shoal_settings::Admin::default().listen {
         tracing::warn!(%address, "the default admin address is taken; using a free port");
         result = BoundAdmin::bind(&AdminAddress::Tcp(([127, 0, 0, 1], 0).into()));
     }

@@ -68,9 +68,11 @@ impl Running {
     fn keep_what_waits(old: &Settings, new: &mut Settings) -> impl Iterator<Item = &'static str> {
         let changed = [
             ("admin.listen", old.admin.listen != new.admin.listen),
+            ("admin.hosts", old.admin.hosts != new.admin.hosts),
             ("log.json", old.log.json != new.log.json),
         ];
         new.admin.listen.clone_from(&old.admin.listen);
+        new.admin.hosts.clone_from(&old.admin.hosts);
         new.log.json = old.log.json;
         changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name)
     }

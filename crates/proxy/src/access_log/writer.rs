@@ -58,7 +58,10 @@ impl Writer {
             && let Target::File(path) = &self.target
         {
             match open(path) {
-                Ok(file) => (self.file, self.torn) = (Some(file), false),
+                Ok(file) => {
+                    (self.file, self.torn) = (Some(file), false);
+                    tracing::info!(path = %path.display(), "the access log was opened again");
+                }
                 Err(error) => tracing::warn!(
                     path = %path.display(), %error,
                     "cannot open the access log again; writing on to the old file"

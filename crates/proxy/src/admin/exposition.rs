@@ -50,6 +50,13 @@ fn gauges(status: &Status) -> Vec<Row> {
             ("counter", "shoal_store_evictions_total", "", "Objects given up to make room.", store.evictions),
             (
                 "counter",
+                "shoal_store_corrupt_total",
+                "",
+                "Stored objects that failed a check and were dropped.",
+                store.corrupt,
+            ),
+            (
+                "counter",
                 "shoal_store_spared_reads_total",
                 "",
                 "Reads from disk that what was read before has spared.",
@@ -61,7 +68,7 @@ fn gauges(status: &Status) -> Vec<Row> {
 }
 
 fn ram(ram: &Ram) -> [Row; 6] {
-    let (held, space) = ("RAM used for stored responses and bodies in flight.", &ram.space);
+    let (held, space) = ("RAM used for stored responses, bodies in flight and neighbourhoods.", &ram.space);
     let spans = "Memory in which small bodies stand, with the gaps between them.";
     let moved = "Bytes of bodies that were moved to close gaps.";
     [

@@ -5,14 +5,35 @@
 
 use http::{HeaderMap, header};
 use std::net::IpAddr;
+use std::sync::Arc;
 
-/// Why a request is refused, if it is. `node_name` is this machine's own host name.
-pub(super) fn refusal(fields: &HeaderMap, node_name: &str) -> Option<&'static str> {
+/// Tells requests that may have come from a web page by the names of the listener.
+#[derive(Clone)]
+pub(super) enum Guard {
+    /// On a socket of the file system, which no browser opens.
+    Open,
+    /// On an address, which is called by one of these names, by `localhost` or by an address.
+    Named(Arc<[String]>),
+}
+
+impl Guard {
+    /// Why a request is refused, if it is.
+    pub(super) fn refusal(&self, fields: &HeaderMap) -> Option<&'static str> {
+        match self {
+            Self::Open => None,
+            Self::Named(names) => refusal(fields, names),
+        }
+    }
+}
+
+fn refusal(fields: &HeaderMap, names: &[String]) -> Option<&'static str> {
     let host = match fields.get(header::HOST).map(|host| host.to_str()) {
         None => None,
-        Some(Ok(host)) if trusted(host, node_name) => Some(host),
+        Some(Ok(host)) if trusted(host, names) => Some(host),
         Some(_) => {
-            return Some("the Host field is neither an address, nor localhost, nor this machine's name");
+            return Some(
+                "the Host field is neither an address, nor localhost, nor this machine's name, nor one of admin.hosts",
+            );
         }
     };
     let origin = fields.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
@@ -25,9 +46,8 @@ pub(super) fn refusal(fields: &HeaderMap, node_name: &str) -> Option<&'static st
     }
 }
 
-/// Whether a Host value cannot have come from somebody else's DNS answer: an address, `localhost`, or the name of
-/// this machine.
-fn trusted(host: &str, node_name: &str) -> bool {
+/// Whether a Host value cannot have come from somebody else's DNS answer: an address, `localhost`, or one of our names.
+fn trusted(host: &str, names: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
@@ -35,7 +55,7 @@ fn trusted(host: &str, node_name: &str) -> bool {
     let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
     address.parse::<IpAddr>().is_ok()
         || name.eq_ignore_ascii_case("localhost")
-        || (!node_name.is_empty() && name.eq_ignore_ascii_case(node_name))
+        || names.iter().any(|own| !own.is_empty() && name.eq_ignore_ascii_case(own))
 }
 
 #[cfg(test)]
@@ -49,14 +69,22 @@ mod tests {
                 fields.insert(name, value.parse().expect("a field value"));
             }
         }
-        refusal(&fields, "cache1").is_none()
+        let guard = Guard::Named(["cache1", "cache1.example.org", ""].map(str::to_owned).into());
+        assert!(Guard::Open.refusal(&fields).is_none());
+        guard.refusal(&fields).is_none()
     }
 
     #[test]
     fn only_hosts_that_nobody_else_can_name_are_served() {
-        for host in
-            ["127.0.0.1:3129", "localhost", "LOCALHOST:3129", "[::1]:3129", "10.0.0.5:80", "cache1:3129"]
-        {
+        for host in [
+            "127.0.0.1:3129",
+            "localhost",
+            "LOCALHOST:3129",
+            "[::1]:3129",
+            "10.0.0.5:80",
+            "cache1:3129",
+            "Cache1.Example.org:3129",
+        ] {
             assert!(check(Some(host), None), "{host}");
         }
         for host in

@@ -3,9 +3,10 @@
 //! One thread with a runtime of its own takes connections; calls to the node run on a few blocking threads, so
 //! that a purge that takes long does not keep `/healthz` from answering.
 
+use super::Control;
+use super::guard::Guard;
 use super::impatient::Impatient;
 use super::routes::{self, Answer};
-use super::{Control, guard};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -81,18 +82,19 @@ impl BoundAdmin {
         &self.place.0
     }
 
-    /// Serves `control` from a thread of its own.
+    /// Serves `control` from a thread of its own. On an address it may be called by the names in `hosts` too.
     ///
     /// # Errors
     ///
     /// When the thread cannot be started.
-    pub fn start(self, control: Arc<dyn Control>) -> io::Result<AdminListener> {
+    pub fn start(self, control: Arc<dyn Control>, hosts: &[String]) -> io::Result<AdminListener> {
         let Self { socket, runtime, place } = self;
+        let guard = guard(&socket, hosts);
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = accept(socket, control) => {}
+                    () = accept(socket, control, guard) => {}
                     _ = stopped => {}
                 }
             });
@@ -159,24 +161,34 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Who is served: on an address whoever calls the listener by this machine's name or one of `hosts`.
+fn guard(socket: &Socket, hosts: &[String]) -> Guard {
+    match socket {
+        Socket::Unix(_) => Guard::Open,
+        Socket::Tcp(_) => {
+            let node_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            Guard::Named(hosts.iter().cloned().chain([node_name]).collect())
+        }
+    }
+}
+
 /// Takes connections, at most [`CONNECTIONS`] at a time; further ones wait in the backlog.
-async fn accept(socket: Socket, control: Arc<dyn Control>) {
-    let node_name: Arc<str> = rustix::system::uname().nodename().to_string_lossy().into();
+async fn accept(socket: Socket, control: Arc<dyn Control>, guard: Guard) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let calls = Calls { control, changes: Arc::new(Semaphore::new(CHANGES)) };
     loop {
         let place = places.clone().acquire_owned().await.expect("never closed");
-        let (calls, node_name) = (calls.clone(), node_name.clone());
+        let (calls, guard) = (calls.clone(), guard.clone());
         let accepted = match &socket {
             Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                 tokio::spawn(async move {
-                    connection(stream, calls, node_name).await;
+                    connection(stream, calls, guard).await;
                     drop(place);
                 })
             }),
             Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| {
                 tokio::spawn(async move {
-                    connection(stream, calls, node_name).await;
+                    connection(stream, calls, guard).await;
                     drop(place);
                 })
             }),
@@ -188,13 +200,13 @@ async fn accept(socket: Socket, control: Arc<dyn Control>) {
     }
 }
 
-async fn connection<S>(stream: S, calls: Calls, node_name: Arc<str>)
+async fn connection<S>(stream: S, calls: Calls, guard: Guard)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = hyper::service::service_fn(move |request| {
-        let (calls, node_name) = (calls.clone(), node_name.clone());
-        async move { Ok::<_, Infallible>(response(respond(request, calls, &node_name).await)) }
+        let (calls, guard) = (calls.clone(), guard.clone());
+        async move { Ok::<_, Infallible>(response(respond(request, calls, &guard).await)) }
     });
     let result = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -207,8 +219,8 @@ where
     }
 }
 
-async fn respond(request: Request<Incoming>, calls: Calls, node_name: &str) -> Answer {
-    if let Some(why) = guard::refusal(request.headers(), node_name) {
+async fn respond(request: Request<Incoming>, calls: Calls, guard: &Guard) -> Answer {
+    if let Some(why) = guard.refusal(request.headers()) {
         return routes::text(StatusCode::FORBIDDEN, format!("{why}\n"));
     }
     if request.uri().path() == routes::HEALTH {
@@ -290,7 +302,7 @@ mod tests {
     async fn a_client_that_takes_nothing_is_let_go() {
         let (mut client, server) = tokio::io::duplex(512);
         let calls = Calls { control: Arc::new(Scripted::default()), changes: Arc::new(Semaphore::new(1)) };
-        let serving = tokio::spawn(connection(server, calls, "".into()));
+        let serving = tokio::spawn(connection(server, calls, Guard::Open));
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("room");
         let ended = tokio::time::timeout(WRITE_TIMEOUT * 3, serving).await;
         ended.expect("the connection ends by itself").expect("in order");

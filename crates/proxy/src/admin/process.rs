@@ -9,9 +9,17 @@ pub(super) type Row = (&'static str, &'static str, &'static str, f64);
 /// What can be read; a system without `/proc` gives less.
 pub(super) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
-    if let Some(pages) = field("/proc/self/statm", 1) {
-        let bytes = pages * page_size() as f64;
-        rows.push(("gauge", "process_resident_memory_bytes", "Resident memory size in bytes.", bytes));
+    for (index, name, help) in [
+        (0, "process_virtual_memory_bytes", "Virtual memory size in bytes."),
+        (1, "process_resident_memory_bytes", "Resident memory size in bytes."),
+    ] {
+        if let Some(pages) = field("/proc/self/statm", index) {
+            rows.push(("gauge", name, help, pages * page_size() as f64));
+        }
+    }
+    if let Some(seconds) = start_seconds() {
+        let help = "Start time of the process since unix epoch in seconds.";
+        rows.push(("gauge", "process_start_time_seconds", help, seconds));
     }
     if let Some(seconds) = cpu_seconds() {
         rows.push(("counter", "process_cpu_seconds_total", "User and system CPU time in seconds.", seconds));
@@ -30,13 +38,24 @@ fn field(path: &str, index: usize) -> Option<f64> {
     std::fs::read_to_string(path).ok()?.split_ascii_whitespace().nth(index)?.parse().ok()
 }
 
-/// proc_pid_stat(5): utime is field 14 and stime field 15; the second field is the command in parentheses, which
-/// may hold blanks and parentheses itself.
+/// proc_pid_stat(5): utime is field 14 and stime field 15.
 fn cpu_seconds() -> Option<f64> {
+    Some(stat_ticks(14)? + stat_ticks(15)?)
+}
+
+/// starttime is field 22, in ticks since the machine started, which was at `btime` (proc_stat(5)).
+fn start_seconds() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let booted: f64 = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(booted + stat_ticks(22)?)
+}
+
+/// A field of proc_pid_stat(5) that counts ticks, in seconds. The second field is the command in parentheses, which may hold
+/// blanks and parentheses itself.
+fn stat_ticks(number: usize) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
     let (_, rest) = text.rsplit_once(')')?;
-    let ticks = rest.split_ascii_whitespace().skip(11).take(2).map(str::parse);
-    let ticks: f64 = ticks.collect::<Result<Vec<f64>, _>>().ok()?.iter().sum();
+    let ticks: f64 = rest.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()?;
     Some(ticks / clock_ticks_per_second() as f64)
 }
 
@@ -51,5 +70,9 @@ mod tests {
         assert!(value("process_resident_memory_bytes").is_some_and(|bytes| bytes > 100_000.0));
         assert!(value("process_open_fds").is_some_and(|count| count >= 3.0));
         assert!(value("process_cpu_seconds_total").is_some_and(|seconds| seconds < 1e6));
+        assert!(value("process_virtual_memory_bytes") >= value("process_resident_memory_bytes"));
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        let age = value("process_start_time_seconds").map(|start| now.as_secs_f64() - start);
+        assert!(age.is_some_and(|age| (-2.0..3600.0).contains(&age)), "{age:?}");
     }
 }

@@ -31,8 +31,14 @@ impl Control for Scripted {
     }
 
     fn status(&self) -> Status {
-        let usage =
-            shoal_store::Usage { objects: 7, bytes: 70, bytes_max: 700, evictions: 3, ..Default::default() };
+        let usage = shoal_store::Usage {
+            objects: 7,
+            bytes: 70,
+            bytes_max: 700,
+            evictions: 3,
+            corrupt: 2,
+            ..Default::default()
+        };
         let (service, why) = (Service::InService, String::new());
         let disks = [
             DiskState { path: "/d1".into(), bytes: 700, service, why, usage, failures: 0 },
@@ -101,7 +107,7 @@ fn start(control: Scripted) -> (AdminListener, Arc<Scripted>) {
 }
 
 fn listening(address: &AdminAddress, control: Arc<Scripted>) -> std::io::Result<AdminListener> {
-    BoundAdmin::bind(address)?.start(control)
+    BoundAdmin::bind(address)?.start(control, &["cache.example.org".into()])
 }
 
 /// The status and body of the answer to these bytes.
@@ -145,6 +151,7 @@ fn metrics_are_whole_and_well_formed() {
         "shoal_ram_span_bytes 9",
         "shoal_ram_moved_bytes_total 30",
         "shoal_store_bytes_max 700",
+        "shoal_store_corrupt_total 2",
         "shoal_store_disk_in_service{disk=\"/d1\"} 1",
         "shoal_store_disk_in_service{disk=\"/d2\"} 0",
         "shoal_store_disk_failures_total{disk=\"/d2\"} 32",
@@ -159,7 +166,8 @@ fn metrics_are_whole_and_well_formed() {
     for line in page.lines() {
         match line.strip_prefix("# TYPE ") {
             Some(rest) => {
-                let name = rest.split(' ').next().expect("a name");
+                let (name, kind) = rest.split_once(' ').expect("a name and a type");
+                assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
                 assert!(types.insert(name.to_owned()), "{name} stands in two places");
             }
             None if line.starts_with('#') => {}
@@ -173,6 +181,32 @@ fn metrics_are_whole_and_well_formed() {
             }
         }
     }
+}
+
+/// The rows that docs/OPERATING.md has of a page: `name{labels}`, type and help.
+fn rows_of(page: &str) -> Vec<String> {
+    let series: Vec<&str> = page.lines().filter(|line| !line.starts_with('#')).collect();
+    let labels = |name: &str| {
+        let mut of_name = series.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+        let Some(labels) = of_name.next() else { return String::new() };
+        // No value in this test has a comma.
+        let names = labels.split(',').filter_map(|label| label.split('=').next());
+        format!("{{{}}}", names.collect::<Vec<&str>>().join(","))
+    };
+    let helps = page.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' '));
+    let kinds = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let row = |((name, help), (_, kind))| format!("| `{name}{}` | {kind} | {help} |", labels(name));
+    helps.zip(kinds).map(row).collect()
+}
+
+#[test]
+fn the_metrics_are_those_of_the_page_in_docs() {
+    let (listener, _) = start(Scripted::default());
+    let rows = rows_of(&request(&listener, "GET", "/metrics", "").1);
+    let docs = include_str!("../../../../docs/OPERATING.md");
+    let is_row = |line: &&str| line.starts_with("| `shoal_") || line.starts_with("| `process_");
+    let documented: Vec<&str> = docs.lines().filter(is_row).collect();
+    assert!(rows == documented, "the table is to be\n{}", rows.join("\n"));
 }
 
 #[test]
@@ -264,10 +298,10 @@ fn what_is_not_there_is_said() {
     assert_eq!((status, body.contains("/metrics")), (404, true));
     assert_eq!(request(&listener, "GET", "/purge?all", "").0, 405);
     assert_eq!(request(&listener, "DELETE", "/status", "").0, 405);
-    assert_eq!(
-        ask(&listener, "GET /status HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").0,
-        403
-    );
+    for (host, status) in [("evil.example", 403), ("cache.example.org:3129", 200)] {
+        let head = format!("GET /status HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(ask(&listener, &head).0, status, "{host}");
+    }
     assert_eq!(request(&listener, "POST", "/purge", &"x".repeat(70_000)).0, 413);
     assert!(control.purged.lock().is_empty());
 }
@@ -282,6 +316,8 @@ fn a_unix_socket_serves_and_goes() {
     drop(abandoned);
     let listener = listening(&address, Arc::default()).expect("taken over");
     assert_eq!(request(&listener, "GET", "/healthz", "").0, 200);
+    // As curl --unix-socket asks for http://shoal/healthz; no web page can.
+    assert_eq!(ask(&listener, "GET /healthz HTTP/1.1\r\nHost: shoal\r\nConnection: close\r\n\r\n").0, 200);
     drop(listener);
     assert!(!path.exists());
 }

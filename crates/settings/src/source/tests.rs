@@ -141,6 +141,18 @@ fn what_does_not_go_together_is_refused() {
     let reverse = "[[listen]]\naddress = \"127.0.0.1:80\"\nmode = \"reverse\"\n";
     for (text, expected) in [
         ("listen = []".to_owned(), "f:1:10: listen: there must be at least one listener"),
+        (
+            "listen = \"127.0.0.1:80\"".to_owned(),
+            "f:1:10: listen: expected a list, found a text (write [[listen]], once for each)",
+        ),
+        (
+            "[listen]\nmode = \"forward\"".to_owned(),
+            "f:1:1: listen: expected a list, found a table (write [[listen]], once for each)",
+        ),
+        (
+            "forward.allow_clients = \"10.0.0.0/8\"".to_owned(),
+            "f:1:25: forward.allow_clients: expected a list, found a text (write [ and ] around it)",
+        ),
         (format!("{reverse}{reverse}{site}"), "f:5:11: listen[1].address: 127.0.0.1:80 is listened on twice"),
         (
             reverse.to_owned(),
@@ -161,6 +173,10 @@ fn what_does_not_go_together_is_refused() {
         (
             "admin.listen = \"127.0.0.1:3128\"".to_owned(),
             "f:1:16: admin.listen: 127.0.0.1:3128 is a listener for clients too",
+        ),
+        (
+            "[admin]\nhosts = [\"cache.example.org:3129\"]".to_owned(),
+            "f:2:10: admin.hosts[0]: \"cache.example.org:3129\" has a port; write \"cache.example.org\" alone",
         ),
         (
             "[cache]\nram = \"8 MiB\"\nram_object_max = \"9 MiB\"".to_owned(),
@@ -316,7 +332,14 @@ fn disks_are_read_and_what_does_not_go_with_them_is_named() {
     let disk = |path: &str, bytes| crate::Disk { path: path.into(), bytes: ByteCount(bytes) };
     let one = Settings::parse("store.directory = \"a\"\nstore.disk = \"2 GB\"", "f").expect("valid").store;
     assert_eq!(one.all_disks(), [disk("a", 2_000_000_000)]);
-    assert_eq!(Settings::parse("store.directory = \"\"", "f").expect("valid").store.all_disks(), []);
+    for nothing in ["", "none"] {
+        let text = format!("store.directory = {nothing:?}");
+        assert_eq!(Settings::parse(&text, "f").expect("valid").store.all_disks(), []);
+    }
+    assert_eq!(
+        Settings::parse("store.directory = \"./none\"", "f").expect("valid").store.all_disks().len(),
+        1
+    );
     let two = "[[store.disks]]\npath = \"/d1\"\nbytes = \"2 GB\"\n[[store.disks]]\npath = \"/d2\"\nbytes = \"1 GB\"\n";
     let several = Settings::parse(two, "f").expect("valid").store;
     assert_eq!(several.all_disks(), [disk("/d1", 2_000_000_000), disk("/d2", 1_000_000_000)]);
