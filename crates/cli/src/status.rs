@@ -4,7 +4,7 @@ use crate::admin_client::ask;
 use crate::configuration::admin_address;
 use crate::failure::Failure;
 use crate::show::{self, print};
-use shoal_proxy::admin::{DiskStatus, Status};
+use shoal_proxy::admin::{DiskStatus, Status, StoreStatus};
 use shoal_settings::AdminAddress;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -64,28 +64,33 @@ fn told(status: &Status) -> String {
         show::counted(ram.objects, "response")
     );
     match &status.store {
-        Some(store) => {
-            let _ = writeln!(
-                text,
-                "disk     {} of {}, {} of at most {}, {} evicted, {} corrupt ({} in {})",
-                show::size(store.space.bytes),
-                show::limit(store.space.bytes_max),
-                show::counted(store.space.objects, "object"),
-                show::count(store.objects_max),
-                show::count(store.evictions),
-                show::count(store.corrupt),
-                store.architecture,
-                store.directory
-            );
-            disks(&mut text, &store.disks);
-        }
+        Some(store) => disk(&mut text, store),
         None => text.push_str("disk     none\n"),
     }
     for upstream in &status.upstreams {
-        let _ =
-            writeln!(text, "upstream {} {}", upstream.url, if upstream.healthy { "healthy" } else { "down" });
+        let state = if upstream.healthy { "healthy" } else { "down" };
+        let _ = writeln!(text, "upstream {} {state} (of {})", upstream.url, upstream.site);
     }
     text
+}
+
+fn disk(text: &mut String, store: &StoreStatus) {
+    let (architecture, directory) = (&store.architecture, &store.directory);
+    if store.disks.iter().any(DiskStatus::is_in_service) {
+        let _ = writeln!(
+            text,
+            "disk     {} of {}, {} of at most {}, {} evicted, {} corrupt ({architecture} in {directory})",
+            show::size(store.space.bytes),
+            show::limit(store.space.bytes_max),
+            show::counted(store.space.objects, "object"),
+            show::count(store.objects_max),
+            show::count(store.evictions),
+            show::count(store.corrupt),
+        );
+    } else {
+        let _ = writeln!(text, "disk     out of service: RAM serves alone ({architecture} in {directory})");
+    }
+    disks(text, &store.disks);
 }
 
 /// A line for each of several disks, and for one that is out of service.
@@ -116,11 +121,37 @@ fn share(hits: u64, all: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_proxy::admin::{Ram, Readiness, Responses, Space, StoreStatus, UpstreamStatus};
+    use shoal_proxy::admin::{Ram, Readiness, Responses, Space, UpstreamStatus};
 
     fn disk(path: &str, service: &str, why: &str) -> DiskStatus {
         let space = Space { objects: 3, bytes: 1000, bytes_max: 1_000_000 };
         DiskStatus { path: path.into(), service: service.into(), why: why.into(), space, failures: 0 }
+    }
+
+    #[test]
+    fn a_store_that_serves_nothing_is_no_store_without_objects() {
+        let disks = vec![disk("cache", "unopened", "could not open: Permission denied")];
+        let store = StoreStatus { disks, ..store() };
+        let mut text = String::new();
+        super::disk(&mut text, &store);
+        let expected = "\
+disk     out of service: RAM serves alone (squid in shoal-cache)
+  cache out of service, unopened: could not open: Permission denied
+";
+        assert_eq!(text, expected);
+    }
+
+    fn store() -> StoreStatus {
+        StoreStatus {
+            architecture: "squid".into(),
+            directory: "shoal-cache".into(),
+            space: Space { objects: 1234, bytes: 5_000_000, bytes_max: 10_000_000_000 },
+            objects_max: 769_230,
+            disks: vec![disk("/d1", "in_service", ""), disk("/d2", "failed", "could not read: EIO")],
+            evictions: 0,
+            spared_reads: 0,
+            corrupt: 0,
+        }
     }
 
     #[test]
@@ -133,16 +164,7 @@ mod tests {
             addresses: vec!["127.0.0.1:3128".into()],
             responses: Responses { all: 1600, hits: 1200, collapsed: 3 },
             ram: Ram { space: Space { objects: 1, bytes: 1000, bytes_max: 256 << 20 }, ..Ram::default() },
-            store: Some(StoreStatus {
-                architecture: "squid".into(),
-                directory: "shoal-cache".into(),
-                space: Space { objects: 1234, bytes: 5_000_000, bytes_max: 10_000_000_000 },
-                objects_max: 769_230,
-                disks: vec![disk("/d1", "in_service", ""), disk("/d2", "failed", "could not read: EIO")],
-                evictions: 0,
-                spared_reads: 0,
-                corrupt: 0,
-            }),
+            store: Some(store()),
             upstreams: vec![UpstreamStatus { site: "*/".into(), url: "http://a".into(), healthy: false }],
         };
         let expected = "\
@@ -153,7 +175,7 @@ RAM      1.0 KB of 256 MiB, 1 response
 disk     5.0 MB of 10 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt (squid in shoal-cache)
   /d1 1.0 KB of 1 MB, 3 objects, 0 failures
   /d2 out of service, failed: could not read: EIO
-upstream http://a down
+upstream http://a down (of */)
 ";
         assert_eq!(told(&status), expected);
     }

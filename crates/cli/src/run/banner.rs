@@ -1,17 +1,24 @@
 //! What `shoal run` prints when it has started: where everything is, and how clients are pointed at it.
 
+use shoal_proxy::admin::DiskStatus;
 use shoal_settings::{AdminAddress, Disk, Listen, Mode, Settings};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The whole text. `addresses` are what the listeners are bound to, in the order of the settings.
-pub fn text(settings: &Settings, addresses: &[SocketAddr], admin: Option<&AdminAddress>) -> String {
+/// The whole text. `addresses` are what the listeners are bound to, in the order of the settings; `disks` how those of the store
+/// are.
+pub fn text(
+    settings: &Settings,
+    addresses: &[SocketAddr],
+    admin: Option<&AdminAddress>,
+    disks: &[DiskStatus],
+) -> String {
     let mut text = format!("shoal {}\n", env!("CARGO_PKG_VERSION"));
     for (listen, address) in settings.listen.iter().zip(addresses) {
         let mode = listen.mode.name();
         let _ = writeln!(text, "  {mode:8} {}", url(listen, *address));
     }
-    whereabouts(&mut text, settings, admin);
+    whereabouts(&mut text, settings, admin, disks);
     let of_mode =
         |mode: Mode| settings.listen.iter().zip(addresses).find(move |(listen, _)| listen.mode == mode);
     if let Some((listen, address)) = of_mode(Mode::Forward) {
@@ -23,10 +30,20 @@ pub fn text(settings: &Settings, addresses: &[SocketAddr], admin: Option<&AdminA
     text
 }
 
-fn whereabouts(text: &mut String, settings: &Settings, admin: Option<&AdminAddress>) {
+fn whereabouts(
+    text: &mut String,
+    settings: &Settings,
+    admin: Option<&AdminAddress>,
+    statuses: &[DiskStatus],
+) {
+    let is_out = |disk: &Disk| {
+        let path = disk.path.to_string_lossy();
+        statuses.iter().any(|status| status.path == path && !status.is_in_service())
+    };
     let place = |disk: &Disk| {
         let folder = std::path::absolute(&disk.path).unwrap_or_else(|_| disk.path.clone());
-        format!("{} disk in {}", disk.bytes, folder.display())
+        let out = if is_out(disk) { " OUT OF SERVICE: shoal status says why" } else { "" };
+        format!("{} disk in {}{out}", disk.bytes, folder.display())
     };
     let disks: Vec<_> = settings.store.all_disks().iter().map(place).collect();
     let disks = if disks.is_empty() { "no disk".to_owned() } else { disks.join(", ") };
@@ -123,7 +140,7 @@ mod tests {
     #[test]
     fn the_defaults_point_clients_at_the_forward_proxy() {
         let settings = Settings::default();
-        let shown = text(&settings, &[([127, 0, 0, 1], 3128).into()], settings.admin.listen.as_ref());
+        let shown = text(&settings, &[([127, 0, 0, 1], 3128).into()], settings.admin.listen.as_ref(), &[]);
         for line in [
             "  forward  http://127.0.0.1:3128",
             "  admin    http://127.0.0.1:3129/metrics; shoal status --admin 127.0.0.1:3129",
@@ -147,18 +164,33 @@ mod tests {
         ];
         let source = Source { file: "", text: "", overrides, readable: &|_| Ok(()) };
         let mut settings = source.read().expect("valid");
-        let shown = text(&settings, &[([0, 0, 0, 0], 8080).into()], None);
+        let shown = text(&settings, &[([0, 0, 0, 0], 8080).into()], None, &[]);
         assert!(shown.ends_with("\nTry it:\n  curl http://127.0.0.1:8080/\n"), "{shown}");
         settings.site[0].hosts = vec!["*.example.org".into()];
-        let shown = text(&settings, &[([0, 0, 0, 0], 8080).into()], None);
+        let shown = text(&settings, &[([0, 0, 0, 0], 8080).into()], None, &[]);
         assert!(shown.ends_with("  curl -H 'Host: www.example.org' http://127.0.0.1:8080/\n"), "{shown}");
+    }
+
+    #[test]
+    fn a_disk_that_does_not_serve_is_not_told_as_if_it_did() {
+        let settings = Settings::default();
+        let status = |service: &str| DiskStatus {
+            path: "shoal-cache".into(),
+            service: service.into(),
+            why: String::new(),
+            space: Default::default(),
+            failures: 0,
+        };
+        let shown = |service| text(&settings, &[([127, 0, 0, 1], 3128).into()], None, &[status(service)]);
+        assert!(shown("unopened").contains("/shoal-cache OUT OF SERVICE: "), "{}", shown("unopened"));
+        assert!(!shown("in_service").contains("OUT OF SERVICE"), "{}", shown("in_service"));
     }
 
     #[test]
     fn authentication_shows_in_the_address() {
         let mut settings = Settings::default();
         settings.forward.users_file = Some("users".into());
-        let shown = text(&settings, &[([127, 0, 0, 1], 3128).into()], None);
+        let shown = text(&settings, &[([127, 0, 0, 1], 3128).into()], None, &[]);
         assert!(shown.contains("PIP_PROXY=http://USER:PASSWORD@127.0.0.1:3128\n"), "{shown}");
     }
 }

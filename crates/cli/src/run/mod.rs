@@ -153,7 +153,8 @@ fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
 /// Says what runs where. On stderr when stdout is the access log. A terminal that has gone, or a full disk, keeps no node from
 /// serving.
 fn greet(settings: &Settings, running: &Running, admin: Option<&AdminListener>) {
-    let text = banner::text(settings, &running.addresses(), admin.map(AdminListener::address));
+    let disks = running.status().store.map_or_else(Vec::new, |store| store.disks);
+    let text = banner::text(settings, &running.addresses(), admin.map(AdminListener::address), &disks);
     match settings.log.access.as_str() {
         // Where errors cannot be written, this cannot be said either.
         "stdout" => drop(std::io::stderr().write_all(text.as_bytes())),

@@ -95,6 +95,16 @@ impl Node {
         shoal(self.folder.path(), arguments).output().expect("the binary runs")
     }
 
+    /// The page that a scraper gets.
+    fn metrics(&self) -> String {
+        let mut page = String::new();
+        let mut admin = UnixStream::connect(self.folder.path().join("admin.sock")).expect("connected");
+        admin.set_read_timeout(Some(PATIENCE)).expect("set");
+        admin.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
+        admin.read_to_string(&mut page).expect("answered");
+        page
+    }
+
     fn error_log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("error.log")).expect("readable")
     }
@@ -135,6 +145,9 @@ fn a_node_is_started_asked_and_stopped() {
         assert!(node.greeting.contains(text), "{text} is not in\n{}", node.greeting);
     }
 
+    node.wait_for_log("there is no store yet: a new one is made disk=shoal-cache");
+    node.wait_for_log("started version=");
+
     let status = node.command(&["status", ADMIN[0], ADMIN[1]]);
     let text = String::from_utf8_lossy(&status.stdout).into_owned();
     assert_eq!(status.status.code(), Some(0), "{text}");
@@ -146,6 +159,12 @@ fn a_node_is_started_asked_and_stopped() {
     let purged = node.command(&["purge", "--tag", "some", ADMIN[0], ADMIN[1]]);
     assert_eq!(purged.status.code(), Some(0), "{}", String::from_utf8_lossy(&purged.stderr));
     assert!(String::from_utf8_lossy(&purged.stdout).starts_with("purged"));
+    let several = node.command(&["purge", "http://a.example/", "http://b.example/", ADMIN[0], ADMIN[1]]);
+    assert_eq!(String::from_utf8_lossy(&several.stdout), "purged 0 responses\n");
+    let wrong = node.command(&["purge", "http://a.example/", "b.example", ADMIN[0], ADMIN[1]]);
+    let why = String::from_utf8_lossy(&wrong.stderr);
+    assert_eq!((wrong.status.code(), why.contains("b.example is not ")), (Some(2), true), "{why}");
+    assert!(why.contains("(1 of 2 URLs were purged)"), "{why}");
 
     node.signal(Signal::TERM);
     assert_eq!(node.notification(), "STOPPING=1");
@@ -167,6 +186,9 @@ fn a_reload_with_mistakes_keeps_the_old_settings() {
     node.signal(Signal::HUP);
     node.wait_for_log("shoal.toml:1:1: wrokers: unknown setting `wrokers` (did you mean `workers`?)");
     node.wait_for_log("the old settings stay at work");
+    let status = node.command(&["status", "--config", "shoal.toml"]);
+    let why = String::from_utf8_lossy(&status.stderr);
+    assert_eq!((status.status.code(), why.contains("--admin does")), (Some(2), true), "{why}");
     let reload = node.command(&["reload", ADMIN[0], ADMIN[1]]);
     assert_eq!(reload.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&reload.stderr).contains("shoal.toml:1:1: wrokers"));
@@ -199,6 +221,7 @@ fn usr1_opens_the_access_log_again() {
         assert!(Instant::now() < until, "not opened again");
         std::thread::sleep(Duration::from_millis(10));
     }
+    node.wait_for_log("the access log was opened again");
 }
 
 /// What is in flight may finish, and is in the access log, which is written to its end.
@@ -271,11 +294,7 @@ fn an_error_log_that_takes_nothing_holds_up_nobody() {
         }
     };
     refused(2000);
-    let mut metrics = String::new();
-    let mut admin = UnixStream::connect(node.folder.path().join("admin.sock")).expect("connected");
-    admin.set_read_timeout(Some(PATIENCE)).expect("set");
-    admin.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
-    admin.read_to_string(&mut metrics).expect("answered");
+    let metrics = node.metrics();
     let lost = metrics.lines().find_map(|line| line.strip_prefix("shoal_error_log_lines_dropped_total "));
     assert!(lost.is_some_and(|lost| lost != "0"), "{lost:?}");
     let (said, heard) = std::sync::mpsc::channel();

@@ -171,6 +171,14 @@ fn a_store_is_looked_at_while_it_is_used_and_when_it_is_closed() {
     assert_eq!(exit_code(&mut node.child), Some(0), "{}", node.error_log());
     check(&node, origin, false);
 
+    for command in [["store", "info"], ["store", "verify"], ["store", "ls"]] {
+        let told = |stores: &[&str]| node.command(&[&command[..], stores].concat());
+        let (one, both) = (told(&["--store", "d1"]), told(&["--store", "absent", "--store", "d1"]));
+        assert_eq!(both.stdout, one.stdout, "a disk that is gone hides none of the others");
+        let why = String::from_utf8_lossy(&both.stderr);
+        assert_eq!((both.status.code(), why.contains("absent: No such file")), (Some(1), true), "{why}");
+    }
+
     let listed = of_json(&node.command(&["store", "ls", "--json", "--store", "d1"]));
     let at = listed[0]["position"].as_u64().expect("a position") + 400;
     let file =
@@ -223,6 +231,26 @@ fn a_disk_that_cannot_be_opened_is_said_once_and_the_rest_serves() {
     let status = lines(&node.command(&["status", ADMIN[0], ADMIN[1]])).join("\n");
     assert!(status.contains("a-file out of service, unopened: "), "{status}");
     assert!(status.contains("  d1 "), "{status}");
+}
+
+/// RAM serves alone then, and whoever looks is told so: nothing looks like a store that happens to be empty.
+#[test]
+fn a_store_that_cannot_be_opened_is_told_wherever_one_looks() {
+    let taken = TempDir::new().expect("a folder");
+    let file = taken.path().join("a-file");
+    std::fs::write(&file, "no folder").expect("written");
+    let node =
+        Node::start_with(&CONFIGURATION.replace("[store]\n", &format!("[store]\ndirectory = {file:?}\n")));
+    assert!(node.greeting.contains("/a-file OUT OF SERVICE: "), "{}", node.greeting);
+    let status = lines(&node.command(&["status", ADMIN[0], ADMIN[1]])).join("\n");
+    assert!(status.contains("disk     out of service: RAM serves alone"), "{status}");
+    assert!(status.contains("/a-file out of service, unopened: "), "{status}");
+    let metrics = node.metrics();
+    let served = format!("shoal_store_disk_in_service{{disk=\"{}\"}} 0", file.display());
+    assert!(metrics.lines().any(|line| line == served), "{metrics}");
+    let online = node.command(&["store", "online", file.to_str().expect("UTF-8"), ADMIN[0], ADMIN[1]]);
+    let why = String::from_utf8_lossy(&online.stderr);
+    assert_eq!((online.status.code(), why.contains("the next start tries again")), (Some(1), true), "{why}");
 }
 
 #[test]

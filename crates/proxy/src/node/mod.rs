@@ -11,13 +11,13 @@ use crate::exchange::{Exchange, Front, Live, LiveError, Parts};
 use crate::metrics::Metrics;
 use crate::route::{Route, Routes};
 use crate::server::{self, Running};
-use crate::storage::Storage;
+use crate::storage::{NoDisks, Storage};
 use crate::upstream::{Member, SetupError, Upstreams};
 use in_force::in_force;
 use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_settings::{AdminAddress, Settings};
-use shoal_store::disks::Disks;
+use shoal_store::disks::{DiskState, Disks};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ use tokio::runtime::{Handle, Runtime};
 pub struct Node {
     exchange: Arc<Exchange>,
     shelf: Arc<Shelf>,
-    disks: Option<Arc<Disks>>,
+    disks: Result<Arc<Disks>, NoDisks>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
     /// Those at work: what waits for the next start is not among them. Held for a moment, never while a file is read.
@@ -172,7 +172,11 @@ impl Node {
     /// # Errors
     /// Why it could not be done, in a line.
     pub fn set_disk_online(&self, path: &str, online: bool) -> Result<bool, String> {
-        let Some(disks) = &self.disks else { return Err("this node has no disk store".into()) };
+        let disks = match &self.disks {
+            Ok(disks) => disks,
+            Err(NoDisks(wanted)) if wanted.is_empty() => return Err("this node has no disk store".into()),
+            Err(_) => return Err("no disk could be opened at the start; the next start tries again".into()),
+        };
         let done = if online { disks.bring_online(path) } else { disks.take_offline(path) };
         done.map_err(|error| error.to_string())
     }
@@ -196,10 +200,18 @@ impl Node {
             addresses: self.addresses.iter().map(SocketAddr::to_string).collect(),
             responses: Responses::of(&self.metrics),
             ram: self.ram(),
-            store: self.disks.as_ref().map(|disks| {
-                StoreStatus::new(&settings.store.architecture, &settings.store.directory, &disks.states())
+            store: self.disk_states().map(|states| {
+                StoreStatus::new(&settings.store.architecture, &settings.store.directory, &states)
             }),
             upstreams: upstreams(&live, &settings),
+        }
+    }
+
+    /// How each disk is; `None` where no disk store is wanted.
+    fn disk_states(&self) -> Option<Vec<DiskState>> {
+        match &self.disks {
+            Ok(disks) => Some(disks.states()),
+            Err(NoDisks(wanted)) => Some(wanted.clone()).filter(|wanted| !wanted.is_empty()),
         }
     }
 
