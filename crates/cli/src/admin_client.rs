@@ -20,7 +20,8 @@ pub struct Answer {
 pub fn ask(address: &AdminAddress, method: &str, path: &str, body: &str) -> Result<Answer, Failure> {
     let unreachable = |error: io::Error| {
         Failure::Unreachable(format!(
-            "no node answers at {address}: {error}; is it running? (--admin names another)"
+            "no node answers at {address}: {error}; is it running? (--admin names another address, --config the settings \
+             that do)"
         ))
     };
     let bytes = match address {

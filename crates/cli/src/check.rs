@@ -5,13 +5,13 @@ use crate::failure::Failure;
 use crate::show::print;
 use serde_json::json;
 use shoal_proxy::node::NodeError;
-use shoal_settings::{Mistake, Settings};
-use std::path::PathBuf;
+use shoal_settings::{AdminAddress, Mistake, Settings};
+use std::path::{Path, PathBuf};
 
 /// Check a configuration file and name every mistake
 ///
 /// Reads the file as `shoal run --config FILE` would, SHOAL_ variables and the files that it names included, and starts
-/// nothing. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2 when there is one.
+/// nothing; folders that log and admin socket would be made in have to be there. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2 when there is one.
 #[derive(clap::Args)]
 pub struct Options {
     /// The file to check
@@ -43,21 +43,45 @@ impl Options {
         }
     }
 
-    /// What is wrong in the files that sound settings name: certificates, users.
+    /// What is wrong in the files that sound settings name: certificates, users; and where others could not be made.
     fn check_contents(&self, settings: &Settings) -> Result<(), Failure> {
-        let mistake = |error: &NodeError| Mistake {
+        let mistake = |key: &str, message: String| Mistake {
             file: self.file.display().to_string(),
             line: None,
             column: None,
-            key: String::new(),
-            message: error.to_string(),
+            key: key.into(),
+            message,
             hint: None,
         };
-        match shoal_proxy::node::check(settings).iter().map(mistake).collect::<Vec<_>>() {
+        let contents = shoal_proxy::node::check(settings);
+        let contents = contents.iter().map(|error: &NodeError| mistake("", error.to_string()));
+        let places = places(settings).into_iter().filter_map(|(key, path)| Some(mistake(key, unfit(path)?)));
+        match contents.chain(places).collect::<Vec<_>>() {
             none if none.is_empty() => Ok(()),
             mistakes => Err(Failure::Configuration(mistakes)),
         }
     }
+}
+
+/// What a node makes when it starts, and does not start without.
+fn places(settings: &Settings) -> Vec<(&'static str, &Path)> {
+    let mut places = Vec::new();
+    if !["", "none", "stdout"].contains(&&*settings.log.access) {
+        places.push(("log.access", Path::new(&settings.log.access)));
+    }
+    if let Some(AdminAddress::Unix(path)) = &settings.admin.listen {
+        places.push(("admin.listen", path.as_path()));
+    }
+    places
+}
+
+/// Why a file of this name cannot be made or written to, as far as names tell.
+fn unfit(path: &Path) -> Option<String> {
+    if path.is_dir() {
+        return Some(format!("{} is a folder", path.display()));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty())?;
+    (!folder.is_dir()).then(|| format!("there is no folder {}", folder.display()))
 }
 
 fn as_json(mistake: &Mistake) -> serde_json::Value {

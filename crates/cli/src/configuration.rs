@@ -24,11 +24,7 @@ impl Configuration {
 
     /// Reads and checks everything.
     pub fn load(&self) -> Result<Settings, Failure> {
-        let text = match &self.file {
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?,
-            None => String::new(),
-        };
+        let text = self.file.as_deref().map_or(Ok(String::new()), text_of)?;
         let file = self.file.as_ref().map_or("built-in".into(), |path| path.display().to_string());
         // variables that are not Unicode set nothing of ours
         let variables = std::env::vars_os()
@@ -45,10 +41,29 @@ impl Configuration {
 pub fn admin_address(option: Option<AdminAddress>, config: Option<PathBuf>) -> Result<AdminAddress, Failure> {
     match option {
         Some(address) => Ok(address),
-        None => Configuration::find(config).load()?.admin.listen.ok_or_else(|| {
-            Failure::Usage("the settings have no admin listener; name one with --admin".into())
-        }),
+        None => match Configuration::find(config).load() {
+            Ok(settings) => settings.admin.listen.ok_or_else(|| {
+                Failure::Usage("the settings have no admin listener; name one with --admin".into())
+            }),
+            // A node may run all the same: with the settings that it was started with.
+            Err(failure) => {
+                let mut lines =
+                    vec!["the settings do not tell where the node is asked; --admin does".to_owned()];
+                lines.extend(failure.lines());
+                Err(Failure::Usage(lines.join("\n")))
+            }
+        },
     }
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    let failed =
+        |why: &dyn std::fmt::Display| Failure::Usage(format!("cannot read {}: {why}", path.display()));
+    String::from_utf8(std::fs::read(path).map_err(|error| failed(&error))?).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        failed(&format!("line {line} is not UTF-8"))
+    })
 }
 
 fn readable(path: &Path) -> Result<(), String> {

@@ -30,11 +30,12 @@ impl Failure {
         code
     }
 
-    /// What it says, a line a mistake.
+    /// What it says, a line a mistake or a thing that failed.
     pub fn lines(self) -> Vec<String> {
         match self {
             Self::Configuration(mistakes) => mistakes.iter().map(Mistake::to_string).collect(),
-            Self::Usage(why) | Self::Unreachable(why) | Self::Runtime(why) => vec![why],
+            Self::Usage(why) | Self::Unreachable(why) => vec![why],
+            Self::Runtime(why) => why.lines().map(str::to_owned).collect(),
         }
     }
 

@@ -50,35 +50,22 @@ Exit codes:
   2  bad usage or configuration; nothing was started or changed
   3  no node answers at the admin address";
 
+// Without words of their own the commands have those of their options, long help with them.
 #[derive(Subcommand)]
 enum Command {
-    /// Run a node: a forward proxy without options, a reverse proxy with --to
     Run(run::Options),
-    /// Check a configuration file and name every mistake
     Check(check::Options),
-    /// Print the default configuration, or the reference of all settings
     Config(config::Options),
-    /// Show what a running node is and holds
     Status(status::Options),
-    /// Remove stored responses from a running node
     Purge(purge::Options),
-    /// Have a running node read its settings again
     Reload(reload::Options),
-    /// Look at a store, running or not: what it is, whether it is sound, what it holds; take a disk out of service
     Store(store::Options),
-    /// Drive a cache architecture on a real disk with a trace, and tell what the disk did
     Replay(replay::Options),
-    /// Look at access logs and traces, and make one of another
     Trace(trace::Options),
-    /// Tell what cache an access log would need: RAM, disk, hit ratios, wear, a settings file
     Plan(plan::Options),
-    /// Ask questions of a trace: list the experiments, run one
     Lab(lab::Options),
-    /// Work out a model of cooperating caches for numbers of your own
     Model(model::Options),
-    /// Print the completions of a shell
     Completions(completions::Options),
-    /// Print the manual page, or write the pages of all commands to a folder
     Man(man::Options),
 }
 

@@ -3,21 +3,21 @@
 use crate::admin_client::ask;
 use crate::configuration::admin_address;
 use crate::failure::Failure;
-use crate::show::print;
+use crate::show::{self, print};
 use shoal_proxy::admin::PurgeRequest;
 use shoal_settings::AdminAddress;
 use std::path::PathBuf;
 
 /// Remove stored responses from a running node
 ///
-/// Names one thing: a URL, a tag, a cache group of an origin, a host, or everything. What is removed is not served
+/// Names one thing: URLs, a tag, a cache group of an origin, a host, or everything. What is removed is not served
 /// again, not even stale.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub struct Options {
-    /// Every variant stored under this absolute URL
-    #[arg(group = "what")]
-    url: Option<String>,
+    /// Every variant stored under these absolute URLs; - reads them from standard input, a line each
+    #[arg(group = "what", value_name = "URL")]
+    urls: Vec<String>,
     /// Every response that carries this tag (Cache-Tag, Surrogate-Key)
     #[arg(long, group = "what")]
     tag: Option<String>,
@@ -43,38 +43,74 @@ pub struct Options {
 
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
-        let (json, request) = (self.json, self.request()?);
-        let body = serde_json::to_string(&request).map_err(|error| Failure::Usage(error.to_string()))?;
+        let (json, requests) = (self.json, self.requests()?);
         let address = admin_address(self.admin, self.config)?;
-        let answer = ask(&address, "POST", "/purge", &body)?;
-        let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
-        let why = || value["error"].as_str().unwrap_or(answer.body.trim()).to_owned();
-        match answer.status {
-            200 if json => print(&answer.body),
-            200 => print(&told(value["purged"]["responses"].as_u64())),
-            400 => Err(Failure::Usage(why())),
-            _ => Err(Failure::Runtime(why())),
+        let mut responses = Some(0);
+        for (before, request) in requests.iter().enumerate() {
+            let so_far = |why: String| match before {
+                0 => why,
+                _ => format!("{why} ({before} of {} URLs were purged)", show::count(requests.len() as u64)),
+            };
+            let answer = purge(&address, request, so_far)?;
+            if json {
+                print(&answer.body)?;
+            }
+            let purged = answer.value["purged"]["responses"].as_u64();
+            responses = responses.zip(purged).map(|(sum, more)| sum + more);
         }
+        if json { Ok(()) } else { print(&told(responses)) }
     }
 
-    fn request(&self) -> Result<PurgeRequest, Failure> {
-        match self {
-            Self { url: Some(url), .. } => Ok(PurgeRequest::Url(url.clone())),
-            Self { tag: Some(tag), .. } => Ok(PurgeRequest::Tag(tag.clone())),
-            Self { host: Some(host), .. } => Ok(PurgeRequest::Host(host.clone())),
+    /// What to ask for: several things only where they are URLs.
+    fn requests(&self) -> Result<Vec<PurgeRequest>, Failure> {
+        let request = match self {
+            Self { tag: Some(tag), .. } => PurgeRequest::Tag(tag.clone()),
+            Self { host: Some(host), .. } => PurgeRequest::Host(host.clone()),
             Self { group: Some(values), .. } => match values.as_slice() {
-                [origin, group] => Ok(PurgeRequest::Group { origin: origin.clone(), group: group.clone() }),
-                _ => Err(Failure::Usage("--group takes an origin and a group".into())),
+                [origin, group] => PurgeRequest::Group { origin: origin.clone(), group: group.clone() },
+                _ => return Err(Failure::Usage("--group takes an origin and a group".into())),
             },
-            Self { all: true, .. } => Ok(PurgeRequest::All),
-            _ => Err(Failure::Usage("name what to purge".into())),
-        }
+            Self { all: true, .. } => PurgeRequest::All,
+            Self { urls, .. } if *urls == ["-"] => return from_lines(),
+            Self { urls, .. } => return Ok(urls.iter().cloned().map(PurgeRequest::Url).collect()),
+        };
+        Ok(vec![request])
+    }
+}
+
+/// URLs from standard input; empty lines are none.
+fn from_lines() -> Result<Vec<PurgeRequest>, Failure> {
+    let text = std::io::read_to_string(std::io::stdin())
+        .map_err(|error| Failure::Runtime(format!("cannot read standard input: {error}")))?;
+    let urls = text.lines().map(str::trim).filter(|url| !url.is_empty());
+    Ok(urls.map(|url| PurgeRequest::Url(url.to_owned())).collect())
+}
+
+/// The node's answer to a purge that was done.
+struct Purged {
+    body: String,
+    value: serde_json::Value,
+}
+
+fn purge(
+    address: &AdminAddress,
+    request: &PurgeRequest,
+    so_far: impl Fn(String) -> String,
+) -> Result<Purged, Failure> {
+    let body = serde_json::to_string(request).map_err(|error| Failure::Usage(error.to_string()))?;
+    let answer = ask(address, "POST", "/purge", &body)?;
+    let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    let why = || so_far(value["error"].as_str().unwrap_or(answer.body.trim()).to_owned());
+    match answer.status {
+        200 => Ok(Purged { body: answer.body, value }),
+        400 => Err(Failure::Usage(why())),
+        _ => Err(Failure::Runtime(why())),
     }
 }
 
 fn told(responses: Option<u64>) -> String {
     match responses {
-        Some(count) => format!("purged {}\n", crate::show::counted(count, "response")),
+        Some(count) => format!("purged {}\n", show::counted(count, "response")),
         None => "purged\n".into(),
     }
 }

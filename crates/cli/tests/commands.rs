@@ -115,6 +115,38 @@ fn check_looks_into_the_files_that_are_named() {
     }
 }
 
+/// `run` makes these files, and nothing starts where it cannot.
+#[test]
+fn check_looks_where_files_would_be_made() {
+    let folder = TempDir::new().expect("a folder");
+    let at = folder.path().display();
+    let wrong = format!(
+        "[log]\naccess = \"{at}/absent/access.log\"\n[admin]\nlisten = \"unix:{at}/missing/admin.sock\"\n"
+    );
+    let path = file(&folder, &wrong);
+    let output = shoal(&["check", name(&path)]);
+    let told = format!(
+        "{0}: log.access: there is no folder {at}/absent\n{0}: admin.listen: there is no folder {at}/missing\n",
+        path.display()
+    );
+    assert_eq!((output.status.code(), stderr(&output)), (Some(2), &*told));
+    let path = file(&folder, &format!("log.access = \"{at}\"\n"));
+    let output = shoal(&["check", name(&path)]);
+    assert!(stderr(&output).ends_with(&format!("log.access: {at} is a folder\n")), "{}", stderr(&output));
+    let path = file(&folder, &wrong.replace("absent/", "").replace("missing/", ""));
+    assert_eq!(shoal(&["check", name(&path)]).status.code(), Some(0));
+}
+
+#[test]
+fn a_file_that_is_no_text_is_told_with_its_line() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("shoal.toml");
+    std::fs::write(&path, b"workers = 1\n# caf\xe9\n").expect("written");
+    let output = shoal(&["check", name(&path)]);
+    let told = format!("shoal: cannot read {}: line 2 is not UTF-8\n", path.display());
+    assert_eq!((output.status.code(), stderr(&output)), (Some(2), &*told));
+}
+
 #[test]
 fn check_takes_the_environment_into_account() {
     let folder = TempDir::new().expect("a folder");
@@ -223,17 +255,37 @@ fn model_gms_solves_the_queueing_model_of_global_memory() {
     }
 }
 
+/// All of what there is to say, and not its first line alone.
 #[test]
-fn the_help_of_models_explains_them() {
-    for (model, words) in [
-        ("gms", "open one at f times their rate"),
-        ("pgms", "prefetch predicate"),
-        ("wan", "popularity is Zipf-like"),
+fn the_help_of_commands_explains_them() {
+    for (command, words) in [
+        ("run", "USR1 opens the logs again"),
+        ("check", "and starts nothing"),
+        ("purge", "not even stale"),
+        ("reload", "keeps its old settings"),
+        ("store", "without a lock"),
+        ("store verify", "never served"),
+        ("store ls", "oldest first"),
+        ("store get", "with its content coding"),
+        ("store format", "mounted or in use is refused"),
+        ("store offline", "its share goes to the other disks"),
+        ("store online", "opened anew"),
+        ("replay", "disk workload generator"),
+        ("trace", "oracleGeneral"),
+        ("trace filter", "does not exclude it"),
+        ("plan", "cheapest pair"),
+        ("lab run", "summary.json"),
+        ("lab sweep", "journal in the folder"),
+        ("completions", "bash_completion.d"),
+        ("model gms", "open one at f times their rate"),
+        ("model pgms", "prefetch predicate"),
+        ("model wan", "popularity is Zipf-like"),
     ] {
-        let help = shoal(&["model", model, "--help"]);
+        let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = shoal(&arguments);
         // lines are broken where the terminal's are
         let told = stdout(&help).split_whitespace().collect::<Vec<&str>>().join(" ");
-        assert!(told.contains(words), "{model}: {told}");
+        assert!(told.contains(words), "{command}: {told}");
     }
 }
 

@@ -17,15 +17,12 @@ pub struct Options {
     command: Command,
 }
 
+// Without words of their own the commands have those of their options, long help with them.
 #[derive(Subcommand)]
 enum Command {
-    /// List the experiments: what each asks and needs
     List(list::Options),
-    /// Write SPECweb99's file set to a folder
     Files(files::Options),
-    /// Run an experiment and write its report to a folder
     Run(run::Options),
-    /// Compute a grid of simulations and models on all cores, into tables of Parquet
     Sweep(sweep::Options),
 }
 

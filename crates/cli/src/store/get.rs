@@ -29,8 +29,10 @@ impl Options {
         let key = StoredObject::key_of(&self.url)
             .ok_or_else(|| Failure::Usage(format!("{} is no URL of http or https", self.url)))?;
         let stores = self.which.open()?;
-        let Some((stored, object)) = find(&stores, &key)? else {
-            return Err(Failure::Runtime(format!("nothing is stored for {}", self.url)));
+        let Some((stored, object)) = find(&stores.seen, &key)? else {
+            let mut stores = stores;
+            stores.failures.push(format!("nothing is stored for {}", self.url));
+            return stores.end();
         };
         let mut out = std::io::stdout().lock();
         let written = match &object.kind {

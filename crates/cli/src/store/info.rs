@@ -1,11 +1,12 @@
 //! `shoal store info`: what a store is.
 
+use super::Which;
 use super::told::{now, stored, time};
-use super::{Which, failed};
 use crate::failure::Failure;
 use crate::show::{self, print};
 use serde_json::{Value, json};
 use shoal_proxy::stored_object::StoredObject;
+use shoal_store::Error;
 use shoal_store::inspect::{Facts, Inspect};
 use std::fmt::Write;
 
@@ -27,28 +28,34 @@ struct Ages {
 
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
-        let mut text = String::new();
-        for (folder, store) in self.which.open()? {
+        let (mut text, mut stores) = (String::new(), self.which.open()?);
+        for (folder, store) in &stores.seen {
             let (facts, folder) = (store.facts(), folder.display().to_string());
-            let ages = Ages { oldest: end_of(&*store, false)?, newest: end_of(&*store, true)? };
+            let ages = match (end_of(&**store, false), end_of(&**store, true)) {
+                (Ok(oldest), Ok(newest)) => Ages { oldest, newest },
+                (Err(error), _) | (_, Err(error)) => {
+                    stores.failures.push(format!("{folder}: {error}"));
+                    Ages { oldest: None, newest: None }
+                }
+            };
             match self.json {
                 true => drop(writeln!(text, "{}", as_json(&folder, &facts, &ages))),
                 false => text.push_str(&told(&folder, &facts, &ages)),
             }
         }
-        print(&text)
+        print(&text)?;
+        stores.end()
     }
 }
 
 /// When the first response from one end of the log was stored.
-fn end_of(store: &dyn Inspect, newest: bool) -> Result<Option<String>, Failure> {
+fn end_of(store: &dyn Inspect, newest: bool) -> Result<Option<String>, Error> {
     let (mut found, mut looked_at, now) = (None, 0, now());
-    let listing = store.list(newest, &mut |listed| {
+    store.list(newest, &mut |listed| {
         looked_at += 1;
         found = StoredObject::read(listed.key, listed.metadata, now).as_ref().and_then(stored).map(time);
         found.is_none() && looked_at < LOOKED_AT_MAX
-    });
-    listing.map_err(failed)?;
+    })?;
     Ok(found)
 }
 

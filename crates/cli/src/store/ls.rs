@@ -1,7 +1,7 @@
 //! `shoal store ls`: what is stored.
 
+use super::Which;
 use super::told::{kind, line_of_json, now, stored, time};
-use super::{Which, failed};
 use crate::failure::Failure;
 use crate::show;
 use shoal_core::ByteCount;
@@ -48,10 +48,11 @@ pub struct Options {
 
 impl Options {
     pub fn perform(mut self) -> Result<(), Failure> {
-        let stores = std::mem::replace(&mut self.which, Which { stores: Vec::new(), config: None }).open()?;
+        let which = std::mem::replace(&mut self.which, Which { stores: Vec::new(), config: None });
+        let mut stores = which.open()?;
         let mut out = BufWriter::new(std::io::stdout().lock());
         let now = now();
-        for (folder, store) in stores {
+        for (folder, store) in &stores.seen {
             let (folder, mut shown, mut written) = (folder.display().to_string(), 0, Ok(()));
             let listing = store.list(self.newest, &mut |listed| {
                 let object = StoredObject::read(listed.key, listed.metadata, now);
@@ -64,7 +65,9 @@ impl Options {
                 }
                 written.is_ok() && self.limit.is_none_or(|limit| shown < limit)
             });
-            listing.map_err(failed)?;
+            if let Err(error) = listing {
+                stores.failures.push(format!("{folder}: {error}"));
+            }
             match written.and_then(|()| out.flush()) {
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                     return Err(Failure::Runtime(error.to_string()));
@@ -74,7 +77,7 @@ impl Options {
                 Ok(()) => {}
             }
         }
-        Ok(())
+        stores.end()
     }
 
     fn is_wanted(&self, listed: &Listed<'_>, object: &StoredObject) -> bool {

@@ -24,21 +24,22 @@ pub struct Options {
     command: Command,
 }
 
+// Without words of their own the commands have those of their options, long help with them.
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Tell what a store is: geometry, objects, bytes, age, where it is written, whether it was closed in order
     Info(info::Options),
-    /// Read everything and check it; exit code 1 when something is damaged
     Verify(verify::Options),
-    /// List what is stored: when, size, position, URL
     Ls(ls::Options),
-    /// Write the body that is stored for a URL to stdout
     Get(get::Options),
-    /// Make a block device empty and ready for a store; what it holds is lost
     Format(format::Options),
     /// Have a running node take a disk out of service: what it holds is brought to disk, and it can be taken away
+    ///
+    /// While it is out, its objects are misses and its share goes to the other disks. What is purged meanwhile is removed from it
+    /// before it serves again, as long as the node keeps running.
     Offline(service::Options),
     /// Have a running node bring a disk back into service
+    ///
+    /// One that was taken out, or kept failing, or could not be opened when others could. It is opened anew.
     Online(service::Options),
 }
 
@@ -68,23 +69,48 @@ struct Which {
 }
 
 impl Which {
-    /// All of them, opened for looking at.
-    fn open(self) -> Result<Vec<Seen>, Failure> {
+    /// All of them, opened for looking at: what can be seen of some is told although others cannot be read.
+    fn open(self) -> Result<Stores, Failure> {
+        let configuration = Configuration::find(self.config);
+        let is_named = !self.stores.is_empty() || configuration.file.is_some();
         let folders = match self.stores.is_empty() {
             false => self.stores,
             true => {
-                let settings = Configuration::find(self.config).load()?;
-                settings.store.all_disks().into_iter().map(|disk| disk.path).collect()
+                let disks = configuration.load()?.store.all_disks();
+                disks.into_iter().map(|disk| disk.path).collect()
             }
         };
         if folders.is_empty() {
             return Err(Failure::Usage("the settings have no disk store; name one with --store".into()));
         }
-        let open = |folder: PathBuf| match inspect(&folder) {
-            Ok(store) => Ok((folder, store)),
-            Err(error) => Err(Failure::Runtime(error.to_string())),
-        };
-        folders.into_iter().map(open).collect()
+        let mut stores = Stores { seen: Vec::new(), failures: Vec::new() };
+        for folder in folders {
+            match inspect(&folder) {
+                Ok(store) => stores.seen.push((folder, store)),
+                Err(error) if is_named => stores.failures.push(error.to_string()),
+                Err(error) => stores.failures.push(format!(
+                    "{error} (this is the default folder; --store names another, --config the settings that do)"
+                )),
+            }
+        }
+        Ok(stores)
+    }
+}
+
+/// The stores that are meant.
+struct Stores {
+    seen: Vec<Seen>,
+    /// Why the others cannot be looked at, and what was found wrong, a line each.
+    failures: Vec<String>,
+}
+
+impl Stores {
+    /// Fails with all that went wrong, once everything else has been told.
+    fn end(self) -> Result<(), Failure> {
+        match self.failures.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Runtime(self.failures.join("\n"))),
+        }
     }
 }
 

@@ -9,9 +9,6 @@ use shoal_settings::AdminAddress;
 use std::path::PathBuf;
 
 /// Take a disk of a running node out of service, or bring it back
-///
-/// While it is out, its objects are misses and its share goes to the other disks. What is purged meanwhile is removed from it
-/// before it serves again, as long as the node keeps running; a disk that keeps failing is brought back in the same way.
 #[derive(clap::Args)]
 pub struct Options {
     /// The disk's folder, as the settings spell it

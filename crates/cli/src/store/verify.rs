@@ -24,8 +24,8 @@ pub struct Options {
 
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
-        let (mut text, mut damaged) = (String::new(), 0);
-        for (folder, store) in self.which.open()? {
+        let (mut text, mut damaged, mut stores) = (String::new(), 0, self.which.open()?);
+        for (folder, store) in &stores.seen {
             let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
             let style =
                 ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} stripes, {eta} left");
@@ -43,10 +43,10 @@ impl Options {
             }
         }
         print(&text)?;
-        match damaged {
-            0 => Ok(()),
-            _ => Err(Failure::Runtime(format!("{} damaged", show::counted(damaged, "place")))),
+        if damaged > 0 {
+            stores.failures.push(format!("{} damaged", show::counted(damaged, "place")));
         }
+        stores.end()
     }
 }
 

@@ -25,21 +25,15 @@ pub struct Options {
     command: Command,
 }
 
+// Without words of their own the commands have those of their options, long help with them.
 #[derive(Subcommand)]
 enum Command {
-    /// Tell what a trace is like: popularity, sizes, reuse, hosts, what an infinite cache hits
     Info(info::Options),
-    /// Write a trace in another format
     Convert(convert::Options),
-    /// Keep the requests that rules take
     Filter(filter::Options),
-    /// Keep a part that is like the whole
     Sample(sample::Options),
-    /// Make one trace of several, by time
     Merge(merge::Options),
-    /// Replace names by keyed hashes that keep their structure
     Anonymize(anonymize::Options),
-    /// Show the first requests as they are understood
     Head(head::Options),
 }
 
