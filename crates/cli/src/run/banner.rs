@@ -22,6 +22,9 @@ pub fn text(
     let of_mode =
         |mode: Mode| settings.listen.iter().zip(addresses).find(move |(listen, _)| listen.mode == mode);
     if let Some((listen, address)) = of_mode(Mode::Forward) {
+        if !address.ip().is_loopback() {
+            served(&mut text, settings);
+        }
         forward(&mut text, settings, &url(listen, *address));
     }
     if let Some((listen, address)) = of_mode(Mode::Reverse) {
@@ -61,6 +64,16 @@ fn whereabouts(
         path => format!("access log in {path} ({})", settings.log.format),
     };
     let _ = writeln!(text, "  logs     errors on stderr; {access}");
+}
+
+/// Whose requests are not refused: those of this machine alone, unless the settings say more.
+fn served(text: &mut String, settings: &Settings) {
+    let networks: Vec<String> = settings.forward.allow_clients.iter().map(ToString::to_string).collect();
+    let _ = writeln!(
+        text,
+        "  clients  of {}; others get 403 (--allow-clients, forward.allow_clients)",
+        networks.join(", ")
+    );
 }
 
 /// One line a client, each for the shell, each without lasting effect except apt's.
@@ -184,6 +197,19 @@ mod tests {
         let shown = |service| text(&settings, &[([127, 0, 0, 1], 3128).into()], None, &[status(service)]);
         assert!(shown("unopened").contains("/shoal-cache OUT OF SERVICE: "), "{}", shown("unopened"));
         assert!(!shown("in_service").contains("OUT OF SERVICE"), "{}", shown("in_service"));
+    }
+
+    /// Else whoever makes it listen for others wonders why they are refused.
+    #[test]
+    fn a_proxy_for_others_says_whom_it_serves() {
+        let settings = Settings::default();
+        let shown = |ip: [u8; 4]| text(&settings, &[(ip, 3128).into()], None, &[]);
+        assert!(
+            shown([0; 4]).contains("\n  clients  of 127.0.0.0/8, ::1/128; others get 403 "),
+            "{}",
+            shown([0; 4])
+        );
+        assert!(!shown([127, 0, 0, 1]).contains("others get 403"));
     }
 
     #[test]

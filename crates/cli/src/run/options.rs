@@ -2,7 +2,7 @@
 
 use crate::configuration::Configuration;
 use crate::failure::Failure;
-use shoal_settings::Override;
+use shoal_settings::{Forward, Override};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -35,6 +35,9 @@ pub struct Options {
     /// Disk space for the cache
     #[arg(long, value_name = "SIZE")]
     disk: Option<String>,
+    /// Serve clients of this network beside those of this machine; may be given several times
+    #[arg(long, value_name = "NET")]
+    allow_clients: Vec<String>,
     /// Serve this host or network although it is loopback, link-local or private; may be given several times
     #[arg(long, value_name = "HOST|NET")]
     allow_private: Vec<String>,
@@ -69,7 +72,13 @@ impl Options {
         }
         let store = self.store.as_deref().map(|folder| if folder == "none" { "" } else { folder });
         let private = (!self.allow_private.is_empty()).then(|| self.allow_private.join(","));
+        let clients = (!self.allow_clients.is_empty()).then(|| {
+            let own = Forward::default().allow_clients;
+            let own = own.iter().map(ToString::to_string);
+            own.chain(self.allow_clients.iter().cloned()).collect::<Vec<_>>().join(",")
+        });
         for (origin, key, value) in [
+            ("--allow-clients", "forward.allow_clients", clients.as_deref()),
             ("--store", "store.directory", store),
             ("--ram", "cache.ram", self.ram.as_deref()),
             ("--disk", "store.disk", self.disk.as_deref()),
@@ -121,6 +130,7 @@ mod tests {
             listen: Some(([127, 0, 0, 1], 3000).into()),
             store: Some("none".into()),
             ram: Some("64 MB".into()),
+            allow_clients: vec!["10.0.0.0/8".into(), "192.0.2.7".into()],
             allow_private: vec!["127.0.0.1".into(), "*.corp.example".into()],
             admin: Some("none".into()),
             ..Options::default()
@@ -129,6 +139,8 @@ mod tests {
         assert_eq!(taken.listen[0].mode, Mode::Forward);
         assert_eq!(taken.store.directory.as_os_str(), "");
         assert_eq!(taken.forward.allow_private_destinations, ["127.0.0.1", "*.corp.example"]);
+        let clients: Vec<String> = taken.forward.allow_clients.iter().map(ToString::to_string).collect();
+        assert_eq!(clients, ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "192.0.2.7/32"]);
         assert_eq!(taken.admin.listen, None);
         let refused =
             settings(Options { ram: Some("lots".into()), ..Options::default() }).expect_err("no size");
