@@ -7,7 +7,7 @@ use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
 use super::head::{Failure, HEAD_MAX, Sending};
 use super::outgoing::{Outgoing, Upload};
-use super::pool::PlaceHandle;
+use super::pool::{PlaceHandle, REQUESTS_MAX};
 use super::socket::Socket;
 use crate::message::BodyError;
 use crate::metrics::Metrics;
@@ -100,6 +100,11 @@ impl H2 {
     /// Requests that use it now.
     pub fn in_flight(&self) -> usize {
         self.usage.lock().in_flight
+    }
+
+    /// Whether the origin takes another stream at once, as far as it has said.
+    pub fn has_room(&self) -> bool {
+        self.in_flight() < self.sender.current_max_send_streams()
     }
 
     /// Since when no request uses it; `None` when one does.
@@ -242,5 +247,6 @@ fn failure_of(error: &h2::Error, upload: &Upload) -> Failure {
 
 /// Bytes of one response that may wait here for a slow reader.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The same for all responses of one connection.
-const CONNECTION_WINDOW: u32 = 2 * 1024 * 1024;
+/// The same for all responses of one connection: as many as it may carry, lest responses that nobody reads keep the others from
+/// arriving.
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * REQUESTS_MAX as u32;

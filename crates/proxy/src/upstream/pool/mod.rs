@@ -139,7 +139,7 @@ impl PlaceHandle {
         if let Some(permit) = self.permit(fresh, deadline).await? {
             return Ok(self.ticket_with(permit, fresh));
         }
-        let queued = self.stream(STREAMS_MAX + WAITING_MAX);
+        let queued = self.stream(|connection| connection.in_flight() < REQUESTS_MAX);
         queued.map(Ticket::Stream).ok_or((Cause::ConnectionLimit, "all streams are taken".into()))
     }
 
@@ -174,16 +174,14 @@ impl PlaceHandle {
 
     /// A stream of a connection that carries few enough not to open another.
     pub fn roomy_stream(&self) -> Option<StreamLease> {
-        self.stream(STREAMS_MAX)
+        self.stream(|connection| connection.in_flight() < STREAMS_MAX && connection.has_room())
     }
 
-    /// A stream of the connection with the fewest of them, when it has fewer than `limit`.
-    fn stream(&self, limit: usize) -> Option<StreamLease> {
+    /// A stream of the connection with the fewest of them among those that `may_take` one more.
+    fn stream(&self, may_take: impl Fn(&H2) -> bool) -> Option<StreamLease> {
         let connections = self.0.connections.lock();
-        let connection = connections.h2.iter().min_by_key(|connection| connection.in_flight())?;
-        if connection.in_flight() >= limit {
-            return None;
-        }
+        let those = connections.h2.iter().filter(|connection| may_take(connection));
+        let connection = those.min_by_key(|connection| connection.in_flight())?;
         connection.begin();
         Some(StreamLease { connection: Arc::clone(connection), place: self.clone() })
     }
@@ -382,6 +380,8 @@ impl Drop for Waiter<'_> {
 const STREAMS_MAX: usize = 100;
 /// Requests that wait for a connection to one origin; further ones fail at once.
 const WAITING_MAX: usize = 1024;
+/// Requests on one HTTP/2 connection, those included that wait on it where no other may be opened.
+pub(super) const REQUESTS_MAX: usize = STREAMS_MAX + WAITING_MAX;
 /// Connections parked over all origins.
 const PARKED_MAX: usize = 4096;
 /// How often, at most, the driver of a connection in use asks whether it is over.

@@ -162,6 +162,66 @@ async fn a_large_body_comes_through_the_windows() {
     assert_eq!(h2c(address).get_whole("/").await.1.len(), 64 * 65_536);
 }
 
+/// Clients that do not read keep what has come for them in their own streams' windows.
+#[tokio::test]
+async fn responses_that_nobody_reads_leave_room_for_others() {
+    let (address, connections) = h2c_origin(|(_, mut respond)| async move {
+        let mut stream = respond.send_response(Response::new(()), false).expect("an open stream");
+        // Queued here, it goes as the windows let it.
+        stream.send_data(Bytes::from(vec![b'z'; 1 << 20]), true).expect("an open stream");
+        std::future::poll_fn(|cx| stream.poll_reset(cx)).await.ok();
+    })
+    .await;
+    let asker = h2c(address);
+    asker.get_whole("/").await;
+    let mut unread = Vec::new();
+    for _ in 0..16 {
+        unread.push(asker.get("/").await.expect("a head"));
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(asker.get_whole("/").await.1.len(), 1 << 20);
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
+    drop(unread);
+}
+
+/// RFC 9113, 5.1.2: "An endpoint ... MUST NOT exceed the limit set by their peer"; who would have to wait for a stream takes another
+/// connection.
+#[tokio::test]
+async fn a_connection_is_opened_beside_one_that_takes_no_more_streams() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            tokio::spawn(async move {
+                let mut builder = h2::server::Builder::new();
+                builder.max_concurrent_streams(1);
+                let mut connection: Connection<_, Bytes> = builder.handshake(stream).await.expect("HTTP/2");
+                while let Some(Ok((request, respond))) = connection.accept().await {
+                    tokio::spawn(async move {
+                        if request.uri().path() == "/slow" {
+                            tokio::time::sleep(Duration::from_millis(300)).await;
+                        }
+                        reply(respond, "ok").await;
+                    });
+                }
+            });
+        }
+    });
+    let asker = Arc::new(Asker::with(address, Scheme::H2c, |upstream| {
+        upstream.first_byte_timeout = Duration::from_secs(5);
+    }));
+    asker.get_whole("/").await;
+    let slow = tokio::spawn({
+        let asker = Arc::clone(&asker);
+        async move { asker.get_whole("/slow").await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    asker.get_whole("/").await;
+    assert!(!slow.is_finished(), "it did not wait for the other");
+    assert_eq!(slow.await.expect("no panic"), (200, "ok".into()));
+}
+
 #[tokio::test]
 async fn streams_that_fail() {
     for (reason, cause) in [
