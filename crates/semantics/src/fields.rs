@@ -8,7 +8,7 @@ use http::header::{
     SET_COOKIE, VARY, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
-use shoal_core::Fields;
+use shoal_core::{FieldLines, Fields};
 
 /// CDN-Loop (RFC 8586).
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
@@ -28,6 +28,20 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
     // Few messages have any: comparing names costs less than looking up ten that are not there.
     while let Some(name) = fields.keys().find(|name| is_hop_by_hop(name.as_str().as_bytes())).cloned() {
         fields.remove(name);
+    }
+}
+
+/// The fields without those that Connection names and that would go on otherwise. What the next hop will not see must not select a
+/// response here: one chosen without the field would be stored as the variant of its value.
+pub fn without_nominated(fields: FieldLines) -> FieldLines {
+    let mut taken = nominated(&fields);
+    taken.retain(|name| !is_hop_by_hop(name.as_str().as_bytes()));
+    match taken.is_empty() {
+        true => fields,
+        false => fields
+            .lines()
+            .filter(|(name, _)| !taken.iter().any(|it| it.as_str().as_bytes() == *name))
+            .collect(),
     }
 }
 
@@ -187,6 +201,17 @@ mod tests {
             assert!(is_hop_by_hop(name.as_bytes()));
         }
         assert_eq!(left(&[("trailer", "x"), ("content-type", "y")]), ["content-type", "trailer"]);
+    }
+
+    #[test]
+    fn what_connection_names_selects_nothing() {
+        let names = |lines: &[(&'static str, &'static str)]| {
+            let left = without_nominated(fields(lines).lines().collect());
+            left.lines().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[("a", "1"), ("connection", "keep-alive, A"), ("b", "2")]), ["connection", "b"]);
+        let kept = [("connection", "Upgrade, host"), ("upgrade", "x"), ("host", "y")];
+        assert_eq!(names(&kept), ["connection", "upgrade", "host"]);
     }
 
     #[test]

@@ -78,6 +78,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether it is for what the request says: a response to another's may be stored.
+    pub fn is_of_request(self) -> bool {
+        matches!(self, Self::Method | Self::RequestNoStore | Self::Authorization)
+    }
+
     /// A token for logs and for Cache-Status.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -132,13 +137,14 @@ fn refusal(
     refused(exchanged.method != Method::GET, Refusal::Method)
         .or_else(|| refused(is_never_stored(exchanged.status), Refusal::Status))
         .or_else(|| refused(directives.must_understand && !understood, Refusal::Status))
-        .or_else(|| refused(RequestDirectives::of(exchanged.request).no_store, Refusal::RequestNoStore))
         .or_else(|| refused(no_store, Refusal::NoStore))
         .or_else(|| refused(directives.private == Scope::Response, Refusal::Private))
-        .or_else(|| refused(!may_share_authorized(exchanged, governing), Refusal::Authorization))
         .or_else(|| refused(!may_share_cookies(exchanged.response, governing, rules), Refusal::SetCookie))
         .or_else(|| refused(vary::nominated(exchanged.response) == Vary::Any, Refusal::VaryAny))
         .or_else(|| refused(is_broken_partial(exchanged), Refusal::ContentRange))
+        // Last what is for the request, which says nothing of others'.
+        .or_else(|| refused(!may_share_authorized(exchanged, governing), Refusal::Authorization))
+        .or_else(|| refused(RequestDirectives::of(exchanged.request).no_store, Refusal::RequestNoStore))
 }
 
 /// RFC 9111, section 3.5: "A shared cache MUST NOT use a cached response to a request with an Authorization

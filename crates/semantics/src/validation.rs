@@ -11,7 +11,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
     IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, VARY,
 };
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 /// Whether a request has conditions, If-Range included.
 pub fn is_conditional(request: &HeaderMap) -> bool {
@@ -30,7 +30,7 @@ pub fn remove_conditions(request: &mut HeaderMap) {
     }
 }
 
-/// Makes a request one that validates a stored response: the stored validators take the place of the client's
+/// Makes a request one that validates a stored 200: the stored validators take the place of the client's
 /// conditions. False when the stored response has none; the request is then unconditional.
 ///
 /// RFC 9111, section 4.3.1: "When generating a conditional request for validation, a cache: MUST send the
@@ -43,20 +43,29 @@ pub fn remove_conditions(request: &mut HeaderMap) {
 pub fn add_conditions(stored: &HeaderMap, request: &mut HeaderMap) -> bool {
     remove_conditions(request);
     let mut added = false;
-    for (condition, value) in conditions_of(stored) {
+    for (condition, value) in conditions_of(StatusCode::OK, stored) {
         request.insert(condition, value.clone());
         added = true;
     }
     added
 }
 
-/// The conditions by which a stored response is validated, as [`add_conditions`] sets them.
-pub fn conditions_of(stored: &HeaderMap) -> impl Iterator<Item = (HeaderName, &HeaderValue)> {
+/// The conditions by which a stored response of this status is validated, as [`add_conditions`] sets them.
+///
+/// What is no success is not asked for by its date: that of an error page, say, may be later than that of the representation
+/// that has come since, and a 304 about this would renew the error.
+pub fn conditions_of(
+    status: StatusCode,
+    stored: &HeaderMap,
+) -> impl Iterator<Item = (HeaderName, &HeaderValue)> {
     let pairs = [(ETAG, IF_NONE_MATCH), (LAST_MODIFIED, IF_MODIFIED_SINCE)];
-    pairs.into_iter().filter_map(|(validator, condition)| {
-        let value = stored.get(validator).filter(|value| !value.is_empty())?;
-        Some((condition, value))
-    })
+    let dated = status.is_success();
+    pairs.into_iter().filter(move |(validator, _)| dated || *validator != LAST_MODIFIED).filter_map(
+        |(validator, condition)| {
+            let value = stored.get(validator).filter(|value| !value.is_empty())?;
+            Some((condition, value))
+        },
+    )
 }
 
 /// The fields of a 304 that stands for a stored response.

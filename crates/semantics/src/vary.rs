@@ -49,6 +49,17 @@ pub fn nominated(response: &impl Fields) -> Vary {
     }
 }
 
+impl Vary {
+    /// Whether responses that `wider` tells apart are apart by this, too.
+    pub fn is_within(&self, wider: &Self) -> bool {
+        match (self, wider) {
+            (Self::Nothing, _) => true,
+            (Self::Fields(names), Self::Fields(all)) => names.iter().all(|name| all.contains(name)),
+            _ => false,
+        }
+    }
+}
+
 /// The normal form of a request's values of these fields, which are to be sorted as [`nominated`] gives them.
 ///
 /// Each field is its name, then `0` when the request has none of it, or `1` and its value, then an end mark;

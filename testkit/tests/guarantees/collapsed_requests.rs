@@ -325,3 +325,66 @@ fn collapsing_can_be_turned_off() {
         answer.expect_body("body");
     }
 }
+
+/// What cannot be stored for what one request says, or for its range, says nothing of others' responses.
+#[test]
+fn a_request_that_nothing_can_be_stored_for_leaves_others_collapsed() {
+    for (name, value) in
+        [("Cache-Control", "no-store"), ("Authorization", "Bearer x"), ("Range", "bytes=900-")]
+    {
+        let (origin, gate) = (Origin::start(), Gate::new());
+        let resource = Resource::new("body").etag("\"v\"").cache_control("max-age=60");
+        origin.serve("/a", resource.clone());
+        let shoal = Setup::to(&origin).start();
+        shoal.ask(&Request::get("/a").field(name, value));
+        let held = gate.clone();
+        origin.on_request("/a", move |request| resource.answer(request).held_by(&held));
+        let clients = crowd(&shoal, 5, |_| Request::get("/a").field("If-None-Match", "\"other\""));
+        gate.open();
+        for answer in answers(clients) {
+            answer.expect_body("body");
+        }
+        assert_eq!(origin.count("/a"), 2, "{name}: {value}");
+    }
+}
+
+/// What is validated with each use is validated for each who waits, and not fetched anew for those that came to wait too often.
+#[test]
+fn requests_that_each_want_a_validation_make_no_whole_fetches() {
+    for (directives, request) in [("no-cache", ""), ("max-age=60", "max-age=0"), ("max-age=60", "no-cache")] {
+        let (origin, gate) = (Origin::start(), Gate::new());
+        let resource = Resource::new("body").etag("\"v\"").cache_control(directives);
+        origin.serve("/a", resource.clone());
+        let shoal = Setup::to(&origin).start();
+        shoal.get("/a").expect_body("body");
+        let held = gate.clone();
+        let pause = Duration::from_millis(50);
+        origin.on_request("/a", move |request| resource.answer(request).held_by(&held).delay(pause));
+        let clients = crowd(&shoal, 10, |_| match request {
+            "" => Request::get("/a"),
+            request => Request::get("/a").field("Cache-Control", request),
+        });
+        gate.open();
+        for answer in answers(clients) {
+            answer.expect_body("body");
+        }
+        let whole = origin.received().iter().filter(|asked| !asked.fields.has("if-none-match")).count();
+        assert_eq!(whole, 1, "{directives}, asked with {request:?}");
+    }
+}
+
+/// An origin that fails is not asked again by each who waited.
+#[test]
+fn an_error_is_shared_by_those_who_take_a_stale_response_for_it() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let stale = Answer::fresh("old", 10).field("Age", "15").field("ETag", "\"v\"");
+    origin.on_each("/a", [stale, Answer::new(503).held_by(&gate)]);
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("old");
+    let clients = crowd(&shoal, 8, |_| Request::get("/a"));
+    gate.open();
+    for answer in answers(clients) {
+        answer.expect_body("old");
+    }
+    assert_eq!(origin.count("/a"), 2);
+}

@@ -3,7 +3,9 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use shoal_testkit::address::closed_port;
-use shoal_testkit::{Answer, Origin, Request, Setup};
+use shoal_testkit::origin::After;
+use shoal_testkit::{Answer, Gate, Origin, Request, Resource, Setup};
+use std::time::{Duration, Instant};
 
 #[test]
 fn an_absolute_target_is_fetched_once_and_then_served_from_the_cache() {
@@ -49,6 +51,27 @@ fn what_a_site_answered_for_a_host_is_not_that_hosts_for_clients_of_the_proxy() 
     through_proxy().expect_body("the host's").expect_forwarded("uri-miss");
     through_proxy().expect_body("the host's").expect_hit();
     from_site().expect_body("the site's").expect_forwarded("uri-miss");
+}
+
+/// Nor does a client of the one wait for what was asked of the other, which may take its time.
+#[test]
+fn a_site_does_not_wait_for_a_host_that_clients_of_the_proxy_ask() {
+    let (site, host, gate) = (Origin::start(), Origin::start(), Gate::new());
+    site.on("/a", Answer::fresh("the site's", 60));
+    host.on("/a", Answer::raw("").held_by(&gate).then(After::Reset));
+    let shoal = Setup::to(&site).start();
+    let named = host.address().to_string();
+    let mut through_proxy = shoal.connect_forward();
+    through_proxy.send(Request::get(&format!("http://{named}/a")).to_bytes(&named));
+    host.wait_for("/a", 1);
+    let start = Instant::now();
+    let mut from_site = shoal.connect();
+    from_site.send(Request::get("/a").to_bytes(&named));
+    site.wait_for("/a", 1);
+    from_site.response("GET").expect_body("the site's");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    gate.open();
+    assert_eq!(through_proxy.response("GET").status, 502);
 }
 
 #[test]
@@ -156,8 +179,13 @@ fn denied_destinations_are_refused_by_name_suffix_and_network() {
     let shoal = Setup::bare()
         .set_list("forward.deny_destinations", &["bad.test", "*.worse.test", "127.0.0.0/8"])
         .start();
-    let denied =
-        ["http://bad.test/", "http://BAD.test./", "http://a.worse.test/", &format!("{}/", origin.url())];
+    let denied = [
+        "http://bad.test/",
+        "http://BAD.test./",
+        "http://bad.test../",
+        "http://a.worse.test/",
+        &format!("{}/", origin.url()),
+    ];
     for url in denied {
         let response = shoal.ask_forward(&Request::get(url));
         assert_eq!(response.status, 403, "{url}");
@@ -182,6 +210,39 @@ fn a_destination_denied_later_is_refused_though_it_is_stored() {
         shoal.ask_forward(request).expect_status(403);
     }
     shoal.expect_responses("denied", 2);
+}
+
+/// Only a fetch can tell the address that a host has: after a reload that changes what is said of addresses, what is stored is asked for
+/// again before it is served.
+#[test]
+fn what_is_stored_of_an_address_denied_later_is_refused() {
+    let deny = |networks: &str| format!("[forward]\ndeny_destinations = [{networks}]");
+    for (before, after, refused) in [
+        ("[forward]", deny("\"127.0.0.0/8\", \"::1/128\""), true),
+        ("allow_private_destinations = [\"127.0.0.0/8\"]", "allow_private_destinations = []".into(), true),
+        ("[forward]", deny("\"192.0.2.0/24\""), false),
+    ] {
+        let origin = Origin::start();
+        origin.serve("/a", Resource::new("body").etag("\"v\"").cache_control("max-age=60"));
+        let mut shoal = Setup::bare().start();
+        let url = format!("http://localhost:{}/a", origin.address().port());
+        let (plain, odd) = (Request::get(&url), Request::get(&url).field("Cache-Control", "max-stale=1"));
+        shoal.ask_forward(&plain).expect_body("body");
+        shoal.ask_forward(&plain).expect_body("body").expect_hit();
+        shoal.change(|text| {
+            assert!(text.contains(before), "{text}");
+            text.replace(before, &after)
+        });
+        shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
+        for request in [&plain, &odd] {
+            let answer = shoal.ask_forward(request);
+            answer.expect_status(if refused { 403 } else { 200 });
+        }
+        if !refused {
+            shoal.ask_forward(&plain).expect_body("body").expect_hit();
+            assert_eq!(origin.count("/a"), 2, "{after}: validated once");
+        }
+    }
 }
 
 /// A refusal is no failure of the origin, for which a stale response would stand in (RFC 5861 section 4).

@@ -1,7 +1,8 @@
 //! Freshness as a shared cache sees it, end to end (RFC 9111): the main rules, each with the origin's counter.
 //! The public conformance suite goes into the details.
 
-use shoal_testkit::{Answer, Origin, Request, Setup};
+use shoal_testkit::origin::Framing;
+use shoal_testkit::{Answer, Origin, Request, Resource, Setup};
 use std::time::{Duration, SystemTime};
 
 /// Whether a second request for a response with these fields is answered without the origin.
@@ -250,4 +251,49 @@ fn stored_responses_are_kept_across_a_restart() {
     assert_eq!((answer.field("x-kept"), answer.field("content-type")), (Some("yes"), Some("text/x")));
     assert_eq!(origin.count("/a"), 1);
     shoal.expect_responses("hit", 1);
+}
+
+/// RFC 9111 section 5.2.1.5: what a `no-store` request brings is not stored; section 3.5: nor is what an authorized one does. What others
+/// have had stored is theirs as before.
+#[test]
+fn a_request_that_nothing_can_be_stored_for_leaves_what_is_stored() {
+    for method in ["GET", "HEAD"] {
+        for (name, value) in [("Cache-Control", "no-store"), ("Authorization", "Bearer x")] {
+            let origin = Origin::start();
+            origin.serve("/a", Resource::new("body").etag("\"v\"").cache_control("max-age=60"));
+            let shoal = Setup::to(&origin).start();
+            shoal.get("/a").expect_body("body");
+            let request = Request::new(method, "/a").field("Cache-Control", "no-cache").field(name, value);
+            shoal.ask(&request).expect_status(200).expect_forwarded("request");
+            shoal.get("/a").expect_body("body").expect_hit();
+            assert_eq!(origin.count("/a"), 2, "{method} with {name}: {value}");
+        }
+    }
+}
+
+/// The date of an error page may be later than that of what has come in its place, which a 304 is about.
+#[test]
+fn an_error_is_not_renewed_by_a_304_about_what_came_in_its_place() {
+    let origin = Origin::start();
+    let modified = "Sat, 29 Oct 1994 19:43:31 GMT";
+    let missing = Answer::new(404).field("Last-Modified", modified).field("Age", "15");
+    origin.on("/a", missing.field("Cache-Control", "max-age=10").piece("missing"));
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_status(404);
+    origin.serve("/a", Resource::new("here").last_modified(modified).cache_control("max-age=60"));
+    shoal.get("/a").expect_body("here");
+    shoal.get("/a").expect_body("here").expect_hit();
+}
+
+/// RFC 9111 section 4.3.5: the response to a HEAD is what a GET would have got, which is no 404 any more.
+#[test]
+fn an_error_is_not_renewed_by_a_head_request_that_succeeds() {
+    let origin = Origin::start();
+    let missing = Answer::new(404).field("Age", "15").field("Cache-Control", "max-age=10");
+    origin.on("/a", missing.piece("missing"));
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_status(404);
+    origin.on("/a", Answer::fresh("here", 60).framed(Framing::Chunked));
+    shoal.ask(&Request::new("HEAD", "/a")).expect_status(200);
+    shoal.get("/a").expect_body("here");
 }

@@ -445,3 +445,39 @@ fn a_whole_in_place_of_a_gap_has_the_fields_of_the_client_who_asked() {
     others.expect_body("abcdefghijklmnopqrst").expect_hit();
     assert_eq!(others.field("set-cookie"), None);
 }
+
+/// Of a URL whose responses are not stored the client's own conditions go along; a field that is no list, as If-Range, must not stand
+/// twice (RFC 9110 section 5.3), and there are origins that refuse such a request.
+#[test]
+fn an_if_range_reaches_the_origin_once() {
+    let origin = Origin::start();
+    origin.serve("/r", Resource::new(content()).etag("\"v1\"").cache_control("no-store"));
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/r").expect_body(content());
+    let request = ranged("/r", "bytes=0-9").field("If-Range", "\"v1\"");
+    expect_part(&shoal.ask(&request), 0, 9);
+    assert_eq!(origin.last("/r").fields.all("if-range"), ["\"v1\""]);
+    shoal.ask(&Request::get("/r").field("If-Range", "\"v1\"")).expect_body(content());
+    assert!(!origin.last("/r").fields.has("if-range"), "without a Range it means nothing");
+}
+
+/// RFC 9110 section 15.3.7: in a 206 to an If-Range "the sender SHOULD NOT generate other representation header fields beyond
+/// those required"; RFC 9111 section 3.4 has the cache keep those that it had.
+#[test]
+fn a_part_that_says_little_leaves_what_others_said() {
+    let origin = Origin::start();
+    origin.on_request("/r", |request| {
+        let mut answer = resource().answer(request);
+        if request.fields.has("if-range") {
+            answer.fields.0.retain(|(name, _)| name != "Content-Type");
+        }
+        answer
+    });
+    let shoal = Setup::to(&origin).start();
+    expect_part(&shoal.ask(&ranged("/r", "bytes=0-3999")), 0, 3999);
+    for _ in 0..2 {
+        let whole = shoal.get("/r");
+        assert_eq!(whole.expect_body(content()).field("content-type"), Some("text/plain"));
+    }
+    assert_eq!(origin.count("/r"), 2);
+}

@@ -5,7 +5,7 @@
 
 use shoal_testkit::origin::{After, Framing};
 use shoal_testkit::wait;
-use shoal_testkit::{Answer, Gate, Origin, Setup, Shoal};
+use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal};
 use std::time::{Duration, Instant};
 
 /// A response that is stale on arrival, by 5 seconds.
@@ -172,4 +172,26 @@ fn a_client_error_of_the_origin_is_no_reason_to_serve_stale() {
     let origin = Origin::start();
     let shoal = failing(&origin, ", stale-if-error=60", Answer::new(404).piece("gone"));
     assert_eq!(shoal.get("/a").status, 404);
+}
+
+/// The error is no newer form of what is stored, also where it may be stored itself.
+#[test]
+fn a_stale_response_is_served_under_errors_that_could_be_stored() {
+    let origin = Origin::start();
+    let shoal =
+        failing(&origin, ", stale-if-error=60", Answer::new(503).field("Cache-Control", "max-age=60"));
+    shoal.get("/a").expect_body("old");
+    shoal.expect_responses("stale", 1);
+    origin.on("/a", Answer::fresh("new", 60));
+    shoal.get("/a").expect_body("new");
+}
+
+#[test]
+fn a_head_request_is_answered_as_a_get_under_errors() {
+    let origin = Origin::start();
+    let shoal = failing(&origin, ", stale-if-error=60", Answer::new(503));
+    let answer = shoal.ask(&Request::new("HEAD", "/a"));
+    answer.expect_status(200);
+    assert_eq!(answer.number("content-length"), Some(3));
+    shoal.expect_responses("stale", 1);
 }

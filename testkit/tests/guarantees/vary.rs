@@ -1,6 +1,6 @@
 //! Vary: which stored response a request selects (RFC 9111 section 4.1).
 
-use shoal_testkit::{Answer, Origin, Request, Resource, Setup, Shoal};
+use shoal_testkit::{Answer, Connection, Origin, Request, Resource, Setup, Shoal};
 
 fn varying(origin: &Origin, path: &str, field: &'static str) {
     origin.on_request(path, move |request| {
@@ -160,4 +160,57 @@ fn variants_survive_a_restart() {
         shoal.ask(&with("/v", &[("X-V", variant)])).expect_body(variant).expect_hit();
     }
     assert_eq!(origin.count("/v"), 3);
+}
+
+/// RFC 9110 section 7.6.1: what Connection names goes no further than here. The origin has not chosen by it, so that nobody else's
+/// variant is chosen by it either.
+#[test]
+fn a_field_that_connection_takes_out_selects_nothing() {
+    let origin = Origin::start();
+    varying(&origin, "/v", "X-V");
+    let shoal = Setup::to(&origin).start();
+    shoal.ask(&with("/v", &[("Connection", "X-V"), ("X-V", "one")])).expect_body("");
+    shoal.ask(&with("/v", &[("X-V", "one")])).expect_body("one");
+    shoal.ask(&with("/v", &[])).expect_body("").expect_hit();
+    assert_eq!(origin.count("/v"), 2);
+}
+
+/// A 304 may bring a Vary that the stored response had not: then section 4.1 holds for that.
+#[test]
+fn a_vary_that_a_validation_brings_is_heeded() {
+    let origin = Origin::start();
+    origin.on_request("/v", |request| {
+        let variant = request.fields.joined("x-v");
+        let resource = Resource::new(variant.clone()).etag("\"v\"").cache_control("max-age=60");
+        match variant.is_empty() {
+            true => resource.field("Age", "100").answer(request),
+            false => resource.field("Vary", "X-V").answer(request),
+        }
+    });
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/v").expect_status(200);
+    let one = with("/v", &[("X-V", "one")]);
+    shoal.ask(&one).expect_status(200).expect_forwarded("stale");
+    assert!(origin.last("/v").fields.has("if-none-match"), "it was validated");
+    shoal.ask(&with("/v", &[("X-V", "two")])).expect_body("two");
+    shoal.ask(&one).expect_body("one");
+}
+
+/// The origin chose by the address that this proxy told it.
+#[test]
+fn what_varies_by_the_clients_address_is_one_clients() {
+    let origin = Origin::start();
+    varying(&origin, "/v", "X-Forwarded-For");
+    let proxied = "mode = 'reverse'\nproxy_protocol_from = ['127.0.0.0/8']";
+    let shoal = Setup::to(&origin).listen("proxied", proxied).start();
+    let ask = |client: &str| {
+        let mut connection = Connection::open(shoal.address("proxied"));
+        connection.send(format!("PROXY TCP4 {client} 192.0.2.1 4000 80\r\n"));
+        connection.ask(&Request::get("/v"), "site.test")
+    };
+    for client in ["192.0.2.7", "192.0.2.8"] {
+        ask(client).expect_body(client);
+        ask(client).expect_body(client).expect_hit();
+    }
+    assert_eq!(origin.count("/v"), 2);
 }

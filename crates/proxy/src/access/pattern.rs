@@ -54,7 +54,7 @@ impl HostPattern {
 
 /// A list of entries. Cost of a name: one hash lookup, with suffixes in the list one for each of its labels, with networks
 /// one comparison each when it is an address; however many names and suffixes there are.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostPatterns {
     names: HashSet<Box<str>>,
     /// Each with its leading dot.
@@ -74,6 +74,11 @@ impl HostPatterns {
             || self.names.contains(host)
             || !self.suffixes.is_empty() && below()
             || !self.networks.is_empty() && within()
+    }
+
+    /// Whether the same addresses match.
+    pub fn match_addresses_of(&self, other: &Self) -> bool {
+        self.networks == other.networks
     }
 
     /// Whether an entry is a network that holds `address`.

@@ -147,6 +147,11 @@ impl ForwardRules {
         }
     }
 
+    /// Whether [`Self::address`] is as in other rules, but for this process's own addresses.
+    pub fn judges_addresses_as(&self, other: &Self) -> bool {
+        self.deny.match_addresses_of(&other.deny) && self.allow_private == other.allow_private
+    }
+
     /// Whether a connection that was just opened leads back to this process. A listener on all addresses
     /// cannot be recognised by the destination alone; but when both ends of a connection have one address, the
     /// destination is this machine. Nor can one that the kernel reached by another address than was asked for.
@@ -247,10 +252,10 @@ fn challenge(realm: &str) -> Result<HeaderValue, AccessError> {
     HeaderValue::from_str(&value).map_err(|_| AccessError::Realm(realm.into()))
 }
 
-/// A host without brackets and final dot.
+/// A host without brackets and final dots: however many there are, resolvers may take it for the same.
 fn bare(host: &str) -> &str {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    host.strip_suffix('.').unwrap_or(host)
+    host.trim_end_matches('.')
 }
 
 fn contains(networks: &[IpNet], address: IpAddr) -> bool {

@@ -110,7 +110,7 @@ impl Exchange {
             target,
             directives: RequestDirectives::of(&head.fields),
             method: head.method,
-            fields: head.fields,
+            fields: fields::without_nominated(head.fields),
             version: head.version,
             client,
             site,

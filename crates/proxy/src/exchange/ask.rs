@@ -1,13 +1,16 @@
 //! What is asked: a request that the cache may answer, in the form in which its steps pass it on.
 
+use super::flight::flight_of;
 use super::live::Live;
 use super::target::Target;
+use crate::ip_text::push_address;
 use crate::message::{Client, InterimSink};
-use crate::route::Route;
+use crate::route::{self, Route};
 use http::uri::PathAndQuery;
-use http::{Method, Version, header};
-use shoal_core::{FieldLines, Fields, ObjectKey, Timestamp, value_text};
+use http::{HeaderName, Method, Version, header};
+use shoal_core::{FieldLines, Fields, Key, ObjectKey, Timestamp, value_text};
 use shoal_semantics::directives::RequestDirectives;
+use shoal_semantics::vary;
 use std::sync::Arc;
 
 /// A request on its way through the exchange. Its body, if any, travels apart.
@@ -20,7 +23,7 @@ pub struct Ask {
     pub path: PathAndQuery,
     /// The primary cache key.
     pub primary: ObjectKey,
-    /// Fields as received, hop-by-hop fields included.
+    /// Fields as received, hop-by-hop fields included, but without those that Connection takes out of what goes on.
     pub fields: FieldLines,
     /// The client's HTTP version.
     pub version: Version,
@@ -66,6 +69,29 @@ impl Ask {
     /// against changes that a cache may not know of (RFC 9110, section 13.1).
     pub fn has_origin_conditions(&self) -> bool {
         self.fields.has(&header::IF_MATCH) || self.fields.has(&header::IF_UNMODIFIED_SINCE)
+    }
+
+    /// What selects among responses that differ by these fields: their values as the origin sees them. A site's upstreams are told who
+    /// asks, and what is chosen by that is this client's.
+    pub fn selecting(&self, names: &[HeaderName]) -> Vec<u8> {
+        let mut values = vary::secondary_key(names, &self.fields);
+        if self.site.is_some() && names.iter().any(|name| route::tells_client(name.as_str().as_bytes())) {
+            push_address(&mut values, self.client.address.ip().to_canonical());
+        }
+        values
+    }
+
+    /// The flight in which such requests share a fetch of what is stored under `key`.
+    pub fn flight(&self, key: Key) -> Key {
+        flight_of(key, self.site.is_some())
+    }
+
+    /// What is remembered when responses to such a request may not be stored. Those to authorized ones are others.
+    pub fn pass_key(&self) -> Key {
+        match self.fields.has(&header::AUTHORIZATION) {
+            true => Key::of(&[self.primary.full(), b"\0authorized"].concat()),
+            false => self.primary.hash(),
+        }
     }
 
     /// Whether the cache may look for an answer: GET and HEAD (RFC 9111, section 2).

@@ -10,8 +10,9 @@ use super::filing::Filing;
 use super::flight::{Landing, Leader};
 use super::growing::{Attached, Growing};
 use super::invalidations::Validity;
-use super::keeping::Keeping;
+use super::keeping::{Keeping, Refused};
 use super::lookup::StoredResponse;
+use super::pass::{Fate, Freshened};
 use super::record::{Head, Record};
 use crate::message::StreamBody;
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
@@ -19,7 +20,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body_util::BodyExt;
 use shoal_core::{FieldLines, ObjectKey, Timestamp};
 use shoal_semantics::status_fields::ProxyError;
-use shoal_semantics::validation;
+use shoal_semantics::{reuse, validation};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -193,11 +194,26 @@ impl Exchange {
         told
     }
 
-    /// Why a response may not be stored, as far as it tells by itself; it is remembered that its URL's may not be.
+    /// Why a response may not be stored, as far as it tells by itself, in a word; it is remembered that its URL's may not be.
     pub(super) fn refused(&self, fetch: &Fetch, response: &UpstreamResponse) -> Option<&'static str> {
         let refusal = self.assess(fetch, Received::of(response)).err()?;
-        self.passes.remember(fetch.ask.primary.hash(), response.response_time);
-        Some(refusal)
+        self.remember(fetch, Received::of(response), refusal);
+        Some(refusal.why)
+    }
+
+    /// Remembers that what this URL gives may not be stored, unless it is the request alone that this response cannot be stored
+    /// for: by what it says itself, or by its range or its conditions, of which others have none or others.
+    fn remember(&self, fetch: &Fetch, response: Received<'_>, refusal: Refused) {
+        let whole = Received { status: StatusCode::OK, ..response };
+        let is_for_request = match response.status {
+            StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => true,
+            // It says what the whole would say.
+            StatusCode::NOT_MODIFIED => self.assess(fetch, whole).err().is_none_or(|it| it.is_of_request),
+            _ => refusal.is_of_request,
+        };
+        if !is_for_request {
+            self.passes.remember(fetch.ask.pass_key(), response.response_time);
+        }
     }
 
     async fn fetch(self: Arc<Self>, mut fetch: Fetch, owner: oneshot::Sender<Fetched>) {
@@ -211,15 +227,33 @@ impl Exchange {
         };
         if response.status == StatusCode::NOT_MODIFIED {
             if validation::selects(&response.fields.to_map(), &stored.head.stored.fields()) {
-                let (head, own) = self.freshen(&fetch.ask, &stored.head, Received::of(&response));
-                let (old, head) = (Arc::clone(&stored.head), Arc::new(head));
-                let told = StoredResponse { head: head.with(&own), ..stored };
-                return self.refreshed(fetch, owner, (key, old, head), (told, response.peer)).await;
+                let freshened = self.freshen(&fetch.ask, &stored.head, Received::of(&response));
+                let told = StoredResponse { head: freshened.head.with(&freshened.own), ..stored.clone() };
+                return self
+                    .refreshed(fetch, owner, (key, stored.head, freshened), (told, response.peer))
+                    .await;
             }
             // a 304 for another representation than ours: ask again for the whole
             return Box::pin(self.fetch(fetch, owner)).await;
         }
+        if self.may_stand_in(&fetch.ask, &stored, response.status) {
+            // RFC 5861, section 4: also where the error itself might be stored
+            if let Some(leader) = &fetch.leader {
+                leader.land(Landing::Erred(response.status));
+            }
+            let _ =
+                owner.send(Fetched::Private(Box::new(PrivateResponse { response, why: "stale-if-error" })));
+            return;
+        }
         self.receive(fetch, owner, response).await;
+    }
+
+    /// Whether a stored response may be sent in place of one with this status, an error.
+    fn may_stand_in(&self, ask: &Ask, stored: &StoredResponse, status: StatusCode) -> bool {
+        let rules = ask.live.rules(ask);
+        reuse::is_error(status)
+            && ask.live.allowed_address(&stored.head)
+            && reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), rules)
     }
 
     /// A 304 for what we hold: it stands refreshed (RFC 9111, section 4.3.4); tell everybody, as soon as a lookup would
@@ -228,10 +262,14 @@ impl Exchange {
         &self,
         fetch: Fetch,
         owner: oneshot::Sender<Fetched>,
-        (key, old, head): (ObjectKey, Arc<Head>, Arc<Head>),
+        (key, old, freshened): (ObjectKey, Arc<Head>, Freshened),
         (refreshed, peer): (StoredResponse, SocketAddr),
     ) {
-        let keep = fetch.validity.holds();
+        let Freshened { head, fate, .. } = freshened;
+        if fate == Fate::Goes {
+            self.shelf.remove(&key).await;
+        }
+        let keep = fate == Fate::Renewed && fetch.validity.holds();
         let in_memory = keep && self.shelf.refresh_in_memory(&key, (&old, &head), &fetch.validity);
         if keep && !in_memory {
             self.shelf.refresh_on_disk(&key, (&old, &head)).await;
@@ -269,15 +307,14 @@ impl Exchange {
         fetch: &Fetch,
         response: UpstreamResponse,
     ) -> Result<(Keeping, UpstreamResponse), Box<PrivateResponse>> {
-        let key = fetch.ask.primary.hash();
         match self.judge(fetch, Received::of(&response)).await {
             Ok(keeping) => {
-                self.passes.forget(key);
+                self.passes.forget(fetch.ask.pass_key());
                 Ok((keeping, response))
             }
-            Err(why) => {
-                self.passes.remember(key, response.response_time);
-                Err(Box::new(PrivateResponse { response, why }))
+            Err(refusal) => {
+                self.remember(fetch, Received::of(&response), refusal);
+                Err(Box::new(PrivateResponse { response, why: refusal.why }))
             }
         }
     }
@@ -294,7 +331,7 @@ impl Exchange {
         let first = arrived.body.attach(0);
         if let Some(leader) = &mut fetch.leader {
             // the origin may have sent the whole for a range: then others can have theirs from it
-            leader.serve_also(arrived.key.hash());
+            leader.serve_also(fetch.ask.flight(arrived.key.hash()));
             let fresh = arrived.head.policy.is_fresh(response.response_time);
             leader.land(if fresh { Landing::Shared(Arc::clone(&arrived)) } else { Landing::Unshareable });
         }

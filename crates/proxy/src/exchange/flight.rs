@@ -5,6 +5,7 @@
 //! body as it comes, or go their own way. A leader that vanishes releases its followers.
 
 use super::fetch::{Arrived, Failure};
+use http::StatusCode;
 use parking_lot::Mutex;
 use shoal_core::Key;
 use std::collections::HashMap;
@@ -31,6 +32,8 @@ pub enum Landing {
     Shared(Arc<Arrived>),
     /// The stored response was validated and stands refreshed: look again.
     Refreshed,
+    /// The stored response stands, stale, and may stand in for this error of the origin.
+    Erred(StatusCode),
     /// The response is not for sharing: each follower asks for itself.
     Unshareable,
     /// There is no response.
@@ -77,9 +80,11 @@ impl Flights {
         self.shard(key).lock().get(&key).map(|flight| Follower(flight.landing.subscribe()))
     }
 
-    /// Lets nobody more join the fetch for `key`: its response is invalid already.
+    /// Lets nobody more join the fetches for `key`, of either mode: their responses are invalid already.
     pub fn forget(&self, key: Key) {
-        self.shard(key).lock().remove(&key);
+        for key in [true, false].map(|via_site| flight_of(key, via_site)) {
+            self.shard(key).lock().remove(&key);
+        }
     }
 
     /// Fetches under way.
@@ -91,6 +96,14 @@ impl Flights {
     fn shard(&self, key: Key) -> &Mutex<Shard> {
         &self.shards[key.low() as usize % SHARDS]
     }
+}
+
+/// The key of the flight for what is stored under `key`. A site's upstreams answer something else than the host that a URL
+/// names: requests of the two modes do not wait for each other.
+pub fn flight_of(key: Key, via_site: bool) -> Key {
+    let mut bytes = key.to_bytes();
+    bytes[0] ^= u8::from(!via_site);
+    Key::from_bytes(bytes)
 }
 
 impl Leader {
@@ -126,11 +139,12 @@ impl Drop for Leader {
 }
 
 impl Follower {
-    /// Waits for the landing.
+    /// Waits for the landing. A response whose body has broken off meanwhile is none to share: a follower has got nothing of it yet.
     pub async fn landed(mut self) -> Landing {
-        match self.0.wait_for(Option::is_some).await {
-            Ok(landing) => landing.clone().unwrap_or(Landing::Unshareable),
-            Err(_) => Landing::Unshareable,
+        match self.0.wait_for(Option::is_some).await.map(|landing| landing.clone()) {
+            Ok(Some(Landing::Shared(arrived))) if arrived.body.is_cut() => Landing::Unshareable,
+            Ok(Some(landing)) => landing,
+            Ok(None) | Err(_) => Landing::Unshareable,
         }
     }
 }
@@ -139,7 +153,15 @@ const SHARDS: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use super::super::growing::{End, Growing};
+    use super::super::invalidations::Invalidations;
+    use super::super::record::{Head, Names};
     use super::*;
+    use http::header::CACHE_CONTROL;
+    use http::{HeaderMap, HeaderValue, Method};
+    use shoal_core::{ObjectKey, Timestamp};
+    use shoal_semantics::Rules;
+    use shoal_semantics::storage::{Exchanged, Storage, assess};
 
     fn lead(flights: &Arc<Flights>, key: Key) -> Leader {
         match flights.join(key) {
@@ -169,6 +191,45 @@ mod tests {
         assert_eq!(flights.count(), 0);
     }
 
+    /// A response for sharing, of which nothing has arrived but its head.
+    fn arrived() -> Arc<Arrived> {
+        let (key, none) = (ObjectKey::new(*b"a"), HeaderMap::new());
+        let fields: HeaderMap =
+            [(CACHE_CONTROL, HeaderValue::from_static("max-age=60"))].into_iter().collect();
+        let exchanged = Exchanged {
+            method: &Method::GET,
+            request: &none,
+            status: StatusCode::OK,
+            response: &fields,
+            request_time: Timestamp::from_seconds(10),
+            response_time: Timestamp::from_seconds(10),
+        };
+        let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
+        let origin = (exchanged.request_time, Names { slots: Box::new([]), via_site: true });
+        let head = Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin));
+        Arc::new(Arrived {
+            validity: Invalidations::new().begin(&key),
+            key,
+            own_head: Arc::clone(&head),
+            head,
+            body: Growing::new(),
+            length: None,
+            selecting: None,
+            upstream: ([127, 0, 0, 1], 80).into(),
+        })
+    }
+
+    #[tokio::test]
+    async fn a_response_that_has_broken_off_is_shared_by_nobody_more() {
+        let (flights, key) = (Flights::new(), Key::of(b"a"));
+        let (leader, arrived) = (lead(&flights, key), arrived());
+        let (early, late) = (follow(&flights, key), follow(&flights, key));
+        leader.land(Landing::Shared(Arc::clone(&arrived)));
+        assert!(matches!(early.landed().await, Landing::Shared(_)));
+        arrived.body.finish(End::Cut("the origin has left".into()));
+        assert!(matches!(late.landed().await, Landing::Unshareable));
+    }
+
     #[tokio::test]
     async fn a_fetch_may_serve_further_keys() {
         let flights = Flights::new();
@@ -192,9 +253,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_forgotten_fetch_is_joined_by_nobody_more() {
-        let (flights, key) = (Flights::new(), Key::of(b"a"));
+        let (flights, stored) = (Flights::new(), Key::of(b"a"));
+        let key = flight_of(stored, false);
         let old = lead(&flights, key);
-        flights.forget(key);
+        flights.forget(stored);
         let new = lead(&flights, key);
         drop(old);
         assert_eq!(flights.count(), 1, "the new fetch stays in the table");

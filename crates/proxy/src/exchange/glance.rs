@@ -88,15 +88,16 @@ impl Exchange {
         let host = write_url(url, get, mode == Mode::Reverse && client.tls);
         let resident = self.shelf.resident_of(Key::of(url), url)?;
         let host = std::str::from_utf8(&url[host]).ok()?;
+        let Stored::Response(head) = &resident.record else { return None };
         let admitted = match mode {
             Mode::Forward => {
                 live.forward.client(client.address.ip()).is_ok()
                     && live.forward.authenticate(None).is_ok()
                     && live.forward.destination(host).is_ok()
+                    && live.allowed_address(head)
             }
             Mode::Reverse => live.routes.find(host, get.path).is_some(),
         };
-        let Stored::Response(head) = &resident.record else { return None };
         let usable = admitted
             && !is_bodiless(head.stored.status())
             && head.names.via_site == (mode == Mode::Reverse)

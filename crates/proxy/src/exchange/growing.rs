@@ -142,6 +142,11 @@ impl Growing {
         self.state.lock().readers.iter().flatten().count()
     }
 
+    /// Whether it ended before its end.
+    pub fn is_cut(&self) -> bool {
+        matches!(self.state.lock().end, Some(End::Cut(_)))
+    }
+
     /// Bytes that have arrived.
     pub fn appended(&self) -> u64 {
         self.state.lock().appended

@@ -13,9 +13,9 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 use shoal_core::{FieldLines, ObjectKey};
 use shoal_semantics::date;
 use shoal_semantics::range::{self, ContentRange};
-use shoal_semantics::storage::{self, Exchanged, Policy, Storage};
+use shoal_semantics::storage::{self, Exchanged, Policy, Refusal, Storage};
 use shoal_semantics::vary::{self, Vary};
-use shoal_semantics::{fields, groups};
+use shoal_semantics::{fields, groups, validation};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -30,6 +30,21 @@ pub struct Keeping {
     part: Option<PartKeeping>,
 }
 
+/// Why a response is not kept.
+#[derive(Clone, Copy)]
+pub struct Refused {
+    /// In a word, for Cache-Status.
+    pub why: &'static str,
+    /// Whether it is for what this request says or asks for, and a response to another may be kept.
+    pub is_of_request: bool,
+}
+
+impl Refused {
+    fn of_request(why: &'static str) -> Self {
+        Self { why, is_of_request: true }
+    }
+}
+
 /// A part of a representation that is going to be kept.
 struct PartKeeping {
     /// The key of the parts note.
@@ -40,8 +55,8 @@ struct PartKeeping {
 }
 
 impl Exchange {
-    /// Whether `response` may be kept, as far as it tells by itself; otherwise why not, in a word for Cache-Status.
-    pub(super) fn assess(&self, fetch: &Fetch, response: Received<'_>) -> Result<Policy, &'static str> {
+    /// Whether `response` may be kept, as far as it tells by itself; otherwise why not.
+    pub(super) fn assess(&self, fetch: &Fetch, response: Received<'_>) -> Result<Policy, Refused> {
         let ask = &fetch.ask;
         let exchanged = Exchanged {
             method: &http::Method::GET,
@@ -53,13 +68,18 @@ impl Exchange {
         };
         let policy = match storage::assess(&exchanged, ask.live.rules(ask)) {
             Storage::Store(policy) => policy,
-            Storage::Refuse(refusal) => return Err(refusal.as_str()),
+            Storage::Refuse(refusal) => {
+                // Authorized requests are remembered apart.
+                let is_of_request = matches!(refusal, Refusal::RequestNoStore | Refusal::ContentRange);
+                return Err(Refused { why: refusal.as_str(), is_of_request });
+            }
         };
-        if self.shelf.takes(response.length) { Ok(policy) } else { Err("too-large") }
+        let too_large = Refused { why: "too-large", is_of_request: false };
+        if self.shelf.takes(response.length) { Ok(policy) } else { Err(too_large) }
     }
 
     /// Whether and where `response` is kept; otherwise why not.
-    pub(super) async fn judge(&self, fetch: &Fetch, response: Received<'_>) -> Result<Keeping, &'static str> {
+    pub(super) async fn judge(&self, fetch: &Fetch, response: Received<'_>) -> Result<Keeping, Refused> {
         let ask = &fetch.ask;
         let policy = self.assess(fetch, response)?;
         if response.status == StatusCode::PARTIAL_CONTENT {
@@ -81,7 +101,7 @@ impl Exchange {
             Some(Found { record: Record::Vary(note), .. }) => with_list(&note, &names),
             _ => VaryNote { generation: self.generation(), lists: vec![names.clone()] },
         };
-        let values = vary::secondary_key(&names, &ask.fields);
+        let values = ask.selecting(&names);
         let key = variant_key(&ask.primary, note.generation, &values);
         (key, Some(Selecting { names, values }), Some(note))
     }
@@ -92,11 +112,11 @@ impl Exchange {
         ask: &Ask,
         response: Received<'_>,
         policy: Policy,
-    ) -> Result<Keeping, &'static str> {
-        let content_range = ContentRange::of(response.fields).ok_or("content-range")?;
+    ) -> Result<Keeping, Refused> {
+        let content_range = ContentRange::of(response.fields).ok_or(Refused::of_request("content-range"))?;
         let (Some(range), Some(complete_length)) = (content_range.range(), content_range.complete_length())
         else {
-            return Err("content-range");
+            return Err(Refused::of_request("content-range"));
         };
         let (note_key, selecting, vary_note) = self.place(ask, response.fields).await;
         let generation = match self.find_for(ask, &note_key).await {
@@ -109,13 +129,13 @@ impl Exchange {
             Some(Found { record: Record::Response(head), .. })
                 if head.stored.status() == StatusCode::OK && head.policy.is_fresh(response.response_time) =>
             {
-                return Err("whole-stored");
+                return Err(Refused::of_request("whole-stored"));
             }
             _ => self.generation(),
         };
         // which byte is missing, or too many, nobody knows
         if response.length.is_some_and(|length| length != range.len()) {
-            return Err("content-range");
+            return Err(Refused::of_request("content-range"));
         }
         let range = PartRange { start: range.start, end: range.end };
         let key = part_key(&note_key, generation, range.start, range.end);
@@ -186,23 +206,23 @@ impl Exchange {
     }
 
     async fn write_parts_note(&self, ask: &Ask, part: &PartKeeping, head: &Arc<Head>, validity: &Validity) {
-        let mut parts = match self.find(&part.note_key, &ask.primary).await {
+        let newer = without_content_range(head.stored.fields());
+        let (mut parts, fields) = match self.find(&part.note_key, &ask.primary).await {
+            // RFC 9110, section 15.3.7: a 206 to an If-Range need not say of the representation what earlier ones said.
             Some(Found { record: Record::Parts(note), .. }) if note.generation == part.generation => {
-                note.parts.clone()
+                let mut fields = note.head.stored.fields();
+                validation::freshen(&mut fields, &newer);
+                (note.parts.clone(), fields)
             }
-            _ => Vec::new(),
+            _ => (Vec::new(), newer),
         };
         if parts.len() >= PARTS_MAX {
             parts.remove(0);
         }
         parts.retain(|known| *known != part.range);
         parts.push(part.range);
-        let whole = Head::new(
-            StatusCode::OK,
-            without_content_range(head.stored.fields()),
-            head.policy,
-            (head.requested, head.names.clone()),
-        );
+        let origin = (head.requested, head.names.clone());
+        let whole = Head::new(StatusCode::OK, fields, head.policy, origin);
         let note = PartsNote {
             head: Arc::new(whole),
             complete_length: part.complete_length,

@@ -1,10 +1,12 @@
 //! The settings that the exchange works by, prepared; replaced as a whole on reload.
 
 use super::ask::Ask;
+use super::record::Head;
 use crate::access::{AccessError, ForwardRules, PurgeRules};
 use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
+use shoal_core::Timestamp;
 use shoal_semantics::status_fields::{CacheStatus, Handling};
 use shoal_semantics::{Rules, surrogate};
 use shoal_settings::{Cache, Mode, Settings};
@@ -30,6 +32,8 @@ pub struct Live {
     pub modes: Vec<Mode>,
     /// Who may use forward mode, and for what.
     pub forward: Arc<ForwardRules>,
+    /// What was asked for before this, in forward mode, came from an address that other rules allowed.
+    pub forward_since: Timestamp,
     /// The sites of reverse mode.
     pub routes: Routes,
     /// Who may purge.
@@ -84,12 +88,19 @@ impl Live {
             hop: hop(&cache.name, identity),
             modes: settings.listen.iter().map(|listen| listen.mode).collect(),
             forward: Arc::new(ForwardRules::new(&settings.forward, own).map_err(LiveError::Access)?),
+            forward_since: Timestamp::from_millis(0),
             routes: Routes::after(previous, &settings.site, identity).map_err(LiveError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             hit_fields: HitFields::new(&hit_status(&cache.name), &own_proxy_status),
             surrogate_capability: HeaderValue::try_from(surrogate::capability(&cache.name)).ok(),
             own_proxy_status,
         })
+    }
+
+    /// Whether the rules in force allowed the address that a stored response came from, as far as it was asked for under them. Its
+    /// host's name is asked about with each request; its address only a fetch can tell.
+    pub fn allowed_address(&self, head: &Head) -> bool {
+        head.names.via_site || head.requested >= self.forward_since
     }
 
     /// How responses to `ask` are judged.

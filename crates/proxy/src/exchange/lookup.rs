@@ -6,7 +6,6 @@ use super::record::{Head, PartsNote, Record, VaryNote};
 use super::shelf::{Found, Held};
 use super::target::variant_key;
 use shoal_core::ObjectKey;
-use shoal_semantics::vary;
 use std::sync::Arc;
 
 /// What was found.
@@ -57,9 +56,8 @@ impl Exchange {
     /// Tries the lists of nominated fields, the latest first, and takes the most recent response (RFC 9111,
     /// section 4: "the most recent one (as determined by the Date header field)").
     async fn lookup_variant(&self, ask: &Ask, note: &VaryNote) -> Lookup {
-        let keys = note.lists.iter().map(|names| {
-            variant_key(&ask.primary, note.generation, &vary::secondary_key(names, &ask.fields))
-        });
+        let keys =
+            note.lists.iter().map(|names| variant_key(&ask.primary, note.generation, &ask.selecting(names)));
         let keys: Vec<ObjectKey> = keys.collect();
         let mut best: Option<Lookup> = None;
         for key in &keys {

@@ -54,7 +54,7 @@ use shoal_core::Timestamp;
 use shoal_wire::PlainGet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Answers requests out of the cache and from the origins.
 pub struct Exchange {
@@ -105,7 +105,12 @@ impl Exchange {
     }
 
     /// Puts other settings in force; requests under way finish under theirs.
-    pub fn reload(&self, live: Live) {
+    pub fn reload(&self, mut live: Live) {
+        let before = self.live();
+        live.forward_since = match live.forward.judges_addresses_as(&before.forward) {
+            true => before.forward_since,
+            false => self.epochs.time(self.now()).plus(Duration::from_millis(1)),
+        };
         self.live.store(Arc::new(live));
     }
 

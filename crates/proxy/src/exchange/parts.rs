@@ -39,7 +39,8 @@ impl Exchange {
             let why = Why { forwarded: ForwardReason::Bypass, key, stored: None };
             return self.forward(ask, why).await;
         }
-        let usable = matches!(reuse::decide(&note.head.policy, &ask.directives, self.now()), Reuse::Fresh);
+        let usable = ask.live.allowed_address(&note.head)
+            && matches!(reuse::decide(&note.head.policy, &ask.directives, self.now()), Reuse::Fresh);
         if !usable {
             let why = Why { forwarded: ForwardReason::Stale, key, stored: None };
             return self.forward(ask, why).await;
@@ -120,7 +121,7 @@ impl Exchange {
         let range = HeaderValue::from_str(&format!("bytes={}-{}", gap.start, gap.end - 1));
         let flight =
             Key::of(&[why.key.full(), format!("\0gap{}-{}", gap.start, gap.end).as_bytes()].concat());
-        let (arrived, is_own) = match self.flights.join(flight) {
+        let (arrived, is_own) = match self.flights.join(ask.flight(flight)) {
             Part::Lead(leader) => {
                 let fetch = Fetch {
                     leader: Some(leader),

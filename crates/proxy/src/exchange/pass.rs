@@ -17,10 +17,31 @@ use shoal_core::Fields;
 use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
-use shoal_semantics::{Onward, OnwardLines, date, fields, surrogate, validation};
+use shoal_semantics::{Onward, OnwardLines, date, fields, reuse, surrogate, validation};
 use shoal_settings::Mode;
 use shoal_wire::RequestParts;
 use std::sync::Arc;
+
+/// A stored head after a 304 or a HEAD that is about it.
+pub(super) struct Freshened {
+    /// The head, for the client who asked.
+    pub head: Arc<Head>,
+    /// Fields that this client alone gets.
+    pub own: HeaderMap,
+    /// What becomes of what is stored.
+    pub fate: Fate,
+}
+
+/// What becomes of a stored response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The freshened head takes the place of its own.
+    Renewed,
+    /// It is left as it was.
+    Stays,
+    /// It is removed: other requests select it now than those that find it.
+    Goes,
+}
 
 impl Exchange {
     /// Sends a request on as it is, and its response back.
@@ -56,16 +77,27 @@ impl Exchange {
             Ok(response) => response,
             Err(error) => return self.failed(ask, &why, &Failure::of(&ask.target.url, &error)),
         };
+        if reuse::is_error(response.status)
+            && let Some(reply) = self.stale_instead(ask, &why, Some(response.status), None)
+        {
+            return reply;
+        }
         if let Some(stored) = &why.stored {
             let (held, length) = (&stored.head.stored, stored.body.length());
-            let fields = response.fields.to_map();
-            let head = match validation::head_update(&held.fields(), length, response.status, &fields) {
-                HeadUpdate::Freshen => Some(self.freshen(ask, &stored.head, Received::of(&response)).0),
-                HeadUpdate::Invalidate => Some(stored.head.invalidated()),
-                HeadUpdate::Leave => None,
+            let (fields, status) = (response.fields.to_map(), response.status);
+            let update = validation::head_update((held.status(), &held.fields()), length, status, &fields);
+            let (head, fate) = match update {
+                HeadUpdate::Freshen => {
+                    let freshened = self.freshen(ask, &stored.head, Received::of(&response));
+                    (freshened.head, freshened.fate)
+                }
+                HeadUpdate::Invalidate => (Arc::new(stored.head.invalidated()), Fate::Renewed),
+                HeadUpdate::Leave => (Arc::clone(&stored.head), Fate::Stays),
             };
-            if let Some(head) = head.map(Arc::new) {
-                self.shelf.refresh(&why.key, (&stored.head, &head), &validity).await;
+            match fate {
+                Fate::Renewed => self.shelf.refresh(&why.key, (&stored.head, &head), &validity).await,
+                Fate::Goes => drop(self.shelf.remove(&why.key).await),
+                Fate::Stays => {}
             }
         }
         let verdict =
@@ -128,11 +160,13 @@ impl Exchange {
         let ask = &*fetch.ask;
         let keeps_conditions = fetch.conditional && fetch.stored.is_none();
         let mut onward = self.forwardable(ask, |name| {
-            let is_replaced = name == b"range" || !keeps_conditions && validation::is_condition(name);
+            let is_range = matches!(name, b"range" | b"if-range");
+            let is_replaced = is_range || !keeps_conditions && validation::is_condition(name);
             is_replaced || is_for_body(ask, name)
         });
         if let Some((_, stored)) = &fetch.stored {
-            for (name, value) in validation::conditions_of(&stored.head.stored.fields()) {
+            let held = &stored.head.stored;
+            for (name, value) in validation::conditions_of(held.status(), &held.fields()) {
                 onward.field(&name, value.as_bytes());
             }
         }
@@ -196,11 +230,11 @@ impl Exchange {
         onward
     }
 
-    /// The stored head, freshened by a 304 or a HEAD; and what this brings for the one client who asked.
-    pub(super) fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> (Head, HeaderMap) {
+    /// The stored head, freshened by a 304 or a HEAD.
+    pub(super) fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> Freshened {
         let live = &ask.live;
         let (mut fields, newer) = (stored.stored.fields(), response.fields.to_map());
-        validation::freshen(&mut fields, &newer);
+        let is_selected_as_before = validation::freshen(&mut fields, &newer);
         // As with a full response; by the stored Date it would be old already.
         if !newer.contains_key(header::DATE) {
             fields.insert(header::DATE, date::format(response.response_time));
@@ -216,11 +250,16 @@ impl Exchange {
             request_time: response.request_time,
             response_time: response.response_time,
         };
-        let policy = match storage::assess(&exchanged, live.rules(ask)) {
-            Storage::Store(policy) => policy,
+        let (policy, fate) = match storage::assess(&exchanged, live.rules(ask)) {
+            Storage::Store(policy) => (policy, Fate::Renewed),
+            // what this request brings may not be stored, but what others brought stays theirs
+            Storage::Refuse(refusal) if refusal.is_of_request() && !stored.policy.is_authorized() => {
+                (stored.policy.invalidated(), Fate::Stays)
+            }
             // what may not be stored any longer is used once more, for this request
-            Storage::Refuse(_) => stored.policy.invalidated(),
+            Storage::Refuse(_) => (stored.policy.invalidated(), Fate::Renewed),
         };
+        let fate = if is_selected_as_before { fate } else { Fate::Goes };
         let names = self.names(ask, &fields);
         let (fields, apart) = storage::split_fields(&fields, live.rules(ask));
         // Not what was stored before, and for others then.
@@ -228,7 +267,8 @@ impl Exchange {
         for (name, value) in apart.iter().filter(|(name, _)| newer.contains_key(*name)) {
             brought.append(name.clone(), value.clone());
         }
-        (Head::new(stored.stored.status(), fields, policy, (ask.purge_time, names)), brought)
+        let head = Head::new(stored.stored.status(), fields, policy, (ask.purge_time, names));
+        Freshened { head: Arc::new(head), own: brought, fate }
     }
 
     /// An answer of our own to a request that went as far as an [`Ask`].

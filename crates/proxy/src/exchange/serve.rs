@@ -15,6 +15,7 @@ use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
+use shoal_semantics::storage::Policy;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -77,7 +78,11 @@ impl Exchange {
             let why = Why { forwarded: ForwardReason::Bypass, key, stored: Some(stored) };
             return Box::pin(self.forward(ask, why)).await;
         }
-        match reuse::decide(&stored.head.policy, &ask.directives, self.now()) {
+        let reuse = match ask.live.allowed_address(&stored.head) {
+            true => reuse::decide(&stored.head.policy, &ask.directives, self.now()),
+            false => Reuse::Validate,
+        };
+        match reuse {
             Reuse::Fresh | Reuse::StaleAllowed => {}
             Reuse::StaleWhileRevalidate => {
                 self.revalidate_in_background(ask, &key, &stored);
@@ -106,7 +111,7 @@ impl Exchange {
 
     /// Starts a validation that nobody waits for, unless one is under way.
     fn revalidate_in_background(self: &Arc<Self>, ask: &Arc<Ask>, key: &ObjectKey, stored: &StoredResponse) {
-        if let Part::Lead(leader) = self.flights.join(key.hash()) {
+        if let Part::Lead(leader) = self.flights.join(ask.flight(key.hash())) {
             let stored = Some((key.clone(), stored.clone()));
             drop(self.spawn_fetch(Fetch { leader: Some(leader), ..self.plan_fetch(ask, stored) }));
         }
@@ -143,7 +148,7 @@ impl Exchange {
     /// A range of a whole response that is being fetched, when it has arrived or is about to.
     async fn range_of_arriving(&self, ask: &Ask, why: &Why) -> Option<Reply> {
         ask.range().filter(|_| why.stored.is_none())?;
-        let Landing::Shared(arrived) = self.flights.follow(why.key.hash())?.landed().await else {
+        let Landing::Shared(arrived) = self.flights.follow(ask.flight(why.key.hash()))?.landed().await else {
             return None;
         };
         let Resolved::Parts(ranges) = self.resolve_ranges(ask, &arrived.head, arrived.length?)? else {
@@ -208,9 +213,9 @@ impl Exchange {
         fetch
     }
 
-    /// Whether a response for this URL turned out not to be storable lately.
+    /// Whether a response to such a request turned out not to be storable lately.
     fn is_pass(&self, ask: &Ask) -> bool {
-        self.passes.holds(ask.primary.hash(), ask.requested)
+        self.passes.holds(ask.pass_key(), ask.requested)
     }
 
     /// The reply for the owner of a fetch that is a task.
@@ -281,14 +286,14 @@ impl Exchange {
     }
 
     /// The stored response in place of an error, where everybody allows it.
-    fn stale_instead(
+    pub(super) fn stale_instead(
         &self,
         ask: &Ask,
         why: &Why,
         status: Option<StatusCode>,
         failure: Option<&Failure>,
     ) -> Option<Reply> {
-        let stored = why.stored.clone()?;
+        let stored = why.stored.clone().filter(|stored| ask.live.allowed_address(&stored.head))?;
         if !reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), ask.live.rules(ask)) {
             return None;
         }
@@ -315,19 +320,25 @@ impl Exchange {
                 }
             }
             Landing::Shared(_) | Landing::Unshareable => Step::Alone(why),
+            // It would not be used as it stands, however new it is.
+            Landing::Refreshed if wants_validation(ask, &why) => Step::Alone(why),
             Landing::Refreshed => Step::Again,
+            Landing::Erred(status) => match self.stale_instead(ask, &why, Some(status), None) {
+                Some(reply) => Step::Done(Box::new(reply)),
+                None => Step::Alone(why),
+            },
             Landing::Failed(failure) => Step::Done(Box::new(self.failed(ask, &why, &failure))),
         }
     }
 
     /// Whether another request's response may answer this one: the variant it selects, still valid, and not purged.
     pub(super) fn shares(&self, ask: &Ask, arrived: &Arrived) -> bool {
-        let selects = arrived.selecting.as_ref().is_none_or(|selecting| {
-            shoal_semantics::vary::secondary_key(&selecting.names, &ask.fields) == selecting.values
-        });
+        let selecting = arrived.selecting.as_ref();
+        let selects = selecting.is_none_or(|selecting| ask.selecting(&selecting.names) == selecting.values);
         selects
             && arrived.validity.holds()
             && arrived.head.names.via_site == ask.site.is_some()
+            && ask.live.allowed_address(&arrived.head)
             && !self.epochs.purged(&arrived.head.names.slots, arrived.head.requested)
             && matches!(reuse::decide(&arrived.head.policy, &ask.directives, self.now()), Reuse::Fresh)
     }
@@ -366,7 +377,7 @@ impl Exchange {
 /// Requests for one key, one range and one If-Range share a fetch; a validation asks for the whole whatever the range. A 206
 /// answers the If-Range that it was asked with: to a client that has bytes of another representation it would be wrong.
 fn flight_key(ask: &Ask, why: &Why) -> Key {
-    match ask.range() {
+    let key = match ask.range() {
         Some(range) if why.stored.is_none() => {
             let mut full = why.key.full().to_vec();
             full.extend(b"\0range");
@@ -378,7 +389,15 @@ fn flight_key(ask: &Ask, why: &Why) -> Key {
             Key::of(&full)
         }
         _ => why.key.hash(),
-    }
+    };
+    ask.flight(key)
+}
+
+/// Whether the request, or the stored response that it selects, asks for a validation of its own.
+fn wants_validation(ask: &Ask, why: &Why) -> bool {
+    let each_time = |policy: &Policy| policy.always_validates() && !policy.is_invalidated();
+    let stored = why.stored.as_ref().is_some_and(|stored| each_time(&stored.head.policy));
+    stored || ask.directives.no_cache || ask.directives.max_age == Some(0)
 }
 
 /// How far ahead of what has arrived a range may end and still be waited for, in bytes.

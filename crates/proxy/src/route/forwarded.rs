@@ -15,6 +15,11 @@ pub fn is_forwarded(name: &[u8]) -> bool {
     matches!(name, b"forwarded" | b"x-forwarded-for" | b"x-forwarded-proto" | b"x-forwarded-host")
 }
 
+/// Whether a field of this name, in lower case, tells the client's address when it goes on.
+pub fn tells_client(name: &[u8]) -> bool {
+    matches!(name, b"forwarded" | b"x-forwarded-for")
+}
+
 /// Adds to the lines of a request, from which the fields of [`is_forwarded`] were left out, how it reached this node; `host` is
 /// the Host that the client sent.
 pub fn add_forwarded(onward: &mut Onward<'_>, client: &Client, host: Option<&[u8]>) {

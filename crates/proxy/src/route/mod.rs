@@ -3,5 +3,5 @@
 mod forwarded;
 mod table;
 
-pub use forwarded::{add_forwarded, is_forwarded};
+pub use forwarded::{add_forwarded, is_forwarded, tells_client};
 pub use table::{Route, RouteError, Routes};

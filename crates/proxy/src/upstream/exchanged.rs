@@ -101,10 +101,10 @@ pub struct UpstreamResponse {
 }
 
 impl Origin {
-    /// An origin; `host` is brought to lower case and loses IPv6 brackets and a final dot.
+    /// An origin; `host` is brought to lower case and loses IPv6 brackets and final dots.
     pub fn new(scheme: Scheme, host: &str, port: u16) -> Self {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let bare = bare.strip_suffix('.').unwrap_or(bare);
+        let bare = bare.trim_end_matches('.');
         let host: Arc<str> = bare.to_ascii_lowercase().into();
         let authority = match (host.contains(':'), port == scheme.default_port()) {
             (false, true) => Arc::clone(&host),
@@ -161,6 +161,7 @@ mod tests {
         for (scheme, host, port, shown) in [
             (Scheme::Http, "Example.ORG", 80, "http://example.org"),
             (Scheme::Https, "example.org.", 443, "https://example.org"),
+            (Scheme::Http, "example.org..", 80, "http://example.org"),
             (Scheme::Https, "example.org", 80, "https://example.org:80"),
             (Scheme::H2c, "[::1]", 8080, "http://[::1]:8080"),
             (Scheme::Http, "2001:db8::1", 80, "http://[2001:db8::1]"),

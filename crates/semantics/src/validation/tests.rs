@@ -213,9 +213,36 @@ fn freshening_takes_the_newer_age_and_a_tag_where_there_was_none() {
     );
 }
 
+/// RFC 9111, section 4.1: what others send in a field that Vary names decides whether the response is theirs.
+#[test]
+fn a_newer_vary_may_leave_a_response_where_it_is_or_not() {
+    for (before, newer, stays, after) in [
+        ("Vary: A, B", "Vary: b, a", true, "A, B"),
+        ("Vary: A, B", "Vary: B", true, "A, B"),
+        ("Vary: A", "X: 1", true, "A"),
+        ("Vary: A", "Vary: A, B", false, "A, B"),
+        ("Vary: A", "Vary: *", false, "*"),
+        ("X: 1", "Vary: A", false, "A"),
+    ] {
+        let mut stored = fields(&[before]);
+        assert_eq!(freshen(&mut stored, &fields(&[newer])), stays, "{before}, then {newer}");
+        assert_eq!(stored[http::header::VARY], after, "{before}, then {newer}");
+    }
+}
+
+#[test]
+fn what_is_no_success_is_validated_by_its_tag_alone() {
+    let stored = fields(&["ETag: \"a\"", "Last-Modified: x"]);
+    let asked = |status| conditions_of(status, &stored).map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(asked(StatusCode::OK), [IF_NONE_MATCH, IF_MODIFIED_SINCE]);
+    assert_eq!(asked(StatusCode::NOT_FOUND), [IF_NONE_MATCH]);
+}
+
 #[test]
 fn head_responses() {
     let stored = &["ETag: \"a\"", "Last-Modified: x", "Content-Length: 5"];
+    let head_update =
+        |stored: &HeaderMap, status, head: &HeaderMap| head_update((StatusCode::OK, stored), 5, status, head);
     for (status, head, update) in [
         (200, &["ETag: \"a\""][..], HeadUpdate::Freshen),
         (200, &[], HeadUpdate::Freshen),
@@ -228,12 +255,17 @@ fn head_responses() {
         (410, &["ETag: \"b\""], HeadUpdate::Leave),
     ] {
         let status = StatusCode::from_u16(status).expect("a status");
-        assert_eq!(head_update(&fields(stored), 5, status, &fields(head)), update, "{status} {head:?}");
+        assert_eq!(head_update(&fields(stored), status, &fields(head)), update, "{status} {head:?}");
     }
-    assert_eq!(
-        head_update(&fields(&[]), 5, StatusCode::OK, &fields(&["ETag: \"a\""])),
-        HeadUpdate::Invalidate
-    );
+    assert_eq!(head_update(&fields(&[]), StatusCode::OK, &fields(&["ETag: \"a\""])), HeadUpdate::Invalidate);
+}
+
+#[test]
+fn a_stored_error_is_no_older_form_of_a_success() {
+    for status in [StatusCode::NOT_FOUND, StatusCode::MOVED_PERMANENTLY] {
+        let update = head_update((status, &fields(&[])), 5, StatusCode::OK, &fields(&["Content-Length: 5"]));
+        assert_eq!(update, HeadUpdate::Invalidate, "{status}");
+    }
 }
 
 #[test]

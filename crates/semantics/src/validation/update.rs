@@ -1,9 +1,11 @@
 //! Bringing stored responses up to date: by a 304 (RFC 9111, section 4.3.4) and by a response to HEAD
 //! (4.3.5).
 
-use crate::{EntityTag, fields};
-use http::header::{AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, TRAILER};
-use http::{HeaderMap, HeaderName, StatusCode};
+use crate::{EntityTag, fields, vary};
+use http::header::{
+    AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, TRAILER, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 /// Whether a 304 is about this stored response, by whose validators was asked.
 ///
@@ -55,7 +57,12 @@ fn is_upgrade(tag: EntityTag<'_>, held: Option<EntityTag<'_>>) -> bool {
 /// and The Content-Length header field." What is stored here depends upon Content-Encoding, Content-Range and
 /// Content-MD5, which describe the very bytes, and upon its ETag: a strong tag must not be put on bytes that
 /// were weakly compared.
-pub fn freshen(stored: &mut HeaderMap, newer: &HeaderMap) {
+///
+/// Gives whether the same requests select it as before. They do not when the newer Vary names further fields: what was stored for a
+/// request is not what others get by them (4.1). A Vary that names fewer leaves the stored one as it is.
+pub fn freshen(stored: &mut HeaderMap, newer: &HeaderMap) -> bool {
+    let lines: Vec<HeaderValue> = stored.get_all(VARY).iter().cloned().collect();
+    let selecting = vary::nominated(&*stored);
     let mut newer = newer.clone();
     fields::remove_hop_by_hop(&mut newer);
     stored.remove(AGE);
@@ -70,6 +77,14 @@ pub fn freshen(stored: &mut HeaderMap, newer: &HeaderMap) {
             stored.append(name.clone(), value.clone());
         }
     }
+    if !vary::nominated(&*stored).is_within(&selecting) {
+        return false;
+    }
+    stored.remove(VARY);
+    for line in lines {
+        stored.append(VARY, line);
+    }
+    true
 }
 
 /// Whether an update leaves this field as it is stored.
@@ -96,15 +111,19 @@ pub enum HeadUpdate {
 /// RFC 9111, section 4.3.5: "if the stored response and HEAD response have matching values for any received
 /// validator fields (ETag and Last-Modified) and, if the HEAD response has a Content-Length header field, the
 /// value of Content-Length matches that of the stored response, the cache SHOULD update the stored response
-/// as described below; otherwise, the cache SHOULD consider the stored response to be stale."
+/// as described below; otherwise, the cache SHOULD consider the stored response to be stale." A stored response of another
+/// status is another representation, whatever the fields say.
 pub fn head_update(
-    stored: &HeaderMap,
+    (stored_status, stored): (StatusCode, &HeaderMap),
     stored_length: u64,
     status: StatusCode,
     head: &HeaderMap,
 ) -> HeadUpdate {
     if status != StatusCode::OK {
         return HeadUpdate::Leave;
+    }
+    if stored_status != StatusCode::OK {
+        return HeadUpdate::Invalidate;
     }
     let same_tag = match (EntityTag::of(head), EntityTag::of(stored)) {
         (Some(tag), Some(held)) => {
@@ -115,7 +134,7 @@ pub fn head_update(
     };
     let same_date = head.get(LAST_MODIFIED).is_none_or(|date| stored.get(LAST_MODIFIED) == Some(date));
     let same_length =
-        head.get(CONTENT_LENGTH).is_none_or(|length| *length == http::HeaderValue::from(stored_length));
+        head.get(CONTENT_LENGTH).is_none_or(|length| *length == HeaderValue::from(stored_length));
     match same_tag && same_date && same_length {
         true => HeadUpdate::Freshen,
         false => HeadUpdate::Invalidate,

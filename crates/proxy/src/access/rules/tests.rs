@@ -43,11 +43,32 @@ fn denied_destinations_by_name_and_by_network() {
     for host in ["ads.example", "x.ads.example", "8.8.8.8"] {
         assert_eq!(rules.destination(host), Err(Refusal::Denied(host.into())));
     }
+    for host in ["ads.example.", "ads.example..", "x.ads.example..."] {
+        assert!(rules.destination(host).is_err(), "{host}");
+    }
     assert_eq!(rules.destination("example"), Ok(()));
     for address in ["8.8.8.8:80", "[::ffff:8.8.8.8]:80", "[64:ff9b::8.8.8.8]:80"] {
         assert_eq!(rules.address("dns.example", socket(address)), Err(Refusal::Denied("8.8.8.8".into())));
     }
     assert_eq!(rules.address("dns.example", socket("8.8.4.4:80")), Ok(()));
+}
+
+#[test]
+fn rules_about_addresses_are_told_from_those_about_names() {
+    let of = |deny: &[&str], private: &[&str]| {
+        let list = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect();
+        rules(|forward| {
+            forward.deny_destinations = list(deny);
+            forward.allow_private_destinations = list(private);
+        })
+    };
+    let before = of(&["a.example", "8.8.8.0/24"], &["intranet"]);
+    assert!(of(&["b.example", "*.c.example", "8.8.8.0/24"], &["intranet"]).judges_addresses_as(&before));
+    for (deny, private) in
+        [(&["a.example"][..], &["intranet"][..]), (&["8.8.8.0/24"], &[]), (&["8.8.0.0/16"], &["intranet"])]
+    {
+        assert!(!of(deny, private).judges_addresses_as(&before), "{deny:?} {private:?}");
+    }
 }
 
 #[test]

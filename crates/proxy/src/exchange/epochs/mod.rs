@@ -124,8 +124,8 @@ impl Name<'_> {
     pub fn slot(self) -> Slot {
         let hash = match self {
             Self::All => return Slot(0),
-            // A final dot makes another key, not another host.
-            Self::Host(host) => hash(&[b"host", host.strip_suffix('.').unwrap_or(host).as_bytes()]),
+            // Final dots make another key, not another host.
+            Self::Host(host) => hash(&[b"host", host.trim_end_matches('.').as_bytes()]),
             Self::Tag(tag) => hash(&[b"tag", tag.as_bytes()]),
             Self::Group { origin, group } => hash(&[b"group", origin.as_bytes(), group.as_bytes()]),
         };
