@@ -4,7 +4,7 @@ use crate::clients::World;
 use crate::watch::Watch;
 use rustix::process::Signal;
 use shoal_testkit::seeded::Random;
-use shoal_testkit::{Request, Shoal};
+use shoal_testkit::{Request, Shoal, wait};
 use std::time::{Duration, Instant};
 
 /// Runs until the time is over. The last stretch is left alone, so that something of it can be looked at.
@@ -45,8 +45,13 @@ fn set_disk(shoal: &Shoal, online: bool) {
     let body = format!(r#"{{"path": "{}", "online": {online}}}"#, path.display());
     let request =
         Request::new("POST", "/disk").field("Content-Type", "application/json").body(body.as_bytes());
-    let answer = shoal.ask_admin(&request).expect_status(200).text();
-    assert!(answer.contains("true"), "{body}: {answer}");
+    wait::until("the disk is free", || {
+        let answer = shoal.ask_admin(&request);
+        // Who reads slowly what was on it keeps it from coming back.
+        let is_busy = answer.status == 422 && answer.text().contains("busy");
+        assert!(is_busy || answer.text().contains("true"), "{body}: {} {}", answer.status, answer.text());
+        !is_busy
+    });
 }
 
 /// The folder of the disk that is taken out.

@@ -9,7 +9,8 @@
 //!                                          watch: memory, descriptors
 //! ```
 //!
-//! It takes 15 seconds; `SHOAL_SOAK_SECONDS` sets another time, `SHOAL_SEED` another course, and `SHOAL_BIN` names a binary, best of a release build.
+//! It takes 15 seconds; `SHOAL_SOAK_SECONDS` sets another time, `SHOAL_SEED` another course, `SHOAL_SOAK_ARCHITECTURE` another store
+//! than the default, and `SHOAL_BIN` names a binary, best of a release build.
 
 mod clients;
 mod course;
@@ -81,5 +82,9 @@ fn origin(versions: &Arc<Versions>, seed: u64) -> Origin {
 /// Small limits, so that everything is given up and comes again.
 fn node(origin: &Origin) -> Shoal {
     let setup = Setup::to(origin).set("cache.ram", "6 MiB").set("cache.ram_object_max", "256 KiB");
-    setup.disks(&[("one", "16 MiB"), (course::DISK, "12 MiB")]).set("log.level", "warn").start()
+    let setup = setup.disks(&[("one", "16 MiB"), (course::DISK, "12 MiB")]).set("log.level", "warn");
+    match std::env::var("SHOAL_SOAK_ARCHITECTURE") {
+        Ok(name) => setup.set("store.architecture", name).start(),
+        Err(_) => setup.start(),
+    }
 }

@@ -1,13 +1,15 @@
 //! One of several disks: in service or out, how often it failed, what it has missed while it was out.
 
 use super::missed::Missed;
+use super::serving::{Left, Serving};
 use super::{Opener, Share, may_come};
-use crate::{Declined, Error, GaveUp, Store, Usage};
+use crate::{Declined, Error, GaveUp, Usage};
 use parking_lot::{Mutex, RwLock};
 use shoal_core::{Key, ObjectKey};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A disk.
 pub(super) struct Disk {
@@ -16,7 +18,9 @@ pub(super) struct Disk {
     number: u64,
     opener: Opener,
     /// Its store, or why it is out of service.
-    state: RwLock<Result<Arc<dyn Store>, Absence>>,
+    state: RwLock<Result<Arc<Serving>, Absence>>,
+    /// The store that it had before it went out of service.
+    left: Mutex<Option<Left>>,
     /// Noted while the state is locked, so that a disk that comes back has been told everything.
     missed: Mutex<Missed>,
     /// Rises with failures and falls with successes.
@@ -82,6 +86,7 @@ impl Disk {
             share,
             opener,
             state: RwLock::new(Err(absence)),
+            left: Mutex::new(None),
             missed: Mutex::default(),
             strain: AtomicU32::new(0),
             failures: AtomicU64::new(0),
@@ -107,7 +112,7 @@ impl Disk {
     }
 
     /// Its store while it is in service.
-    pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
+    pub(super) fn store(&self) -> Option<Arc<Serving>> {
         self.state.read().as_ref().ok().map(Arc::clone)
     }
 
@@ -129,7 +134,7 @@ impl Disk {
     /// Opens it for the first time.
     pub(super) fn start(&self) -> Result<(), Error> {
         match (self.opener)() {
-            Ok(store) => *self.state.write() = Ok(store),
+            Ok(store) => *self.state.write() = Ok(Serving::new(store)),
             Err(error) => {
                 *self.state.write() = Err(Absence { service: Service::Unopened, why: error.to_string() });
                 return Err(error);
@@ -139,12 +144,14 @@ impl Disk {
     }
 
     /// Goes out of service. Its store, unless it was out.
-    pub(super) fn leave(&self, service: Service, why: &str) -> Option<Arc<dyn Store>> {
+    pub(super) fn leave(&self, service: Service, why: &str) -> Option<Arc<Serving>> {
         let mut state = self.state.write();
         if state.is_err() {
             return None;
         }
-        std::mem::replace(&mut *state, Err(Absence { service, why: why.to_owned() })).ok()
+        let store = std::mem::replace(&mut *state, Err(Absence { service, why: why.to_owned() })).ok()?;
+        *self.left.lock() = Some(store.left());
+        Some(store)
     }
 
     /// Comes back into service, once everything that was removed meanwhile is gone. False when it was in service.
@@ -153,7 +160,8 @@ impl Disk {
         if self.is_in_service() {
             return Ok(false);
         }
-        let store = (self.opener)()?;
+        self.wait_until_it_is_free()?;
+        let store = Serving::new((self.opener)()?);
         if let Some(gave_up) = gave_up {
             store.tell(Arc::clone(gave_up));
         }
@@ -170,7 +178,7 @@ impl Disk {
         loop {
             let before = keys.len();
             keys.extend(self.missed.lock().take());
-            for key in keys[before..].iter().filter(|key| may_come(&*store, key.hash())) {
+            for key in keys[before..].iter().filter(|key| may_come(&**store, key.hash())) {
                 if let Err(error) = store.remove(key) {
                     // All of them: what has been removed from a store that is not closed then may be in it again.
                     let mut missed = self.missed.lock();
@@ -187,6 +195,17 @@ impl Disk {
                 return Ok(true);
             }
         }
+    }
+
+    /// What is still sent of its store of before keeps that open.
+    fn wait_until_it_is_free(&self) -> Result<(), Error> {
+        let Some(left) = &*self.left.lock() else { return Ok(()) };
+        left.wait(FREE_WAIT_MAX).map_err(|users| {
+            Error::Unusable(format!(
+                "{} is not free yet: since before it went out of service {users} are busy with what it held; it comes back once they have done",
+                self.path()
+            ))
+        })
     }
 
     /// Remembers for a disk that is out of service that the object was removed, or replaced.
@@ -227,6 +246,8 @@ impl Disk {
     }
 }
 
+/// How long whoever brings a disk back waits for its store of before to be let go of.
+const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// A failure weighs as much as so many successes: hits that RAM answers do not hide a disk that fails every read.
 const FAILURE_STRAIN: u32 = 16;
 /// As many failures in a row as a disk may have: a few bad sectors are no reason to give it up.

@@ -15,6 +15,7 @@
 
 mod disk;
 mod missed;
+mod serving;
 #[cfg(test)]
 mod tests;
 mod watched;
@@ -24,6 +25,7 @@ pub use disk::{DiskState, Service};
 use crate::{AtOnce, Error, GaveUp, Insert, Store, Stored, Usage};
 use bytes::Bytes;
 use disk::Disk;
+use serving::Serving;
 use shoal_core::{Key, ObjectKey, rendezvous_score};
 use std::sync::{Arc, OnceLock};
 use tracing::{error, info};
@@ -115,7 +117,7 @@ impl Shared {
     }
 
     /// The disk in service that has this key, by number.
-    fn home(&self, key: Key) -> Option<(usize, Arc<dyn Store>)> {
+    fn home(&self, key: Key) -> Option<(usize, Arc<Serving>)> {
         if let [only] = &self.disks[..] {
             return Some((0, only.store()?));
         }
@@ -151,7 +153,7 @@ impl Shared {
         let home = but.or_else(|| self.home(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let removed = match disk.store() {
-                Some(store) if Some(at) == home || may_come(&*store, key.hash()) => {
+                Some(store) if Some(at) == home || may_come(&**store, key.hash()) => {
                     let removed = store.remove(key);
                     if removed.is_err() {
                         disk.note_unremoved(key);
@@ -173,7 +175,7 @@ impl Shared {
     /// Whether a disk other than this one may have an object of the key.
     fn is_elsewhere(&self, key: &ObjectKey, but: usize) -> bool {
         let others = self.disks.iter().enumerate().filter(|(at, _)| *at != but);
-        others.filter_map(|(_, disk)| disk.store()).any(|store| may_come(&*store, key.hash()))
+        others.filter_map(|(_, disk)| disk.store()).any(|store| may_come(&**store, key.hash()))
     }
 
     /// The object stands on one disk now: what others have under its key is older.
@@ -187,7 +189,7 @@ impl Shared {
 }
 
 /// Drops a disk's store where nobody waits for it: its threads end first, which may be at a device that does not answer.
-fn let_go(store: Arc<dyn Store>) {
+fn let_go(store: Arc<Serving>) {
     // Where no thread can be had it is dropped here.
     let _ = std::thread::Builder::new().name("shoal-leave".into()).spawn(move || drop(store));
 }
@@ -222,14 +224,14 @@ impl Store for Disks {
     fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
         let Some((at, store)) = self.shared.home(key.hash()) else { return Ok(None) };
         let Some(stored) = self.shared.settle(at, store.open(key))? else { return Ok(None) };
-        let body = Arc::new(WatchedBody::new(stored.body, at, &self.shared));
+        let body = Arc::new(WatchedBody::new(stored.body, at, &self.shared, store));
         Ok(Some(Stored { metadata: stored.metadata, body }))
     }
 
     fn open_at_once(&self, key: &ObjectKey) -> Option<Stored> {
         let (at, store) = self.shared.home(key.hash())?;
         let Stored { metadata, body } = store.open_at_once(key)?;
-        Some(Stored { metadata, body: Arc::new(WatchedBody::new(body, at, &self.shared)) })
+        Some(Stored { metadata, body: Arc::new(WatchedBody::new(body, at, &self.shared, store)) })
     }
 
     fn insert(
@@ -242,7 +244,7 @@ impl Store for Disks {
             return Err(Error::Declined(crate::Declined::OutOfService));
         };
         let insert = self.shared.settle(at, store.insert(key, metadata, body_bytes))?;
-        Ok(Box::new(WatchedInsert::new(insert, key.clone(), at, &self.shared)))
+        Ok(Box::new(WatchedInsert::new(insert, (key.clone(), at), &self.shared, store)))
     }
 
     fn insert_at_once(

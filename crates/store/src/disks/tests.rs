@@ -150,6 +150,25 @@ fn what_is_removed_or_replaced_while_a_disk_is_out_is_not_found_when_it_comes_ba
 }
 
 #[test]
+fn a_disk_that_is_still_read_comes_back_once_that_is_done() {
+    for architecture in ARCHITECTURES {
+        let worlds = [World::new(), World::new()];
+        let disks = filled(&worlds, architecture);
+        let bodies: Vec<_> = (0..OBJECTS)
+            .map(|number| disks.open(&key(number)).expect("sound").expect("it is there").body)
+            .collect();
+        assert!(disks.take_offline("/disk/0").expect("there is such a disk"));
+        let why = disks.bring_online("/disk/0").expect_err("it is still read").to_string();
+        assert!(why.contains("busy with what it held") && !why.contains("another process"), "{why}");
+        std::thread::scope(|scope| {
+            let coming = scope.spawn(|| disks.bring_online("/disk/0"));
+            drop(bodies);
+            assert!(coming.join().expect("no panic").expect("it is free"), "{architecture}");
+        });
+    }
+}
+
+#[test]
 fn a_disk_that_fails_while_it_comes_back_still_has_to_be_told_what_was_removed() {
     let world = World::new();
     let crash = Arc::new(parking_lot::Mutex::new(CrashPoint::never()));

@@ -1,6 +1,7 @@
 //! Bodies and inserts of one of several disks: they say which, and the disk's failures are counted.
 
 use super::Shared;
+use super::serving::Serving;
 use crate::{Error, Insert, StoredBody};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
@@ -11,11 +12,18 @@ pub(super) struct WatchedBody {
     body: Arc<dyn StoredBody>,
     at: usize,
     shared: Arc<Shared>,
+    /// Whose body it is.
+    store: Arc<Serving>,
 }
 
 impl WatchedBody {
-    pub(super) fn new(body: Arc<dyn StoredBody>, at: usize, shared: &Arc<Shared>) -> Self {
-        Self { body, at, shared: Arc::clone(shared) }
+    pub(super) fn new(
+        body: Arc<dyn StoredBody>,
+        at: usize,
+        shared: &Arc<Shared>,
+        store: Arc<Serving>,
+    ) -> Self {
+        Self { body, at, shared: Arc::clone(shared), store }
     }
 }
 
@@ -29,7 +37,7 @@ impl StoredBody for WatchedBody {
     }
 
     fn alone(&self) -> Option<Arc<dyn StoredBody>> {
-        Some(Arc::new(Self::new(self.body.alone()?, self.at, &self.shared)))
+        Some(Arc::new(Self::new(self.body.alone()?, self.at, &self.shared, Arc::clone(&self.store))))
     }
 
     fn position(&self, offset: u64) -> Option<u64> {
@@ -47,11 +55,20 @@ pub(super) struct WatchedInsert {
     key: ObjectKey,
     at: usize,
     shared: Arc<Shared>,
+    /// Where it is written.
+    store: Arc<Serving>,
 }
 
 impl WatchedInsert {
-    pub(super) fn new(insert: Box<dyn Insert>, key: ObjectKey, at: usize, shared: &Arc<Shared>) -> Self {
-        Self { insert, key, at, shared: Arc::clone(shared) }
+    /// `place` is the object's key and the disk.
+    pub(super) fn new(
+        insert: Box<dyn Insert>,
+        place: (ObjectKey, usize),
+        shared: &Arc<Shared>,
+        store: Arc<Serving>,
+    ) -> Self {
+        let (key, at) = place;
+        Self { insert, key, at, shared: Arc::clone(shared), store }
     }
 }
 
@@ -61,11 +78,11 @@ impl Insert for WatchedInsert {
     }
 
     fn body(&self) -> Arc<dyn StoredBody> {
-        Arc::new(WatchedBody::new(self.insert.body(), self.at, &self.shared))
+        Arc::new(WatchedBody::new(self.insert.body(), self.at, &self.shared, Arc::clone(&self.store)))
     }
 
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
-        let Self { insert, key, at, shared } = *self;
+        let Self { insert, key, at, shared, store: _kept } = *self;
         shared.settle(at, insert.commit(metadata))?;
         shared.supersede(&key, at);
         Ok(())
