@@ -52,11 +52,11 @@ impl Options {
 
 fn told(folder: &str, verified: &Verified) -> String {
     let mut text = format!(
-        "{folder}: {} whole, {} of bodies, {} sound, {} outdated, {} damaged\n",
+        "{folder}: {} whole, {} of bodies, {} sound, outdated index entries: {}, {} damaged\n",
         show::counted(verified.objects, "object"),
         show::size(verified.body_bytes),
         show::counted(verified.stripes, "stripe"),
-        show::counted(verified.stale_entries, "index line"),
+        show::count(verified.stale_entries),
         show::count(verified.damaged),
     );
     for damage in &verified.damage {

@@ -192,6 +192,7 @@ fn a_store_is_looked_at_while_it_is_used_and_when_it_is_closed() {
         "{told}{why}"
     );
     assert!(told.contains(&format!("{} body", listed[0]["position"])), "{told}");
+    assert!(told.contains("outdated index entries: 0, "), "{told}");
 }
 
 #[test]
