@@ -261,7 +261,7 @@ section! {
         /// Threads for disk I/O; each of several disks has as many, so that one that hangs does not keep others waiting.
         #[limits(1..=1024)]
         pub io_threads: usize = 8,
-        /// Disk operations that may wait, for each disk; when the queue is full a read counts as a miss and an insert is declined.
+        /// Disk operations that may wait, for each disk; when the queue is full a read waits for a place in it, as long as for the disk, and an insert is declined.
         #[limits(1..=1_000_000)]
         pub io_queue: usize = 1024,
     }

@@ -1,7 +1,7 @@
 //! The bounded pool on which everything runs that may wait for the disk.
 //!
 //! Event loops never block: they hand a job over and await its result. The queue is bounded; when it is
-//! full the job is refused at once, and the caller treats a read as a miss and an insert as declined.
+//! full the job is refused at once, and the caller treats an insert as declined; reads wait before it (`exchange::shelf::Lane`).
 //!
 //! Most jobs that nobody waits for are objects to be written, which the store takes into a queue of its own for the time being: waking a thread for
 //! each costs more than the job. Such a job is begun within a hundredth of a second, together with others that came meanwhile.
@@ -177,6 +177,11 @@ impl IoPool {
     /// Whether jobs wait or are being done that change something: what is changed elsewhere now might be undone by them.
     pub fn is_changing(&self) -> bool {
         self.queue.changing.load(Acquire) > 0
+    }
+
+    /// How many jobs may wait.
+    pub fn limit(&self) -> usize {
+        self.queue.limit
     }
 
     /// Jobs that wait now.

@@ -6,12 +6,17 @@
 //!
 //! That time counts from the last job that was finished, whosever that was. Otherwise a client who began to wait just before would wait
 //! twice: for what it wanted to read, and for what it fetched instead to be stored.
+//!
+//! Three quarters of a pool's queue are for reads. Those that find no place there wait for one, and that counts as waiting for the disk: who was sent to the
+//! origin at once would make more work for the same node, with thousands of clients more than the origin takes.
 
 use crate::io_pool::{Busy, IoPool, Kind};
 use parking_lot::Mutex;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tracing::{error, info};
 
@@ -19,6 +24,8 @@ use tracing::{error, info};
 pub struct Lane {
     number: usize,
     pool: Arc<IoPool>,
+    /// Places in the pool's queue for reads.
+    places: Arc<Semaphore>,
     /// How many jobs had been finished when it was found to hang.
     hangs_since: AtomicU64,
     progress: Arc<Mutex<Progress>>,
@@ -62,7 +69,8 @@ impl Lane {
     pub(super) fn new(number: usize, pool: Arc<IoPool>) -> Self {
         let progress = Progress { unfinished: 0, finished: 0, since: Instant::now() };
         let progress = Arc::new(Mutex::new(progress));
-        Self { number, pool, hangs_since: AtomicU64::new(ANSWERS), progress }
+        let places = Arc::new(Semaphore::new(pool.limit() - pool.limit() / 4));
+        Self { number, pool, places, hangs_since: AtomicU64::new(ANSWERS), progress }
     }
 
     /// The pool, for jobs that must be done however long that takes.
@@ -94,16 +102,11 @@ impl Lane {
         if self.hangs() {
             return Err(NoAnswer::Refused);
         }
-        let unfinished = self.begin();
-        let job = move || {
-            let _unfinished = unfinished;
-            job()
-        };
-        let mut answer = self.pool.submit(kind, job)?;
+        let mut doing = pin!(self.submit(kind, job));
         let mut waited = Duration::ZERO;
         loop {
-            if let Ok(answer) = timeout(GLANCE, &mut answer).await {
-                return answer.map_err(|_| NoAnswer::Refused);
+            if let Ok(outcome) = timeout(GLANCE, doing.as_mut()).await {
+                return outcome;
             }
             waited += GLANCE;
             if let Some(finished) = self.stuck_at() {
@@ -114,6 +117,25 @@ impl Lane {
                 return Err(NoAnswer::Slow);
             }
         }
+    }
+
+    /// Has the job done, once there is a place for it.
+    async fn submit<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let unfinished = self.begin();
+        let place = match kind {
+            Kind::Read { .. } => Arc::clone(&self.places).acquire_owned().await.ok(),
+            _ => None,
+        };
+        let job = move || {
+            drop(place);
+            let _unfinished = unfinished;
+            job()
+        };
+        self.pool.submit(kind, job)?.await.map_err(|_| NoAnswer::Refused)
     }
 
     fn begin(&self) -> Unfinished {
@@ -157,6 +179,47 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 1000
 mod tests {
     use super::*;
     use std::sync::mpsc;
+
+    #[tokio::test]
+    async fn more_reads_than_have_places_are_all_done() {
+        let lane = Arc::new(Lane::new(0, Arc::new(IoPool::new(1, 4).expect("threads start"))));
+        let read = |number| {
+            let lane = Arc::clone(&lane);
+            let job = move || {
+                std::thread::sleep(Duration::from_millis(1));
+                number
+            };
+            tokio::spawn(async move { lane.run(Kind::READ, job).await })
+        };
+        let reads: Vec<_> = (0..100).map(read).collect();
+        for (number, read) in reads.into_iter().enumerate() {
+            assert_eq!(read.await.expect("no panic"), Ok(number));
+        }
+        lane.pool.close();
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_place_waits_no_longer_than_others() {
+        let lane = Arc::new(Lane::new(0, Arc::new(IoPool::new(1, 4).expect("threads start"))));
+        let (answer, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let begun = Instant::now();
+        let read = |_| {
+            let (lane, gate) = (Arc::clone(&lane), Arc::clone(&gate));
+            tokio::spawn(async move { lane.run(Kind::READ, move || gate.lock().recv().is_ok()).await })
+        };
+        for read in (0..20).map(read).collect::<Vec<_>>() {
+            assert!(read.await.expect("no panic").is_err());
+        }
+        assert!(begun.elapsed() < PATIENCE * 2, "{:?}", begun.elapsed());
+        assert_eq!(lane.places.available_permits(), 0, "those in the queue keep their places");
+        drop(answer);
+        while lane.hangs() || lane.places.available_permits() < 3 {
+            tokio::time::sleep(GLANCE).await;
+        }
+        assert_eq!(lane.run(Kind::READ, || 2).await, Ok(2));
+        lane.pool.close();
+    }
 
     #[tokio::test]
     async fn who_waited_when_the_disk_stopped_does_not_wait_again_as_long() {
