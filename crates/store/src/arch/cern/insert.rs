@@ -7,6 +7,7 @@ use crate::door::File;
 use crate::object::{KEY_MAX, METADATA_MAX, Room, Writing};
 use crate::{Declined, Error, Insert, StoredBody};
 use shoal_core::ObjectKey;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,8 +29,8 @@ pub(super) fn begin(
         return Err(Error::Declined(Declined::NoSpace));
     }
     tree.begin_change()?;
-    let lock = Lock::take(tree, folder_of(key.full()))?;
     let sequence = tree.sequence.fetch_add(1, Relaxed) + 1;
+    let lock = Lock::take(tree, folder_of(key.full()), sequence)?;
     tree.bodies.pin(sequence);
     let reading = Reading { tree: Arc::clone(tree), folder: lock.folder.clone(), sequence };
     let place = Place { reading, reserved: AtomicU64::new(0), body_bytes };
@@ -46,9 +47,12 @@ struct Lock {
 }
 
 impl Lock {
-    fn take(tree: &Arc<Tree>, folder: String) -> Result<Self, Error> {
-        if !tree.inserting.lock().insert(folder.clone()) {
-            return Err(Error::Declined(Declined::Locked));
+    fn take(tree: &Arc<Tree>, folder: String, sequence: u64) -> Result<Self, Error> {
+        match tree.inserting.lock().entry(folder.clone()) {
+            Entry::Occupied(_) => return Err(Error::Declined(Declined::Locked)),
+            Entry::Vacant(entry) => {
+                entry.insert(sequence);
+            }
         }
         let lock = Self { tree: Arc::clone(tree), folder };
         lock.create()?;
@@ -178,7 +182,11 @@ impl TreeInsert {
             metadata: std::mem::take(&mut self.metadata).into(),
         };
         let _alone = tree.folder_lock(&self.lock.folder).write();
-        let before = tree.read_info(&self.lock.folder)?;
+        let mut before = tree.read_info(&self.lock.folder)?;
+        if matches!(before, Read::Damaged) {
+            tree.take_away_damaged(&self.lock.folder, "metadata file")?;
+            before = Read::Absent;
+        }
         if matches!(before, Read::Absent) && !tree.totals.add_object() {
             return Err(Error::Declined(Declined::NoSpace));
         }

@@ -37,7 +37,7 @@ use info::{Info, Read};
 use parking_lot::{Mutex, RwLock};
 use path::folder_of;
 use shoal_core::{Key, ObjectKey};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ struct Tree {
     block_bytes: u64,
     totals: Totals,
     sequence: AtomicU64,
-    /// Folders into which this process is inserting.
-    inserting: Mutex<HashSet<String>>,
+    /// Folders into which this process is inserting, with the sequence number of what is inserted.
+    inserting: Mutex<HashMap<String, u64>>,
     /// Who reads which object file, by sequence number; with the bytes to give back when the last has done.
     bodies: Pins<u64>,
     /// Bytes of removed files that are still read.
@@ -161,18 +161,24 @@ impl Store for Cern {
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
         let tree = &self.tree;
         let folder = folder_of(key.full());
-        let removed = {
+        let (removed, is_changed) = {
             let _alone = tree.folder_lock(&folder).write();
             match tree.read_info(&folder)? {
                 Read::Info(info) if info.full_key == key.full() => {
                     tree.begin_change()?;
                     tree.take_away(&folder, &info)?;
-                    true
+                    (true, true)
                 }
-                _ => false,
+                // It may be this one's, and would be found by nobody.
+                Read::Damaged => {
+                    tree.begin_change()?;
+                    tree.take_away_damaged(&folder, "metadata file")?;
+                    (false, true)
+                }
+                _ => (false, false),
             }
         };
-        if removed {
+        if is_changed {
             tree.prune(&folder);
         }
         Ok(removed)
@@ -219,7 +225,7 @@ impl Tree {
             Ok(_) => {}
         }
         let inserting = self.inserting.lock();
-        if inserting.contains(folder) {
+        if inserting.contains_key(folder) {
             return Ok(true);
         }
         // Under the lock on the set, so that it cannot be one that is just being made.
@@ -267,19 +273,25 @@ impl Tree {
         {
             let _alone = self.folder_lock(folder).write();
             match self.read_info(folder)? {
-                Read::Info(info) if Some(info.sequence) == sequence => self.take_away(folder, &info)?,
-                Read::Damaged => self.take_away_unknown(folder)?,
+                Read::Info(info) if Some(info.sequence) == sequence => {
+                    self.take_away(folder, &info)?;
+                    self.count_corrupt(folder, part);
+                }
+                Read::Damaged => self.take_away_damaged(folder, part)?,
                 _ => return Ok(()),
             }
         }
+        self.prune(folder);
+        Ok(())
+    }
+
+    fn count_corrupt(&self, folder: &str, part: &'static str) {
         if self.corrupt.fetch_add(1, Relaxed) == 0 {
             warn!(
                 folder,
                 part, "stored bytes failed a check; the object is dropped. Further ones are counted"
             );
         }
-        self.prune(folder);
-        Ok(())
     }
 
     /// Removes a folder's metadata file and object file. The caller holds the folder's lock.
@@ -290,22 +302,24 @@ impl Tree {
         self.retire_body(folder, info.sequence, info.file_bytes)
     }
 
-    /// Removes a metadata file that cannot be read, and the object files, any of which may be its own.
-    fn take_away_unknown(&self, folder: &str) -> Result<(), Error> {
-        let is_inserting = self.inserting.lock().contains(folder);
+    /// Removes a metadata file that is damaged, and the object files, any of which may be its own, and counts them for one object. The
+    /// caller holds the folder's lock.
+    fn take_away_damaged(&self, folder: &str, part: &'static str) -> Result<(), Error> {
+        let inserting = self.inserting.lock().get(folder).copied();
         let names =
             self.files.list(folder, NAMES_MAX).map_err(|source| self.failed("list a folder", source))?;
-        for name in names.iter().filter(|name| *name == info::NAME || body_sequence(name).is_some()) {
-            // What is being written has a metadata file to come.
-            if is_inserting && name != info::NAME {
-                continue;
-            }
-            let path = format!("{folder}/{name}");
-            let bytes = self.files.length(&path).map_or(0, |length| self.in_blocks(length));
-            self.unlink(&path)?;
-            self.totals.credit(bytes);
+        let length = |path: &str| self.files.length(path).unwrap_or(0);
+        // What is being written has a metadata file to come.
+        let bodies = names.iter().filter_map(|name| body_sequence(name));
+        for sequence in bodies.filter(|sequence| Some(*sequence) != inserting) {
+            self.retire_body(folder, sequence, length(&body_path(folder, sequence)))?;
         }
+        let path = format!("{folder}/{}", info::NAME);
+        let bytes = self.in_blocks(length(&path));
+        self.unlink(&path)?;
+        self.totals.credit(bytes);
         self.totals.drop_object();
+        self.count_corrupt(folder, part);
         Ok(())
     }
 

@@ -159,21 +159,31 @@ impl Tree {
     }
 
     /// Gives up the object of a folder unless it has been asked for.
-    fn collect(&self, folder: &str) {
+    pub(super) fn collect(&self, folder: &str) {
         if self.begin_change().is_err() {
             return;
         }
-        {
+        let is_whole = {
             let _alone = self.folder_lock(folder).write();
-            let Ok(Read::Info(info)) = Info::read(&*self.files, folder) else { return };
-            if self.asked.take(ObjectKey::new(info.full_key.to_vec()).hash()) {
-                return;
+            // What cannot be removed has been logged.
+            match Info::read(&*self.files, folder) {
+                Ok(Read::Info(info)) => {
+                    let is_wanted = self.asked.take(ObjectKey::new(info.full_key.to_vec()).hash());
+                    if is_wanted || self.take_away(folder, &info).is_err() {
+                        return;
+                    }
+                    true
+                }
+                Ok(Read::Damaged) => {
+                    if self.take_away_damaged(folder, "metadata file").is_err() {
+                        return;
+                    }
+                    false
+                }
+                _ => return,
             }
-            if self.take_away(folder, &info).is_err() {
-                return;
-            }
-        }
-        self.evictions.fetch_add(1, Relaxed);
+        };
+        self.evictions.fetch_add(u64::from(is_whole), Relaxed);
         self.prune(folder);
     }
 

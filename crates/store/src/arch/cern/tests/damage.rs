@@ -39,6 +39,39 @@ fn damaged_files_are_misses() {
 }
 
 #[test]
+fn what_a_damaged_metadata_file_leaves_is_given_back_by_whoever_comes_upon_it() {
+    let begin = |store: &Cern| {
+        let mut insert = store.insert(&key(1), &metadata_of(1, 2, 90_000), None).unwrap();
+        insert.append(&body_of(1, 2, 90_000)).unwrap();
+        insert
+    };
+    let folder = folder_of(key(1).full());
+    type Comer<'a> = (&'a str, &'a dyn Fn(&Cern));
+    let comers: [Comer<'_>; 5] = [
+        ("a lookup", &|store| assert!(fetch(store, 1).is_none())),
+        ("an insert", &|store| put(store, 1, 2, 90_000).unwrap()),
+        ("a removal", &|store| assert!(!store.remove(&key(1)).unwrap())),
+        ("the walk", &|store| store.tree.collect(&folder)),
+        ("the walk during an insert", &|store| {
+            let insert = begin(store);
+            store.tree.collect(&folder);
+            insert.commit(None).unwrap();
+        }),
+    ];
+    for (who, comes) in comers {
+        let disk = Disk::new(100 << 20, 0);
+        let store = disk.open();
+        (0..3).for_each(|n| put(&store, n, 1, 50_000).unwrap());
+        disk.files.tamper(&format!("{folder}/{}", info::NAME), |bytes| bytes[20] ^= 1);
+        comes(&store);
+        let is_there = matches(&store, 1, 2, 90_000);
+        assert_eq!(is_there, who.contains("insert"), "{who}");
+        assert_eq!((store.usage().corrupt, store.usage().objects), (1, 2 + u64::from(is_there)), "{who}");
+        check_books(&disk, &store);
+    }
+}
+
+#[test]
 fn what_a_full_disk_cut_short_takes_no_space_that_nobody_is_charged_for() {
     let mut failed = 0;
     for seed in 0..10 {
