@@ -149,6 +149,7 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
             objects_max: 769_230,
             disks: vec![disk("/d1", "in_service", ""), disk("/d2", "failed", "could not read: EIO")],
             evictions: 0,
+            crowded_out: 0,
             spared_reads: 0,
             corrupt: 0,
         }

@@ -96,7 +96,7 @@ pub trait Store: Send + Sync {
         crate::object::body_within(stored_bytes, key_bytes, metadata_bytes)
     }
 
-    /// Will tell `gave_up` of each key whose object is given up to make room. Where that is not told, who keeps a copy
+    /// Will tell `gave_up` of each key whose object is given up to make room, or could not be written. Where that is not told, who keeps a copy
     /// elsewhere cannot know that it has become the only one.
     fn tell(&self, gave_up: GaveUp) {
         drop(gave_up);
@@ -120,7 +120,7 @@ pub enum AtOnce {
     MustWait,
 }
 
-/// Who wants to know which objects are given up to make room.
+/// Who wants to know which objects the disk has no longer.
 pub type GaveUp = Arc<dyn Fn(Key) + Send + Sync>;
 
 /// An object that stood up to its checks on opening.
@@ -187,10 +187,14 @@ pub struct Usage {
     pub bytes_max: u64,
     /// Objects given up to make room, since start.
     pub evictions: u64,
+    /// Those of them that there was space for, but no place in the index.
+    pub crowded_out: u64,
     /// Objects that failed a check and were dropped, since start.
     pub corrupt: u64,
     /// Reads from the disk that what was read before has spared, since start.
     pub spared_reads: u64,
+    /// Calls to the disk that failed while nobody waited for them, since start.
+    pub failures: u64,
 }
 
 /// Why the store and its disk could not do it.

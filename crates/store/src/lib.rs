@@ -19,6 +19,7 @@ pub mod memory;
 mod object;
 mod options;
 mod sys;
+mod together;
 
 pub use contract::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, StoredBody, Usage};
 pub use options::{OpenOptions, open};

@@ -157,6 +157,9 @@ pub struct StoreStatus {
     pub objects_max: u64,
     /// Objects given up to make room, since start.
     pub evictions: u64,
+    /// Those of them that there was space for, but no place in the index.
+    #[serde(default)]
+    pub crowded_out: u64,
     /// Reads from disk that what was read before has spared, since start.
     pub spared_reads: u64,
     /// Objects that failed a check and were dropped, since start.
@@ -199,6 +202,7 @@ impl StoreStatus {
             },
             objects_max: sum(|usage| usage.objects_max),
             evictions: sum(|usage| usage.evictions),
+            crowded_out: sum(|usage| usage.crowded_out),
             spared_reads: sum(|usage| usage.spared_reads),
             corrupt: sum(|usage| usage.corrupt),
             disks: disks.iter().map(DiskStatus::from).collect(),

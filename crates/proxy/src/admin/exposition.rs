@@ -50,6 +50,13 @@ fn gauges(status: &Status) -> Vec<Row> {
             ("counter", "shoal_store_evictions_total", "", "Objects given up to make room.", store.evictions),
             (
                 "counter",
+                "shoal_store_crowded_out_total",
+                "",
+                "Objects given up for want of a place in the index.",
+                store.crowded_out,
+            ),
+            (
+                "counter",
                 "shoal_store_corrupt_total",
                 "",
                 "Stored objects that failed a check and were dropped.",

@@ -36,6 +36,7 @@ impl Control for Scripted {
             bytes: 70,
             bytes_max: 700,
             evictions: 3,
+            crowded_out: 4,
             corrupt: 2,
             ..Default::default()
         };
@@ -151,6 +152,7 @@ fn metrics_are_whole_and_well_formed() {
         "shoal_ram_span_bytes 9",
         "shoal_ram_moved_bytes_total 30",
         "shoal_store_bytes_max 700",
+        "shoal_store_crowded_out_total 4",
         "shoal_store_corrupt_total 2",
         "shoal_store_disk_in_service{disk=\"/d1\"} 1",
         "shoal_store_disk_in_service{disk=\"/d2\"} 0",

@@ -121,13 +121,14 @@ impl Disk {
             Ok(store) => (Service::InService, String::new(), Some(Arc::clone(store))),
             Err(absence) => (absence.service, absence.why.clone(), None),
         };
+        let usage = store.map(|store| store.usage()).unwrap_or_default();
         DiskState {
             path: self.share.path.clone(),
             bytes: self.share.bytes,
             service,
             why,
-            usage: store.map(|store| store.usage()).unwrap_or_default(),
-            failures: self.failures.load(Relaxed),
+            usage,
+            failures: self.failures.load(Relaxed) + usage.failures,
         }
     }
 
@@ -150,6 +151,7 @@ impl Disk {
             return None;
         }
         let store = std::mem::replace(&mut *state, Err(Absence { service, why: why.to_owned() })).ok()?;
+        self.failures.fetch_add(store.usage().failures, Relaxed);
         *self.left.lock() = Some(store.left());
         Some(store)
     }
@@ -252,3 +254,60 @@ const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
 const FAILURE_STRAIN: u32 = 16;
 /// As many failures in a row as a disk may have: a few bad sectors are no reason to give it up.
 const STRAIN_MAX: u32 = 32 * FAILURE_STRAIN;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Insert, Store, Stored};
+
+    /// A store whose disk has failed three times with nobody waiting.
+    struct Failing;
+
+    impl Store for Failing {
+        fn name(&self) -> &'static str {
+            "failing"
+        }
+
+        fn may_contain(&self, _: Key) -> bool {
+            false
+        }
+
+        fn open(&self, _: &ObjectKey) -> Result<Option<Stored>, Error> {
+            Ok(None)
+        }
+
+        fn insert(&self, _: &ObjectKey, _: &[u8], _: Option<u64>) -> Result<Box<dyn Insert>, Error> {
+            Err(Error::Declined(Declined::NoSpace))
+        }
+
+        fn update_metadata(&self, _: &ObjectKey, _: &[u8], _: &dyn Fn(&[u8]) -> bool) -> Result<bool, Error> {
+            Ok(false)
+        }
+
+        fn remove(&self, _: &ObjectKey) -> Result<bool, Error> {
+            Ok(false)
+        }
+
+        fn usage(&self) -> Usage {
+            Usage { failures: 3, ..Usage::default() }
+        }
+
+        fn close(&self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn failures_that_nobody_waited_for_count_too_and_stay_counted() {
+        let share = Share { path: "/d1".into(), bytes: 1 };
+        let disk = Disk::new(share, Box::new(|| Ok(Arc::new(Failing))));
+        disk.start().expect("it opens");
+        let failure = Error::Disk { action: "read", source: ErrorKind::TimedOut.into() };
+        assert!(!disk.has_failed(&failure));
+        assert_eq!(disk.state().failures, 4);
+        disk.leave(Service::Offline, "an operator took it out").expect("it was in service");
+        assert_eq!(disk.state().failures, 4);
+        assert!(disk.come_back(None).expect("it opens"));
+        assert_eq!(disk.state().failures, 7, "those of the next");
+    }
+}

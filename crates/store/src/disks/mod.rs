@@ -22,6 +22,7 @@ mod watched;
 
 pub use disk::{DiskState, Service};
 
+use crate::together::each_together;
 use crate::{AtOnce, Error, GaveUp, Insert, Store, Stored, Usage};
 use bytes::Bytes;
 use disk::Disk;
@@ -320,19 +321,17 @@ impl Store for Disks {
             bytes: all.bytes + one.bytes,
             bytes_max: all.bytes_max + one.bytes_max,
             evictions: all.evictions + one.evictions,
+            crowded_out: all.crowded_out + one.crowded_out,
             corrupt: all.corrupt + one.corrupt,
             spared_reads: all.spared_reads + one.spared_reads,
+            failures: all.failures + one.failures,
         })
     }
 
     /// Closes all disks at once: a slow one does not keep the others waiting.
     fn close(&self) -> Result<(), Error> {
         let stores: Vec<_> = self.shared.disks.iter().filter_map(Disk::store).collect();
-        std::thread::scope(|scope| {
-            let closing: Vec<_> = stores.iter().map(|store| scope.spawn(|| store.close())).collect();
-            // Each is waited for, also behind one that failed. A thread that panicked has said so.
-            let closed: Vec<_> = closing.into_iter().filter_map(|thread| thread.join().ok()).collect();
-            closed.into_iter().collect()
-        })
+        // Each is waited for, also behind one that failed. A thread that panicked has said so.
+        each_together(&stores, |store| store.close()).into_iter().flatten().collect()
     }
 }

@@ -193,8 +193,10 @@ impl Store for Cern {
             bytes: limits.fixed_bytes + bytes,
             bytes_max: limits.bytes,
             evictions: self.tree.evictions.load(Relaxed),
+            crowded_out: 0,
             corrupt: self.tree.corrupt.load(Relaxed),
             spared_reads: 0,
+            failures: 0,
         }
     }
 

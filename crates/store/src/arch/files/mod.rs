@@ -178,8 +178,10 @@ impl Store for FileStore {
             bytes: self.core.limits.fixed_bytes + totals.blocks * u64::from(geometry.block_bytes),
             bytes_max: self.core.limits.disk_bytes,
             evictions: self.core.tally.evictions.load(Relaxed),
+            crowded_out: 0,
             corrupt: self.core.tally.corrupt.load(Relaxed),
             spared_reads: 0,
+            failures: 0,
         }
     }
 

@@ -73,8 +73,8 @@ impl Volume {
             None => IDLE_PAUSE,
             Some(due) if due > began => due - began,
             Some(_) => {
-                // A failure has been counted and said; the next round tries again.
-                let _ = self.bring_to_disk();
+                // After a failure the next round tries again.
+                self.note_in_background(self.bring_to_disk());
                 let more_waits = self.queue.lock().is_unsynced();
                 pace.end_round(began, clock(), more_waits);
                 Duration::ZERO
@@ -89,8 +89,8 @@ impl Volume {
         let written = self.write_due(&mut self.writer.lock(), due);
         let unmarked = self.queue.lock().take_unmarked();
         for (key, entry) in unmarked {
-            // A failure has been counted and said. The object is out of the table, and the log says so.
-            let _ = self.mark_removed(key, entry);
+            // The object is out of the table, and the log says so.
+            self.note_in_background(self.mark_removed(key, entry));
         }
         let outcome = written.and_then(|_| self.sync_data());
         if outcome.is_err() {

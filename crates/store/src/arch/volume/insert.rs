@@ -96,7 +96,12 @@ impl Volume {
         }
     }
 
-    fn check_lengths(&self, key: &ObjectKey, metadata: &[u8], body_bytes: u64) -> Result<(), Error> {
+    pub(super) fn check_lengths(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: u64,
+    ) -> Result<(), Error> {
         let record = (HEAD_BYTES + key.full().len() + metadata.len()) as u64;
         let payload = body_bytes.min(PIECE_BYTES as u64).max(table_bytes(body_bytes));
         let is_too_large = key.full().len() > KEY_MAX as usize

@@ -17,7 +17,7 @@
 //! - `format`: what stands on the disk. `table`: the index. `queue`, `pending`: what waits to be written.
 //! - `writer`: the log's end, stripe by stripe. `reclaim`: what happens to a stripe's old contents.
 //! - `read`, `windows`, `body`: from the disk to the caller. `insert`, `update`: the other way.
-//! - `durability`: when what waits is brought to disk.
+//! - `crowded`: objects that the index has no place for. `durability`: when what waits is brought to disk.
 //! - `opening`, `recovery`, `checkpoint`: what is written of the index, and how the rest is found again.
 //! - `inspect`: a volume seen from outside.
 //!
@@ -26,6 +26,7 @@
 
 mod body;
 mod checkpoint;
+mod crowded;
 mod durability;
 mod format;
 mod insert;
@@ -66,6 +67,7 @@ use std::sync::{Arc, OnceLock};
 use stripes::Stripes;
 use table::{Entry, Table};
 use tracing::{debug, error};
+use update::UPDATE_TURNS;
 use windows::Windows;
 use writer::{QUEUED_STRIPES, Writer};
 
@@ -116,13 +118,15 @@ struct Volume {
     checkpoint: Mutex<Checkpoint>,
     /// Held while metadata is replaced on the disk, so that a reader who finds it torn can wait.
     updating: Mutex<()>,
+    /// Held from where an object's metadata is read to be replaced until that is done, by key; before all other locks.
+    update_turns: [Mutex<()>; UPDATE_TURNS],
     doubts: Mutex<Doubts>,
     /// The last process did not end in order: entries may be older than what they point to.
     may_be_stale: bool,
     recovery: Mutex<Recovery>,
     /// The log's end has been found; nothing is written before.
     is_recovered: AtomicBool,
-    /// Removed before that: what the log says of them is older.
+    /// Removed before that: what the log says of them is older. No more than lines that say so wait in the queue.
     removed_early: Mutex<HashSet<Key>>,
     next_id: AtomicU64,
     object_max_bytes: u64,
@@ -136,6 +140,8 @@ struct Volume {
     health: Health,
     evictions: AtomicU64,
     corrupt: AtomicU64,
+    /// Somebody has read that the index is too small.
+    has_said_crowded: AtomicBool,
     /// Told of keys whose objects were given up.
     gave_up: OnceLock<GaveUp>,
     /// The index on disk may say that nothing was written to the log since: always after opening when it has a header, for one that
@@ -152,7 +158,8 @@ struct Volume {
     _lock: Option<OwnedFd>,
 }
 
-/// What may not be whole, since the last process did not end in order: large objects whose pieces have to be looked at.
+/// What may not be whole, since the last process did not end in order: large objects whose pieces have to be looked at, and objects
+/// whose damage says nothing about the disk.
 #[derive(Default)]
 struct Doubts {
     /// Stripes that may have been half written over.
@@ -161,6 +168,8 @@ struct Doubts {
     from: u64,
     /// ...up to this one.
     until: u64,
+    /// The stripe in which the log ended: what stands there and shortly before it may have been brought to disk in part.
+    end: u32,
     /// Objects that have been looked at, by number.
     settled: HashSet<u64>,
 }
@@ -180,6 +189,9 @@ struct TakenOut {
 struct Health {
     /// Failures of the disk in a row.
     failures: AtomicU32,
+    /// All that nobody waited for.
+    in_background: AtomicU64,
+    has_been_said: AtomicBool,
     out_of_service: AtomicBool,
 }
 
@@ -279,7 +291,8 @@ impl Volume {
         let mark = |entry| self.mark_removed(key.hash(), entry);
         let marked: Vec<Result<(), Error>> = taken.entries.into_iter().map(mark).collect();
         if !taken.is_logged {
-            // Who finds a long queue waits for the disk.
+            // Who finds a long queue waits for the disk, and for the log's end, before which nothing is written.
+            self.recover();
             self.flush(false)?;
             self.queue_up(Queued::Removed(key.hash()), limit_bytes)?;
         }
@@ -336,8 +349,10 @@ impl Volume {
             bytes: self.own_bytes + written,
             bytes_max: self.disk_bytes,
             evictions: self.evictions.load(Relaxed) + self.table.crowded_out(),
+            crowded_out: self.table.crowded_out(),
             corrupt: self.corrupt.load(Relaxed),
             spared_reads: self.windows.counts().spared,
+            failures: self.health.in_background.load(Relaxed),
         }
     }
 
@@ -361,14 +376,26 @@ impl Volume {
     /// Notes a failure of the disk, says it once, and takes the disk out of service when it goes on.
     fn failed(&self, action: &'static str, source: std::io::Error) -> Error {
         let failures = self.health.failures.fetch_add(1, Relaxed) + 1;
-        if failures == 1 {
-            error!(action, error = %source, "the disk failed; what cannot be read or written is fetched again");
+        if !self.health.has_been_said.swap(true, Relaxed) {
+            error!(
+                action,
+                error = %source,
+                "the disk failed; what cannot be read or written is fetched again. Further failures are counted"
+            );
         }
         if failures >= FAILURES_MAX && !self.health.out_of_service.swap(true, Relaxed) {
             // Whoever has several disks says so, with the name of this one.
             debug!(action, error = %source, "the disk goes on failing and is left alone until it is opened again");
         }
         Error::Disk { action, source }
+    }
+
+    /// Counts a failure that nobody else gets to know of.
+    fn note_in_background<T>(&self, outcome: Result<T, Error>) -> Option<T> {
+        if matches!(outcome, Err(Error::Disk { .. })) {
+            self.health.in_background.fetch_add(1, Relaxed);
+        }
+        outcome.ok()
     }
 
     fn succeeded(&self) {
@@ -399,8 +426,9 @@ impl Upkeep for Volume {
             // Objects are missed until this is done: it may take about half of the disk's time.
             return Step::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE) / RECOVERED_FOR_A_PAUSE);
         }
-        // A failure has been counted and said; the next call tries again.
-        let _ = self.checkpoint_if_due();
+        // After a failure the next call tries again.
+        self.note_in_background(self.checkpoint_if_due());
+        self.see_to_crowded_out();
         Step::Idle
     }
 }

@@ -7,6 +7,7 @@ use super::pending::{Pending, PendingBody};
 use super::stripes::Pin;
 use super::table::{Entry, Table};
 use super::windows::Reach;
+use super::writer::SKIPPED_MAX;
 use crate::door::PAGE_BYTES;
 use crate::{Error, Stored, StoredBody};
 use bytes::Bytes;
@@ -43,6 +44,7 @@ impl Volume {
                 return Ok(Some(self.stored_of(object)));
             }
             if let Some(found) = self.find(key)? {
+                self.table.count_hit(key.hash(), found.entry);
                 let stored = self.stored(key, found);
                 if let Ok(Some(_)) | Err(_) = stored {
                     return stored;
@@ -74,7 +76,7 @@ impl Volume {
         })
     }
 
-    /// Finds the object's record, and counts a hit.
+    /// Finds the object's record.
     pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<Found>, Error> {
         for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
             self.check_service()?;
@@ -84,10 +86,7 @@ impl Volume {
             };
             let Some(pin) = self.stripes.pin([stripe]) else { continue };
             match self.read_record(key, entry) {
-                Ok((head, record)) => {
-                    self.table.count_hit(key.hash(), entry);
-                    return Ok(Some(Found { entry, head, record, pin }));
-                }
+                Ok((head, record)) => return Ok(Some(Found { entry, head, record, pin })),
                 Err(Misfit::OtherKey) => {}
                 Err(Misfit::Stale) => drop(self.table.remove(key.hash(), entry)),
                 Err(Misfit::Corrupt(part)) => self.drop_corrupt(key, entry, part),
@@ -219,10 +218,30 @@ impl Volume {
 
     pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: Entry, part: &'static str) {
         // What has been replaced meanwhile was not corrupt.
-        if self.table.remove(key.hash(), entry) && !self.may_be_stale {
-            self.corrupt.fetch_add(1, Relaxed);
-            warn!(part, position = entry.position(), "a stored object is damaged and has been dropped");
+        let is_damage = self.table.remove(key.hash(), entry) && !self.is_in_doubt(entry.position());
+        if is_damage && self.corrupt.fetch_add(1, Relaxed) == 0 {
+            let position = entry.position();
+            warn!(
+                part,
+                position, "a stored object is damaged and has been dropped; further ones are counted"
+            );
         }
+    }
+
+    /// Whether what stands there may be something else than the index says, or a part of it, for no other reason than that the last
+    /// process did not end in order.
+    fn is_in_doubt(&self, position: u64) -> bool {
+        if !self.may_be_stale {
+            return false;
+        }
+        let stripe = self.geometry.stripe_of(position);
+        let Some(stripe) = stripe.filter(|_| self.is_recovered.load(Relaxed)) else { return true };
+        let doubts = self.doubts.lock();
+        let stripes = self.geometry.stripes;
+        let is_near_end = (doubts.end + stripes - stripe) % stripes < SKIPPED_MAX;
+        // What has been written since is as it was written.
+        self.table.stripe_sequence(stripe) <= doubts.until
+            && (is_near_end || doubts.stripes.contains(&stripe))
     }
 
     fn stored_of(self: &Arc<Self>, object: Arc<Pending>) -> Stored {

@@ -67,6 +67,11 @@ impl Volume {
 
     fn gave_up(&self, key: Key) {
         self.evictions.fetch_add(1, Relaxed);
+        self.tell_gone(key);
+    }
+
+    /// Who has the object elsewhere may have the only one by now.
+    pub(super) fn tell_gone(&self, key: Key) {
         if let Some(gave_up) = self.gave_up.get() {
             gave_up(key);
         }
@@ -150,7 +155,7 @@ impl Volume {
     pub(super) fn last_chunk(&self, stripe: u32) -> Option<(Chunk, Vec<Item>)> {
         let end = self.geometry.stripe_at(stripe + 1);
         let mut tail = Pages::zeroed(PAGE_BYTES);
-        self.read_pages(&mut tail, end - PAGE_BYTES as u64).ok()?;
+        self.look_up(&mut tail, end - PAGE_BYTES as u64)?;
         let bytes = tail.as_ref();
         let chunk = Chunk::decode(End::Tail, &bytes[PAGE_BYTES - END_BYTES..], self.geometry.id)?;
         let contents = chunk.entries as usize * ITEM_BYTES;
@@ -163,7 +168,7 @@ impl Volume {
         }
         let mut more = Pages::zeroed(contents + END_BYTES);
         let length = more.as_ref().len();
-        self.read_pages(&mut more, end - length as u64).ok()?;
+        self.look_up(&mut more, end - length as u64)?;
         let at = length - END_BYTES - contents;
         decode_contents(&more.as_ref()[at..length - END_BYTES], &chunk).map(|items| (chunk, items))
     }
@@ -176,6 +181,16 @@ impl Volume {
             Ok(_) => Err(std::io::ErrorKind::UnexpectedEof.into()),
             Err(error) => Err(error),
         }
+    }
+
+    /// The same for who can do without: a failure is counted.
+    pub(super) fn look_up(&self, pages: &mut Pages, position: u64) -> Option<()> {
+        let read = self.read_pages(pages, position);
+        let read = read.map_err(|source| self.failed("read what the volume lists", source));
+        if read.is_ok() {
+            self.succeeded();
+        }
+        self.note_in_background(read)
     }
 }
 

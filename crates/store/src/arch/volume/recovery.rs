@@ -5,8 +5,8 @@
 //! not, more than the cursor passes over without a word, the end has been found. Without an index all stripes are entered, in the
 //! order in which they were written, and again as long as no index has been written since. Then the index's entries are counted,
 //! and those that lead into the stripes written since to no record of these are taken out: nobody else would. This is done in the background, some stripes at a time: both ends of these are read at once,
-//! by several threads, since a disk answers many reads in the time of one; and the buckets of some items are touched before the
-//! first is entered, since memory does the same.
+//! by several threads where they can be had, since a disk answers many reads in the time of one; and the buckets of some items are
+//! touched before the first is entered, since memory does the same.
 
 use super::Volume;
 use super::format::{Chunk, END_BYTES, End, ITEM_BYTES, Item, Kind, UNIT_BYTES, decode_contents};
@@ -14,6 +14,7 @@ use super::pages::Pages;
 use super::table::Entry;
 use super::writer::SKIPPED_MAX;
 use crate::door::PAGE_BYTES;
+use crate::together::each_together;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use tracing::info;
@@ -174,13 +175,9 @@ impl Volume {
         if stripes.len() <= READ_BY_ONE {
             return stripes.iter().map(read).collect();
         }
-        std::thread::scope(|scope| {
-            let parts = stripes.chunks(READ_BY_ONE);
-            let threads: Vec<_> =
-                parts.map(|part| scope.spawn(|| part.iter().map(read).collect::<Vec<_>>())).collect();
-            let joined = threads.into_iter().map(|thread| thread.join());
-            joined.flat_map(|ends| ends.expect("reading does not panic")).collect()
-        })
+        let parts: Vec<&[u32]> = stripes.chunks(READ_BY_ONE).collect();
+        let done = each_together(&parts, |part| part.iter().map(read).collect::<Vec<_>>());
+        done.into_iter().flat_map(|ends| ends.expect("reading does not panic")).collect()
     }
 
     fn finish_recovery(&self, recovery: &Recovery) {
@@ -192,7 +189,7 @@ impl Volume {
                 .map(|step| (writer.stripe + step) % self.geometry.stripes);
             let mut doubts = self.doubts.lock();
             doubts.stripes.extend(after);
-            doubts.until = writer.sequence;
+            (doubts.until, doubts.end) = (writer.sequence, writer.stripe);
             info!(objects = self.table.objects(), "the end of the log has been found");
         }
         let mut removed_early = self.removed_early.lock();
@@ -304,14 +301,14 @@ impl Volume {
     pub(super) fn first_chunk(&self, stripe: u32) -> Option<Chunk> {
         let position = self.geometry.stripe_at(stripe);
         let mut page = Pages::zeroed(PAGE_BYTES);
-        self.read_pages(&mut page, position).ok()?;
+        self.look_up(&mut page, position)?;
         Chunk::decode(End::Head, page.as_ref(), self.geometry.id).filter(|chunk| chunk.position == position)
     }
 
     /// Reads a stripe and goes from chunk to chunk, as long as they follow each other.
     pub(super) fn walk(&self, stripe: u32) -> Option<Walked> {
         let mut pages = Pages::zeroed(self.geometry.stripe_bytes as usize);
-        self.read_pages(&mut pages, self.geometry.stripe_at(stripe)).ok()?;
+        self.look_up(&mut pages, self.geometry.stripe_at(stripe))?;
         self.walk_through(pages.as_ref(), stripe)
     }
 

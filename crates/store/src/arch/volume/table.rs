@@ -35,6 +35,8 @@ pub(super) struct Table {
     counted: AtomicUsize,
     /// Entries given up because both buckets were full.
     crowded_out: AtomicU64,
+    /// The first of these of which nobody has been told.
+    untold: Mutex<Vec<Entry>>,
 }
 
 /// An entry: 36 bits of position in units, 6 of size class, 20 of tag, 2 of hits. Zero is none, since no record begins at 0.
@@ -99,6 +101,7 @@ impl Table {
             objects: AtomicU64::new(objects),
             counted: AtomicUsize::new(counted),
             crowded_out: AtomicU64::new(0),
+            untold: Mutex::default(),
         }
     }
 
@@ -130,6 +133,13 @@ impl Table {
     /// Entries given up for want of a place.
     pub(super) fn crowded_out(&self) -> u64 {
         self.crowded_out.load(Relaxed)
+    }
+
+    /// Some of these, each once. Those that were given up while very many waited to be told of are not among them.
+    pub(super) fn take_crowded_out(&self, most: usize) -> Vec<Entry> {
+        let mut untold = self.untold.lock();
+        let count = untold.len().min(most);
+        untold.drain(..count).collect()
     }
 
     /// All of them, in no order that means anything.
@@ -271,9 +281,14 @@ impl Table {
                 return at;
             }
         }
-        self.crowded_out.fetch_add(1, Relaxed);
         let hits = |at: &usize| self.entry(*at).hits();
-        self.places(key).min_by_key(hits).expect("a key has places")
+        let at = self.places(key).min_by_key(hits).expect("a key has places");
+        self.crowded_out.fetch_add(1, Relaxed);
+        let mut untold = self.untold.lock();
+        if untold.len() < UNTOLD_MAX {
+            untold.push(self.entry(at));
+        }
+        at
     }
 
     fn find(&self, key: Key, entry: Entry) -> Option<usize> {
@@ -342,6 +357,8 @@ const TAG_MASK: u64 = (1 << 20) - 1;
 /// Words written at once: 64 KiB.
 const BLOCK_WORDS: usize = 8192;
 const BUCKETS_MIN: u64 = 64;
+/// Entries kept to be told of: 8 KiB.
+const UNTOLD_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {

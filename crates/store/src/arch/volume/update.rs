@@ -24,12 +24,15 @@ impl Volume {
         if metadata.len() > METADATA_MAX as usize {
             return Ok(false);
         }
+        // What is there is judged and replaced in one: of two who would replace the same, the second finds what the first has left.
+        let _turn = self.update_turns[key.hash().low() as usize % UPDATE_TURNS].lock();
         let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
         if let Some(object) = waiting.filter(|object| object.key == *key) {
             match object.change(metadata, replaces) {
                 Change::Done => return Ok(true),
                 Change::Refused => return Ok(false),
-                // It will be on the disk in a moment.
+                Change::TooLate if self.queue_anew(&object, metadata)? => return Ok(true),
+                // It will be on the disk in a moment, or is.
                 Change::TooLate => drop(self.flush(true)?),
             }
         }
@@ -42,6 +45,20 @@ impl Volume {
             return self.replace_in_place(key, &found, metadata);
         }
         self.write_anew(key, &found, metadata)
+    }
+
+    /// Queues an object that waits, or is being written, once more with its new metadata. False when it is large, or does not wait any
+    /// more.
+    fn queue_anew(&self, object: &Arc<Pending>, metadata: &[u8]) -> Result<bool, Error> {
+        let PendingBody::Whole(body) = &object.body else { return Ok(false) };
+        if self.check_lengths(&object.key, metadata, body.len() as u64).is_err() {
+            return Ok(false);
+        }
+        let (body, metadata) = (PendingBody::Whole(body.clone()), Bytes::copy_from_slice(metadata));
+        let anew = Pending::new(object.key.clone(), object.id, object.hits, metadata, body);
+        let is_it =
+            |queue: &Queue| queue.find(object.key.hash()).is_some_and(|waiting| Arc::ptr_eq(waiting, object));
+        self.append_if(Queued::Object(anew), is_it)
     }
 
     /// Writes head, key and metadata over what stands there, unless that has been removed meanwhile.
@@ -119,3 +136,6 @@ impl Volume {
         self.append_if(Queued::Object(object), is_current)
     }
 }
+
+/// Updates of objects made at the same time at most: for those of two keys that share a turn one waits for the other.
+pub(super) const UPDATE_TURNS: usize = 16;

@@ -14,14 +14,13 @@ use shoal_policy::Borders;
 use shoal_policy::neighbourhood::{GROUP_MAX, Neighbourhoods};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The windows of a volume.
 pub(super) struct Windows {
     limit_bytes: u64,
     state: Mutex<State>,
-    /// A window has been read, or could not be.
-    arrived: Condvar,
 }
 
 struct State {
@@ -33,15 +32,23 @@ struct State {
     borders: Borders,
     counts: Counts,
     /// What is being read, to become windows.
-    reading: Vec<Range<u64>>,
+    reading: Vec<Coming>,
+}
+
+/// A window that is being read.
+#[derive(Clone)]
+struct Coming {
+    range: Range<u64>,
+    /// It has been read, or could not be.
+    arrived: Arc<Condvar>,
 }
 
 /// A stretch of the disk that its holder reads. Others who want what lies in it wait until this is dropped.
 pub(super) struct Reading<'a> {
     windows: &'a Windows,
     pub(super) range: Range<u64>,
-    /// It is more than was asked for.
-    is_window: bool,
+    /// It is more than was asked for, and becomes a window.
+    coming: Option<Coming>,
 }
 
 /// Which way a window goes from what is wanted.
@@ -78,7 +85,7 @@ impl Windows {
             counts: Counts::default(),
             reading: Vec::new(),
         };
-        Self { limit_bytes, state: Mutex::new(state), arrived: Condvar::new() }
+        Self { limit_bytes, state: Mutex::new(state) }
     }
 
     /// Bytes `start..start + length` of the disk, if a window has them all or is about to; otherwise what to read for them:
@@ -91,25 +98,28 @@ impl Windows {
     ) -> Result<Bytes, Reading<'_>> {
         let mut state = self.state.lock();
         let wanted = start..start + length;
-        let is_coming = |state: &State| {
-            state.reading.iter().any(|read| read.start <= wanted.start && wanted.end <= read.end)
-        };
         loop {
             if let Some(found) = state.find(&wanted) {
                 state.spared(region_of(geometry, start));
                 return Ok(found);
             }
-            if !is_coming(&state) || self.arrived.wait_for(&mut state, WAIT_MAX).timed_out() {
+            let has_all =
+                |coming: &&Coming| coming.range.start <= wanted.start && wanted.end <= coming.range.end;
+            // Each has its own: what else is read meanwhile makes nobody wait for longer.
+            let Some(arrived) = state.reading.iter().find(has_all).map(|coming| Arc::clone(&coming.arrived))
+            else {
+                break;
+            };
+            if arrived.wait_for(&mut state, WAIT_MAX).timed_out() {
                 break;
             }
         }
         let range = state.around(geometry, &wanted, reach);
         let pages = start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE);
         let is_window = range.start < pages.start || range.end > pages.end;
-        if is_window {
-            state.reading.push(range.clone());
-        }
-        Err(Reading { windows: self, range, is_window })
+        let coming = is_window.then(|| Coming { range: range.clone(), arrived: Arc::default() });
+        state.reading.extend(coming.clone());
+        Err(Reading { windows: self, range, coming })
     }
 
     /// Bytes `start..start + length` of the disk, if a window has them all now.
@@ -130,13 +140,8 @@ impl Windows {
             .filter(|(start, window)| *start + window.len() as u64 > range.start)
             .map(|(start, _)| *start)
             .collect();
-        for start in touched {
-            if let Some(window) = state.windows.remove(&start) {
-                state.bytes -= window.len() as u64;
-            }
-            state.order.retain(|other| *other != start);
-        }
-        state.reading.retain(|read| read.end <= range.start || range.end <= read.start);
+        touched.into_iter().for_each(|start| state.drop_window(start));
+        state.reading.retain(|coming| coming.range.end <= range.start || range.end <= coming.range.start);
     }
 
     /// The stripe is written anew, from its beginning.
@@ -166,22 +171,29 @@ impl Windows {
 }
 
 impl State {
+    /// No window lies in another: of several the one that begins last before the wanted is looked at.
     fn keep(&mut self, start: u64, bytes: Bytes, limit_bytes: u64) {
         let length = bytes.len() as u64;
-        if length > limit_bytes {
+        let end = start + length;
+        if length > limit_bytes || self.find(&(start..end)).is_some() {
             return;
         }
-        if let Some(old) = self.windows.insert(start, bytes) {
-            self.bytes -= old.len() as u64;
-        } else {
-            self.order.push_back(start);
-        }
+        let is_within = |(at, window): &(&u64, &Bytes)| **at + window.len() as u64 <= end;
+        let within = self.windows.range(start..end).filter(is_within).map(|(at, _)| *at);
+        within.collect::<Vec<_>>().into_iter().for_each(|at| self.drop_window(at));
+        self.windows.insert(start, bytes);
+        self.order.push_back(start);
         self.bytes += length;
         while self.bytes > limit_bytes {
-            let Some(oldest) = self.order.pop_front() else { break };
-            if let Some(window) = self.windows.remove(&oldest) {
-                self.bytes -= window.len() as u64;
-            }
+            let Some(oldest) = self.order.front().copied() else { break };
+            self.drop_window(oldest);
+        }
+    }
+
+    fn drop_window(&mut self, start: u64) {
+        if let Some(window) = self.windows.remove(&start) {
+            self.bytes -= window.len() as u64;
+            self.order.retain(|other| *other != start);
         }
     }
 
@@ -194,6 +206,10 @@ impl State {
         let (at, window) = self.windows.range(..=wanted.start).next_back()?;
         let (from, to) = ((wanted.start - at) as usize, (wanted.end - at) as usize);
         (to <= window.len()).then(|| window.slice(from..to))
+    }
+
+    fn place_of(&self, own: &Coming) -> Option<usize> {
+        self.reading.iter().position(|coming| Arc::ptr_eq(&coming.arrived, &own.arrived))
     }
 
     /// What to read for these bytes; alone when they are of no stripe.
@@ -223,7 +239,7 @@ impl Reading<'_> {
         state.counts.reads += 1;
         state.counts.bytes += bytes.len() as u64;
         // What was written over meanwhile is not what is there.
-        if self.is_window && state.reading.contains(&self.range) {
+        if self.coming.as_ref().is_some_and(|own| state.place_of(own).is_some()) {
             state.keep(self.range.start, bytes.clone(), self.windows.limit_bytes);
         }
     }
@@ -231,14 +247,13 @@ impl Reading<'_> {
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        if self.is_window {
-            let mut state = self.windows.state.lock();
-            if let Some(at) = state.reading.iter().position(|range| *range == self.range) {
-                state.reading.swap_remove(at);
-            }
-            drop(state);
-            self.windows.arrived.notify_all();
+        let Some(own) = &self.coming else { return };
+        let mut state = self.windows.state.lock();
+        if let Some(at) = state.place_of(own) {
+            state.reading.swap_remove(at);
         }
+        drop(state);
+        own.arrived.notify_all();
     }
 }
 
@@ -261,6 +276,48 @@ const WAIT_MAX: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_window_is_not_hidden_by_one_that_lies_in_it() {
+        let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let windows = Windows::new(1 << 20, &geometry);
+        let mut state = windows.state.lock();
+        let pages = |count: usize| Bytes::from(vec![count as u8; count * 4096]);
+        for (start, count) in [(10, 2), (12, 4), (15, 3), (10, 7), (12, 2)] {
+            state.keep(start * PAGE, pages(count), 1 << 20);
+        }
+        let found = |from: u64, to: u64| state.find(&(from * PAGE..to * PAGE)).map(|bytes| bytes[0]);
+        assert_eq!([found(10, 12), found(14, 15), found(16, 18)], [Some(7), Some(7), Some(3)]);
+        assert_eq!((state.bytes / PAGE, state.windows.len(), state.order.len()), (10, 2, 2));
+    }
+
+    /// As one of a disk's places that answers after long, beside others.
+    #[test]
+    fn who_waits_for_a_read_that_takes_long_does_not_wait_for_others_too() {
+        let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let windows = Windows::new(1 << 20, &geometry);
+        let read = |stripe: u32| {
+            windows.find(&geometry, (geometry.stripe_at(stripe) + 500_000, 1000), Reach::Around).err()
+        };
+        let slow = read(0).expect("nothing has been read there");
+        let (stop, stopped) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let others = scope.spawn(move || {
+                let rest = Duration::from_millis(20);
+                (1..200)
+                    .take_while(|turn| {
+                        drop(read(1 + turn % 60));
+                        stopped.recv_timeout(rest) == Err(mpsc::RecvTimeoutError::Timeout)
+                    })
+                    .count()
+            });
+            assert!(read(0).is_some(), "it reads for itself");
+            drop(stop);
+            assert!(others.join().expect("no panic") < 100, "it waited for as long as others read");
+        });
+        drop(slow);
+    }
 
     #[test]
     fn windows_leave_room_for_the_gaps_between_them() {

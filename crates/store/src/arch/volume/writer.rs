@@ -279,16 +279,20 @@ impl Volume {
     /// True when this is the first that has to be brought to disk.
     fn give_up_with_older(&self, object: &Arc<Pending>) -> bool {
         let key = object.key.hash();
-        let mut queue = self.queue.lock();
-        if !queue.settle(object) {
-            return false;
-        }
-        let mut older: Vec<Entry> = self.table.candidates(key).collect();
-        older.retain(|entry| self.table.remove(key, *entry));
-        // Also when there is none: what could not be written may stand on the disk nevertheless, and be older by then than what came
-        // after it and was lost too.
-        let is_first = queue.push(Queued::Removed(key));
-        queue.mark_later(key, older) || is_first
+        let is_first = {
+            let mut queue = self.queue.lock();
+            if !queue.settle(object) {
+                return false;
+            }
+            let mut older: Vec<Entry> = self.table.candidates(key).collect();
+            older.retain(|entry| self.table.remove(key, *entry));
+            // Also when there is none: what could not be written may stand on the disk nevertheless, and be older by then than what came
+            // after it and was lost too.
+            let is_first = queue.push(Queued::Removed(key));
+            queue.mark_later(key, older) || is_first
+        };
+        self.tell_gone(key);
+        is_first
     }
 }
 

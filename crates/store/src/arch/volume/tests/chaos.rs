@@ -161,6 +161,9 @@ impl Session {
             let now = version.unwrap_or(0);
             self.known.insert(number, Known { now, durable: now, since: self.step + 1 });
         }
+        if !loses_power {
+            assert_eq!(self.store.usage().corrupt, 0, "nothing was damaged, seed {}", self.seed);
+        }
         let counted = self.store.usage().objects as usize;
         assert_eq!(counted, self.store.volume.table.entries().count(), "objects are counted right");
         self.let_writes_fail(seed);

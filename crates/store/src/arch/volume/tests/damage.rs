@@ -50,6 +50,38 @@ fn flipped_bits_are_misses() {
     }
 }
 
+/// After a kill what was written last may be there in part, which is no damage; what had been there for long is as it was.
+#[test]
+fn damage_is_counted_after_a_kill_too() {
+    let mut world = World::new(48 << 20);
+    world.settings.max_objects = 50_000;
+    let store = world.open();
+    (0..4000).for_each(|number| put(&store, number, 1, 9000).unwrap());
+    store.write_all();
+    let position = |number: u32| store.position(key(number).hash()).expect("on the disk") as usize;
+    let (early, late) = (position(2000), position(3999));
+    drop(store);
+    let flip = |at: usize| world.files.tamper(DATA, |bytes| bytes[at + 4000] ^= 4);
+    flip(early);
+    flip(late);
+    let store = world.open();
+    for (number, corrupt) in [(3999, 0), (2000, 1)] {
+        assert_eq!((version_of(&store, number), store.usage().corrupt), (None, corrupt), "{number}");
+    }
+    // What this process has written is in no doubt, wherever that is.
+    put(&store, 3999, 2, 9000).unwrap();
+    let volume = &store.volume;
+    let end = volume.writer.lock().stripe;
+    while volume.writer.lock().stripe == end {
+        put(&store, 5000 + store.usage().objects as u32, 1, 9000).unwrap();
+    }
+    put(&store, 3999, 3, 9000).unwrap();
+    store.write_all();
+    flip(store.position(key(3999).hash()).expect("on the disk") as usize);
+    volume.windows.forget(0..u64::MAX);
+    assert_eq!((version_of(&store, 3999), store.usage().corrupt), (None, 2));
+}
+
 /// As after a loss of power that took the last writes to the log and not those to the index.
 #[test]
 fn what_stood_in_the_place_of_a_newer_version_is_not_taken_for_it() {

@@ -53,6 +53,32 @@ fn an_index_that_was_made_anew_is_written_before_long() {
     assert!(found(&store, 0..count) > 700, "they are served at once");
 }
 
+/// Clients go on storing meanwhile. What they bring waits; when much of it does, whoever brings more looks for the end himself.
+#[test]
+fn what_comes_before_the_end_of_the_log_is_found_is_written_afterwards() {
+    for count in [50, 1000] {
+        let mut world = World::new(64 << 20);
+        world.settings.max_objects = 50_000;
+        let store = world.open();
+        (0..4000).for_each(|number| put(&store, number, 1, 9000).unwrap());
+        store.write_all();
+        drop(store);
+        let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+        let stripe_bytes = store.volume.geometry.stripe_bytes;
+        for number in 5000..5000 + count {
+            put(&store, number, 1, 9000).unwrap();
+            assert_eq!(version_of(&store, number), Some(1), "it waits in memory");
+            assert!(store.volume.queue.lock().bytes() < 6 * stripe_bytes);
+        }
+        assert_eq!(store.volume.is_recovered.load(Relaxed), count > 50);
+        store.volume.recover();
+        store.write_all();
+        drop(store);
+        let store = world.open();
+        assert_eq!((found(&store, 0..4000), found(&store, 5000..5000 + count)), (4000, count as usize));
+    }
+}
+
 /// As many as somebody reads, such as a client that takes its time for a long body.
 #[test]
 fn the_cursor_passes_over_any_number_of_stripes_that_are_read() {

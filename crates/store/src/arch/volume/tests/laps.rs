@@ -1,6 +1,7 @@
 //! The cursor going round: contents stay right, popular objects stay, nobody is read while it is written over.
 
 use super::*;
+use crate::arch::maintenance::Upkeep;
 
 #[test]
 fn many_laps_serve_nothing_wrong() {
@@ -100,6 +101,36 @@ fn who_gives_way_is_told() {
         let is_there = version_of(&store, number).is_some();
         assert_eq!(is_there, !told.contains(&key(number).hash()), "object {number}");
     }
+}
+
+/// There is space for them, but an index for a quarter of them.
+#[test]
+fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
+    let mut world = World::new(16 << 20);
+    world.settings.max_objects = 400;
+    let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let listener = Arc::clone(&told);
+    let store = world.open();
+    store.tell(Arc::new(move |key| listener.lock().push(key)));
+    for number in 0..1600 {
+        put(&store, number, 1, 1000).unwrap();
+        if number % 8 == 0 {
+            store.write_all();
+            store.volume.maintain();
+        }
+    }
+    store.write_all();
+    for _ in 0..100 {
+        store.volume.maintain();
+    }
+    let told = told.lock();
+    for number in 0..1600 {
+        let is_there = version_of(&store, number).is_some();
+        assert_eq!(is_there, !told.contains(&key(number).hash()), "object {number}");
+    }
+    let usage = store.usage();
+    assert_eq!((usage.crowded_out, usage.evictions), (told.len() as u64, told.len() as u64));
+    assert!(told.len() > 1000 && store.volume.has_said_crowded.load(Relaxed));
 }
 
 #[test]

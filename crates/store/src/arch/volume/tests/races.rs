@@ -2,7 +2,10 @@
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
+use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// A full volume of objects from 0 up, the next number, and its door.
 fn full() -> (VolumeStore, u32, Arc<Scripted>) {
@@ -90,4 +93,61 @@ fn an_object_that_is_written_anew_for_its_metadata_does_not_come_back_when_it_is
     assert_eq!(version_of(&store, 1), Some(2), "it was replaced meanwhile");
     store.write_all();
     assert_eq!((version_of(&store, 0), version_of(&store, 1)), (None, Some(2)));
+}
+
+/// Two updates that would both replace the object's first metadata; the second is begun when the first has seen what stands there. Which of them
+/// were made.
+fn both_updated(store: &VolumeStore, (first, second): (&[u8], &[u8])) -> [bool; 2] {
+    let (done, is_done) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let handle = Cell::new(None);
+        let is_begun = Cell::new(false);
+        let other = || {
+            let is_made = store.update_metadata(&key(0), second, &|stored| stored == metadata_of(1, 3000));
+            let _ = done.send(());
+            is_made.unwrap()
+        };
+        let replaces = |stored: &[u8]| {
+            if !is_begun.replace(true) {
+                handle.set(Some(scope.spawn(other)));
+                // It may have to wait for this one.
+                let _ = is_done.recv_timeout(Duration::from_millis(100));
+            }
+            stored == metadata_of(1, 3000)
+        };
+        let is_made = store.update_metadata(&key(0), first, &replaces).unwrap();
+        [is_made, handle.take().expect("it was begun").join().expect("no panic")]
+    })
+}
+
+#[test]
+fn of_two_updates_of_the_same_metadata_one_is_made() {
+    let texts = |length: usize| [b'1', b'2'].map(|digit| vec![digit; length]);
+    let ([short_first, short_second], [long_first, long_second]) = (texts(20), texts(600));
+    let pairs = [
+        (&short_first, &short_second),
+        (&long_first, &short_second),
+        (&short_first, &long_second),
+        (&long_first, &long_second),
+    ];
+    for is_written in [false, true] {
+        for (first, second) in pairs {
+            let world = World::new(8 << 20);
+            let store = world.open();
+            put(&store, 0, 1, 3000).unwrap();
+            if is_written {
+                store.write_all();
+            }
+            let made = both_updated(&store, (first, second));
+            let what = (is_written, first.len(), second.len());
+            assert!(made[0] ^ made[1], "{what:?}: {made:?}");
+            for is_brought_to_disk in [false, true] {
+                if is_brought_to_disk {
+                    store.write_all();
+                }
+                let stored = store.open(&key(0)).unwrap().expect("it is there").metadata;
+                assert_eq!(stored, if made[0] { first } else { second }, "{what:?}");
+            }
+        }
+    }
 }

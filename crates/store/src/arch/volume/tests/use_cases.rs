@@ -162,6 +162,41 @@ fn metadata_is_replaced_while_it_waits_in_place_and_by_writing_anew() {
     assert_eq!(store.usage().corrupt, 0);
 }
 
+/// What RAM serves is no reason to keep an object on the disk, and so is its validation.
+#[test]
+fn new_metadata_is_no_hit() {
+    let world = World::new(8 << 20);
+    let store = world.open();
+    put(&store, 1, 1, 9000).unwrap();
+    store.write_all();
+    let hits = || store.volume.table.candidates(key(1).hash()).next().expect("an entry").hits();
+    assert!(store.update_metadata(&key(1), b"version 1 length 9000 ", &|_| true).unwrap());
+    assert_eq!(hits(), 0);
+    assert_eq!((version_of(&store, 1), hits()), (Some(1), 1));
+}
+
+/// Nothing is written for it before its time, and while the log's end is looked for nothing could be.
+#[test]
+fn an_object_that_waits_goes_on_waiting_with_longer_metadata() {
+    let world = World::new(8 << 20);
+    let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+    let longer = [metadata_of(1, 9000), vec![b' '; 500]].concat();
+    for is_recovered in [false, true] {
+        put(&store, 1, 1, 9000).unwrap();
+        let sequence = store.volume.writer.lock().sequence;
+        assert!(store.update_metadata(&key(1), &longer, &|_| true).unwrap());
+        assert_eq!(store.volume.writer.lock().sequence, sequence, "nothing was written");
+        assert_eq!(store.usage().objects, 1);
+        assert_eq!(store.volume.queue.lock().objects(), 1);
+        store.volume.recover();
+        store.write_all();
+        let stored = store.open(&key(1)).unwrap().expect("it is there");
+        assert_eq!(stored.metadata, longer, "{is_recovered}");
+        assert_eq!((version_of(&store, 1), store.usage().objects), (Some(1), 1));
+        store.remove(&key(1)).unwrap();
+    }
+}
+
 #[test]
 fn what_is_too_large_is_declined() {
     let world = World::new(8 << 20);
@@ -225,6 +260,15 @@ fn a_volume_of_another_size_is_refused_with_the_way_out() {
     assert!(outcome.to_string().contains("cut off"), "{outcome}");
 }
 
+#[test]
+fn a_volume_of_another_version_is_refused_with_the_way_out() {
+    let world = World::new(8 << 20);
+    drop(world.open());
+    world.files.tamper(DATA, |bytes| [8, 4096 + 8].into_iter().for_each(|at: usize| bytes[at] += 1));
+    let outcome = world.try_open(world.files.clone()).err().expect("nobody knows what is in it").to_string();
+    assert!(outcome.contains("of another version; remove it"), "{outcome}");
+}
+
 /// As by a stream of unsafe requests, while the disk does not take anything: here since the log's end has not been found.
 #[test]
 fn removals_wait_in_bounded_memory_and_once_for_each_object() {
@@ -240,9 +284,14 @@ fn removals_wait_in_bounded_memory_and_once_for_each_object() {
     store.remove(&key(1)).unwrap();
     assert!(bytes() >= 500 + 3 * 32, "what came behind it has a line of its own");
     let limit_bytes = 2 * super::super::QUEUED_STRIPES * store.volume.geometry.stripe_bytes;
-    let refused = (0..100_000).find(|number| store.remove(&key(*number)).is_err());
-    assert!(refused.is_some() && bytes() <= limit_bytes, "{} bytes wait", bytes());
-    store.volume.recover();
-    store.write_all();
-    store.remove(&key(0)).unwrap();
+    assert!(!store.volume.is_recovered.load(Relaxed));
+    for number in 0..100_000 {
+        store.remove(&key(number)).unwrap();
+        assert!(bytes() <= limit_bytes, "{} bytes wait", bytes());
+    }
+    assert!(
+        store.volume.is_recovered.load(Relaxed),
+        "who found so much waiting has looked for the log's end"
+    );
+    assert!(store.volume.removed_early.lock().is_empty());
 }

@@ -1,0 +1,52 @@
+//! Work on several things at once, by a thread for each as far as threads can be had.
+//!
+//! A system that is short of memory or of threads refuses more of both. What no thread was to be had for is done by the caller,
+//! one after the other: later, but done.
+
+use std::thread::{Builder, Result, ScopedJoinHandle, scope};
+
+/// Does the work for all of these, and gives what became of each, in their order; an error where the work panicked on a thread.
+pub(crate) fn each_together<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<Result<R>> {
+    each_by(Builder::new, all, work)
+}
+
+fn each_by<T: Sync, R: Send>(
+    builder: fn() -> Builder,
+    all: &[T],
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<Result<R>> {
+    let work = &work;
+    scope(|scope| {
+        let begin = |one| builder().spawn_scoped(scope, move || work(one)).map_err(|_| one);
+        let begun: Vec<std::result::Result<ScopedJoinHandle<'_, R>, &T>> = all.iter().map(begin).collect();
+        let done = begun.into_iter().map(|thread| match thread {
+            Ok(thread) => thread.join(),
+            Err(one) => Ok(work(one)),
+        });
+        done.collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(builder: fn() -> Builder, is_elsewhere: bool) {
+        let here = std::thread::current().id();
+        let work = |number: &u32| (number * 2, std::thread::current().id() != here);
+        let done = each_by(builder, &[1, 2, 3], work);
+        let done: Vec<_> = done.into_iter().map(|one| one.expect("no panic")).collect();
+        assert_eq!(done, [2, 4, 6].map(|number| (number, is_elsewhere)));
+    }
+
+    #[test]
+    fn each_has_a_thread() {
+        check(Builder::new, true);
+    }
+
+    #[test]
+    fn without_threads_all_is_done_nevertheless() {
+        // No machine has room for such a stack.
+        check(|| Builder::new().stack_size(1 << 60), false);
+    }
+}
