@@ -7,6 +7,7 @@ mod at_once;
 mod found;
 mod jobs;
 mod lanes;
+mod refreshes;
 mod removals;
 
 pub use found::{Found, Held};
@@ -20,6 +21,7 @@ use crate::io_pool::{IoPool, Kind};
 use crate::metrics::Metrics;
 use bytes::Bytes;
 use jobs::{Opened, open};
+use refreshes::Refreshes;
 use removals::Removals;
 use shoal_core::{Key, ObjectKey};
 use shoal_store::memory::{Body, Content, Ledger, MemoryTier, Reservation};
@@ -40,6 +42,8 @@ pub struct Shelf {
     lanes: Vec<Lane>,
     /// What should be gone from disks that do not answer.
     removals: Removals,
+    /// Heads that are on their way to the disk.
+    refreshes: Arc<Refreshes>,
     metrics: Arc<Metrics>,
     limits: Limits,
     /// What the disk store holds of RAM.
@@ -107,8 +111,8 @@ impl Shelf {
             }));
         }
         let lanes = pools.into_iter().enumerate().map(|(number, pool)| Lane::new(number, pool)).collect();
-        let removals = Removals::default();
-        Self { memory, ledger, blocks, disk, lanes, removals, metrics, limits, _windows: windows }
+        let (removals, refreshes) = (Removals::default(), Arc::default());
+        Self { memory, ledger, blocks, disk, lanes, removals, refreshes, metrics, limits, _windows: windows }
     }
 
     /// A disk as who waits for it sees it, by what the store calls its lane: one that hangs fills its own pool only.
@@ -372,14 +376,9 @@ impl Shelf {
     /// Replaces the head of a response on disk, unless another response has taken its place.
     pub async fn refresh_on_disk(&self, key: &ObjectKey, (old, new): (&Head, &Arc<Head>)) {
         let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else { return };
-        let (wanted, metadata) = (key.clone(), Record::Response(Arc::clone(new)).encode());
-        let identity = old.identity();
-        let replaces = move |stored: &[u8]| match Record::decode(stored) {
-            Some(Record::Response(head)) => head.identity() == identity,
-            _ => false,
-        };
-        let lane = store.lane(key.hash());
-        let update = move || store.update_metadata(&wanted, &metadata, &replaces);
+        let (lane, wanted) = (store.lane(key.hash()), key.clone());
+        let refresh = self.refreshes.begin(key.hash(), (old, new));
+        let update = move || refresh.perform(&*store, &wanted);
         if self.run((lane, Kind::Change), update).await.is_none() {
             // an outdated record on disk would be validated again, which is safe: nothing more to do
             tracing::debug!(?key, "metadata on disk stays as it was");
