@@ -33,7 +33,7 @@ pub fn serve(wire: Box<dyn Wire>, connection: usize, shared: &Shared) {
             }
         };
     }
-    peer.finish(after);
+    peer.finish(after, shared);
 }
 
 impl After {
@@ -166,14 +166,18 @@ impl Peer {
         }
     }
 
-    fn finish(mut self, after: After) {
+    fn finish(mut self, after: After, shared: &Shared) {
         match after {
-            After::Reset => wire::reset(self.wire),
+            After::Reset => {
+                wire::reset(self.wire);
+                shared.journal.ended();
+            }
             After::Stall => {
                 let _ = self.wire.read(&mut [0]);
             }
             After::Keep | After::Close => {
                 let _ = self.wire.end_sending();
+                shared.journal.ended();
                 // what is still unread would turn the close into a reset and take the answer with it
                 wire::limit_reads(&*self.wire, Duration::from_secs(1));
                 let mut rest = [0; 16 * 1024];

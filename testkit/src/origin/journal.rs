@@ -44,6 +44,7 @@ pub struct Journal {
 struct Entries {
     received: Vec<Received>,
     connections: usize,
+    ended: usize,
     aborted: usize,
     bytes_sent: u64,
 }
@@ -105,6 +106,12 @@ impl Journal {
         assert!(self.wait(LIMIT, |entries| entries.aborted >= count), "{count} fetches were not given up");
     }
 
+    /// Waits until the origin has ended `count` connections of its own accord; panics when it does not in time. Whoever is at the other
+    /// end of one can know it by then.
+    pub fn wait_for_ends(&self, count: usize) {
+        assert!(self.wait(LIMIT, |entries| entries.ended >= count), "{count} connections were not ended");
+    }
+
     pub(super) fn connected(&self) -> usize {
         self.change(|entries| {
             entries.connections += 1;
@@ -123,6 +130,10 @@ impl Journal {
 
     pub(super) fn sent(&self, bytes: u64) {
         self.change(|entries| entries.bytes_sent += bytes);
+    }
+
+    pub(super) fn ended(&self) {
+        self.change(|entries| entries.ended += 1);
     }
 
     pub(super) fn abort(&self) {

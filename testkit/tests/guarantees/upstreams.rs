@@ -102,10 +102,12 @@ fn a_connection_that_the_origin_closed_meanwhile_is_not_used() {
     let origin = Origin::start();
     origin.on("/a", Answer::ok("body").field("Cache-Control", "no-store").then(After::Close));
     let shoal = Setup::to(&origin).set("workers", 1).start();
-    for _ in 0..4 {
+    for round in 0..4 {
         shoal.get("/a").expect_body("body");
+        // What is sent before that goes down with the connection.
+        origin.wait_for_ends(2 * round + 1);
         shoal.ask(&Request::new("POST", "/a").body(b"x")).expect_body("body");
-        std::thread::sleep(Duration::from_millis(30));
+        origin.wait_for_ends(2 * round + 2);
     }
     assert_eq!(origin.total(), 8);
 }

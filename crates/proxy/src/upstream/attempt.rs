@@ -145,11 +145,16 @@ impl<'a> Journey<'a> {
         let lost = |error| Lost { error, again: false };
         let wish = Wish { fresh, http1_only: self.head.upgrade.is_some() };
         let Found { carrier, reused, at } = Carrier::find(self.inner, aim, wish, now).await.map_err(lost)?;
+        let is_sent_once = self.body.is_some() || !self.head.method.is_idempotent();
         let sending = Sending::new(self.body.take(), self.hold, self.interim.clone(), at);
         let request_time = clock::time_at(at.into_std());
         let timeout = self.inner.settings.first_byte_timeout;
         let answered = match carrier {
             Carrier::H1(mut lease) => {
+                if reused && is_sent_once {
+                    // An end that has come meanwhile is heard of here, and not when it is too late.
+                    tokio::task::yield_now().await;
+                }
                 match Requesting::new(&self.head, aim.origin.authority(), &sending.upload) {
                     Ok(mut requesting) => {
                         let head = lease.connection.send(&mut requesting, &sending, timeout).await;

@@ -1,6 +1,8 @@
 //! Kept connections: used again, replaced when dead, bounded, and never poisoned.
 
 use super::*;
+use std::io::{Read as _, Write as _};
+use std::sync::mpsc;
 
 #[tokio::test]
 async fn one_connection_carries_many_requests() {
@@ -70,6 +72,41 @@ async fn a_connection_that_closed_while_kept_is_not_used() {
     let response = asker.upstreams.fetch(asker.request(Method::POST, "/")).await.expect("a response");
     assert_eq!(response.status, 200);
     assert_eq!(asker.metrics.upstream_retries.value(), 0);
+}
+
+/// Its end has come, and the runtime has not been told of it.
+#[tokio::test]
+async fn what_may_be_sent_once_is_not_sent_on_a_connection_that_has_just_ended() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let ((end, is_wanted), (ended, has_ended)) = (mpsc::channel(), mpsc::channel());
+    let origin = std::thread::spawn(move || {
+        let answer = || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).expect("a request");
+                head.extend(byte);
+            }
+            stream.write_all(OK.as_bytes()).expect("it is read");
+            stream
+        };
+        let first = answer();
+        is_wanted.recv().expect("it is said");
+        drop(first);
+        ended.send(()).expect("it is waited for");
+        drop(answer());
+    });
+    let asker = Asker::with(address, Scheme::Http, |_| ());
+    asker.get_whole("/").await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    end.send(()).expect("the origin waits");
+    // In the way of everything else on this thread.
+    has_ended.recv().expect("it has");
+    let response = asker.upstreams.fetch(asker.request(Method::POST, "/")).await.expect("a response");
+    assert_eq!(response.status, 200);
+    origin.join().expect("no panic");
 }
 
 #[tokio::test]
