@@ -1,5 +1,6 @@
 //! Answers to what a scripted client asks, by the path of its request; and the count of what became of them.
 
+use super::TURNS_MAX;
 use crate::message::{
     BodyError, Client, Glance, Handler, Hit, HitFields, Record, Reply, ReplyBody, ReplyHead, Request,
     RequestBody, Sent, StoredHead, StreamBody,
@@ -80,7 +81,8 @@ impl Answers {
 
     /// - `/hit/N`, `/memory/N`: so many bytes; `/empty`: none; `/304`: none, of so many
     /// - `/frames`, `/long`, `/fails`, `/trailers`: a body in frames; one that is shorter than it says, or fails; with trailers
-    /// - `/hints`: two interim responses first; `/gated`: once [`gate`](Self::gate) lets it; `/never`: never
+    /// - `/hints`: two interim responses first; `/gated`: once [`gate`](Self::gate) lets it, or late; `/never`: later than anybody waits.
+    ///   Who pipelines much is not read meanwhile, and cannot let anything go on
     /// - `/count`: what came; `/echo`: the same back; `/first`: once some of it is there; CONNECT: in a tunnel
     async fn reply(&self, mut request: Request) -> Reply {
         if request.head.method == Method::CONNECT {
@@ -106,10 +108,16 @@ impl Answers {
                 ReplyBody::Memory(body("5"))
             }
             "gated" => {
-                self.gate.notified().await;
+                tokio::select! {
+                    () = self.gate.notified() => {}
+                    () = turns(GATED_TURNS) => {}
+                }
                 frames([Ok(data(1000))], Some(1000))
             }
-            "never" => std::future::pending().await,
+            "never" => {
+                turns(NEVER_TURNS).await;
+                ReplyBody::Empty
+            }
             "count" => count(request.body.take()).await,
             "echo" => match request.body.take() {
                 Some(frames) => ReplyBody::Stream { frames, length: None },
@@ -185,6 +193,13 @@ async fn count(body: RequestBody) -> ReplyBody {
     ReplyBody::Memory(Bytes::from_static(&ZEROS[..bytes.min(ZEROS.len())]))
 }
 
+/// So many turns of every task.
+async fn turns(count: u32) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// A tunnel to who says everything again.
 fn echo() -> ReplyBody {
     let (near, mut far) = tokio::io::duplex(256);
@@ -198,6 +213,10 @@ fn echo() -> ReplyBody {
     });
     ReplyBody::Tunnel(Box::new(near))
 }
+
+/// Turns after which what waits comes by itself, and what never comes.
+const GATED_TURNS: u32 = 300;
+const NEVER_TURNS: u32 = 2 * TURNS_MAX;
 
 /// No body is longer.
 static ZEROS: [u8; 300_000] = [0; 300_000];

@@ -51,7 +51,7 @@ pub(super) struct Account {
 /// What is yet to come of the server.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Owing<'a> {
-    streams: Vec<(&'a u32, &'a Seen)>,
+    pub streams: Vec<(&'a u32, &'a Seen)>,
     settings: usize,
     pings: usize,
 }

@@ -49,12 +49,14 @@ impl Player for Scripted {
     fn is_owed(&self, turns: u32, is_shut: bool) -> bool {
         let Account { given_up, is_wrong, .. } = self.account;
         assert!(given_up.is_none() || !self.script.is_sound, "a sound client is given up: {given_up:?}");
-        if given_up.is_some() || is_wrong && is_shut {
+        let owing = self.account.owing();
+        if given_up.is_some() || is_shut {
+            // What was said when the server had ended is answered no more.
+            assert!(given_up.is_some() || owing.streams.is_empty(), "it ends without {owing:?}");
             return false;
         }
-        let owing = self.account.owing();
         let is_owed = is_wrong || owing != Owing::default();
-        let is_late = turns >= TURNS_MAX || is_shut;
+        let is_late = turns >= TURNS_MAX;
         assert!(!is_owed || !is_late, "it should have come: {owing:?}, the client is wrong: {is_wrong}");
         is_owed
     }
