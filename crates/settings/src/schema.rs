@@ -175,7 +175,8 @@ section! {
     /// What is kept in RAM, and how responses are judged.
     pub struct Cache {
         /// RAM for stored responses and for bodies in flight: a hard limit. The process takes about a twelfth more for gaps and
-        /// lists, and 30 MiB for itself, one volume and its buffers.
+        /// lists, and 30 MiB for itself, one volume and its buffers; of an index beyond 5 MB (ten bytes for each 8 KB of disk) the
+        /// rest, too. Where a process's memory is limited, leave 10 MiB more for the pages of its program.
         #[limits(ByteCount::mib(4)..=ByteCount::mib(1 << 24))]
         pub ram: ByteCount = ByteCount::mib(256),
         /// Largest body kept in RAM.
