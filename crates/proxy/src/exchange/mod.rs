@@ -54,7 +54,7 @@ use shoal_core::Timestamp;
 use shoal_wire::PlainGet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 /// Answers requests out of the cache and from the origins.
 pub struct Exchange {
@@ -109,7 +109,7 @@ impl Exchange {
         let before = self.live();
         live.forward_since = match live.forward.judges_addresses_as(&before.forward) {
             true => before.forward_since,
-            false => self.epochs.time(self.now()).plus(Duration::from_millis(1)),
+            false => self.epochs.step(self.now()),
         };
         self.live.store(Arc::new(live));
     }

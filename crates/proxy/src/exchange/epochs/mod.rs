@@ -93,13 +93,18 @@ impl Epochs {
     /// written down in the background.
     pub fn purge(&self, name: Name<'_>, now: Timestamp) {
         let slot = name.slot();
-        let later = |latest: u64| Some(latest.max(now.millis()).saturating_add(1));
-        let before = self.latest.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
-        let time = before.unwrap_or_else(|latest| latest).max(now.millis());
+        let time = self.step(now).millis() - 1;
         self.slots[usize::from(slot.0)].fetch_max(time, Ordering::SeqCst);
         if let Some(file) = &self.file {
             file.write(slot);
         }
+    }
+
+    /// A time later than that of all that was asked for before this call, and not later than of anything that is asked for after it.
+    pub fn step(&self, now: Timestamp) -> Timestamp {
+        let later = |latest: u64| Some(latest.max(now.millis()).saturating_add(1));
+        let before = self.latest.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+        Timestamp::from_millis(before.unwrap_or_else(|latest| latest).max(now.millis()).saturating_add(1))
     }
 
     /// Waits until all that was purged is written down.
@@ -167,6 +172,17 @@ mod tests {
         assert!(epochs.purged(&slots, at(5)) && epochs.purged(&slots, at(10)));
         assert!(!epochs.purged(&slots, at(11)));
         assert!(!epochs.purged(&[Name::Tag("sport").slot()], at(5)));
+    }
+
+    #[test]
+    fn a_step_is_after_what_came_before_it_and_not_after_what_follows() {
+        let epochs = Epochs::volatile();
+        let at = Timestamp::from_millis;
+        // The second clock is behind the first, as two threads' may be.
+        let before = epochs.time(at(1000));
+        let step = epochs.step(at(999));
+        assert!(step > before && epochs.time(at(999)) >= step && epochs.time(at(1000)) >= step);
+        assert!(epochs.step(at(2000)) > at(2000), "nor after what others' clocks say is the same time");
     }
 
     #[test]
