@@ -23,31 +23,23 @@ pub struct World {
     pub up: RwLock<()>,
     /// Held for writing when what is invalidated might not be on disk yet, and the node is about to be killed.
     pub invalidating: RwLock<()>,
-    answers: AtomicU64,
-    hits: AtomicU64,
-    of_http2: AtomicU64,
-    forwarded: AtomicU64,
-    invalidated: AtomicU64,
-    passed: AtomicU64,
-    left: AtomicU64,
+    pub seen: Seen,
 }
 
 /// What the clients saw.
-#[derive(Debug)]
-#[expect(dead_code, reason = "printed")]
+#[derive(Debug, Default)]
 pub struct Seen {
-    pub answers: u64,
-    pub hits: u64,
-    pub of_http2: u64,
-    pub forward: u64,
-    pub invalidated: u64,
-    pub passed: u64,
-    pub left: u64,
+    pub answers: AtomicU64,
+    pub hits: AtomicU64,
+    pub of_http2: AtomicU64,
+    pub forward: AtomicU64,
+    pub invalidated: AtomicU64,
+    pub passed: AtomicU64,
+    pub left: AtomicU64,
 }
 
 impl World {
     pub fn new(versions: Arc<Versions>, origin: &Origin, shoal: &Shoal) -> Self {
-        let none = || AtomicU64::new(0);
         Self {
             versions,
             origin: origin.address().to_string(),
@@ -57,30 +49,12 @@ impl World {
             stopping: AtomicBool::new(false),
             up: RwLock::default(),
             invalidating: RwLock::default(),
-            answers: none(),
-            hits: none(),
-            of_http2: none(),
-            forwarded: none(),
-            invalidated: none(),
-            passed: none(),
-            left: none(),
+            seen: Seen::default(),
         }
     }
 
     pub fn stop(&self) {
         self.stopping.store(true, SeqCst);
-    }
-
-    pub fn seen(&self) -> Seen {
-        Seen {
-            answers: self.answers.load(SeqCst),
-            hits: self.hits.load(SeqCst),
-            of_http2: self.of_http2.load(SeqCst),
-            forward: self.forwarded.load(SeqCst),
-            invalidated: self.invalidated.load(SeqCst),
-            passed: self.passed.load(SeqCst),
-            left: self.left.load(SeqCst),
-        }
     }
 
     /// `None` while the node is down.
@@ -130,11 +104,11 @@ fn read(world: &World, random: &mut Random) {
         match random.below(40) {
             0 => {
                 let _ = client.head();
-                world.left.fetch_add(1, SeqCst);
+                world.seen.left.fetch_add(1, SeqCst);
                 return client.reset();
             }
             1 => {
-                world.left.fetch_add(1, SeqCst);
+                world.seen.left.fetch_add(1, SeqCst);
                 return;
             }
             2 => std::thread::sleep(Duration::from_millis(random.below(100))),
@@ -146,8 +120,8 @@ fn read(world: &World, random: &mut Random) {
             if !response.complete() {
                 return;
             }
-            world.answers.fetch_add(1, SeqCst);
-            world.hits.fetch_add(u64::from(response.hit()), SeqCst);
+            world.seen.answers.fetch_add(1, SeqCst);
+            world.seen.hits.fetch_add(u64::from(response.hit()), SeqCst);
         }
     }
 }
@@ -163,7 +137,7 @@ fn read_http2(world: &World, random: &mut Random) {
         for ((url, floor, request), response) in asked.iter().zip(&responses) {
             if response.complete() {
                 world.versions.check(*url, *floor, request, response);
-                world.of_http2.fetch_add(1, SeqCst);
+                world.seen.of_http2.fetch_add(1, SeqCst);
             }
         }
         if responses.iter().any(|response| !response.complete()) {
@@ -184,7 +158,7 @@ fn read_forward(world: &World, random: &mut Random) {
         if !response.complete() {
             return;
         }
-        world.forwarded.fetch_add(1, SeqCst);
+        world.seen.forward.fetch_add(1, SeqCst);
     }
 }
 
@@ -203,7 +177,7 @@ fn read_passed(world: &World, random: &mut Random) {
             return;
         }
         assert!(response.status == 200 && response.body == passed(&path), "{request:?}: {response:?}");
-        world.passed.fetch_add(1, SeqCst);
+        world.seen.passed.fetch_add(1, SeqCst);
     }
 }
 
@@ -223,7 +197,7 @@ fn invalidate(world: &World, random: &mut Random) {
     let Some(response) = answer(&mut client, "POST") else { return };
     if let Some(version) = response.number("x-version") {
         world.versions.raise_floor(url, version);
-        world.invalidated.fetch_add(1, SeqCst);
+        world.seen.invalidated.fetch_add(1, SeqCst);
     }
 }
 
@@ -249,7 +223,7 @@ fn purge(world: &World, random: &mut Random) {
     // 404: nothing was stored. What was arriving may not be served after that either.
     if response.status != 503 {
         world.versions.raise_floor(url, version);
-        world.invalidated.fetch_add(1, SeqCst);
+        world.seen.invalidated.fetch_add(1, SeqCst);
     }
 }
 

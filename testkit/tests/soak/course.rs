@@ -1,5 +1,6 @@
 //! What happens to the node meanwhile: reloads, a disk that is taken out for a while, closes in order, kills.
 
+use crate::DISKS;
 use crate::clients::World;
 use crate::watch::Watch;
 use rustix::process::Signal;
@@ -32,7 +33,7 @@ pub fn run(shoal: &mut Shoal, world: &World, watch: &Watch, lasts: Duration, mut
             eprintln!(
                 "{:?} left: {:?}; {watch:?}",
                 end.saturating_duration_since(Instant::now()),
-                world.seen()
+                world.seen
             );
             told = Instant::now();
         }
@@ -41,7 +42,7 @@ pub fn run(shoal: &mut Shoal, world: &World, watch: &Watch, lasts: Duration, mut
 
 /// Takes a disk out of service, or brings it back with what it had; but not with what was purged meanwhile.
 fn set_disk(shoal: &Shoal, online: bool) {
-    let path = shoal.folder().join(DISK);
+    let path = shoal.folder().join(DISKS[1].0);
     let body = format!(r#"{{"path": "{}", "online": {online}}}"#, path.display());
     let request =
         Request::new("POST", "/disk").field("Content-Type", "application/json").body(body.as_bytes());
@@ -53,9 +54,6 @@ fn set_disk(shoal: &Shoal, online: bool) {
         !is_busy
     });
 }
-
-/// The folder of the disk that is taken out.
-pub const DISK: &str = "two";
 
 /// Ends the node, in order or not, and starts it again. What is invalidated within the second before a kill need not have reached the disk, so nothing
 /// is in that time; clients of HTTP/1 go on all the while.

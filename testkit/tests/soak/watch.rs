@@ -1,6 +1,7 @@
-//! What the node holds: memory while it works, descriptors and RAM when its clients have left.
+//! What the node holds: memory and disks while it works, descriptors and RAM when its clients have left.
 
-use shoal_testkit::{Shoal, wait};
+use crate::DISKS;
+use shoal_testkit::{Shoal, disk, wait};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -17,10 +18,14 @@ impl Watch {
         Self { ram, resident: Cell::new(0), descriptors: Cell::new(0) }
     }
 
-    /// Memory and descriptors as they are under the load.
+    /// Memory, descriptors and disks as they are under the load.
     pub fn look(&self, shoal: &Shoal) {
         self.resident.set(self.resident.get().max(shoal.resident_bytes()));
         self.descriptors.set(self.descriptors.get().max(descriptors(shoal)));
+        for (name, _, bytes) in DISKS {
+            let occupied = disk::occupied(&shoal.folder().join(name));
+            assert!(occupied <= bytes, "{occupied} bytes of disk {name}, which has {bytes}");
+        }
         let resident = self.resident.get();
         assert!(
             resident <= self.ram + self.ram / 16 + BESIDE,

@@ -14,6 +14,7 @@
 mod answers;
 mod http1;
 mod http2;
+mod input;
 mod peer;
 
 use super::Shared;

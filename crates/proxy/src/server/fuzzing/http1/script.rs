@@ -3,37 +3,38 @@
 //! The lower half of a step's first byte says what it is, the upper half chooses. Nothing hangs on what the server answers: whatever
 //! is said stands one behind the other, as requests that are pipelined do.
 
+use crate::server::fuzzing::input::Input;
 use crate::server::fuzzing::peer::{Manner, Next};
 
 /// See the head of this file.
 pub(super) struct Script {
-    data: Vec<u8>,
-    at: usize,
+    input: Input,
     pub manner: Manner,
 }
 
 impl Script {
     /// The script that these bytes are.
     pub fn new(data: &[u8]) -> Self {
-        let manner = Manner::new(data.first().copied().unwrap_or_default());
-        Self { data: data.to_vec(), at: 1, manner }
+        let mut input = Input::new(data);
+        let manner = Manner::new(input.byte().unwrap_or_default());
+        Self { input, manner }
     }
 
     /// The next step; `None` after the last.
     pub fn next(&mut self) -> Option<Next> {
-        let step = self.byte()?;
+        let step = self.input.byte()?;
         let (kind, choice) = (step & 15, step >> 4);
         let place = usize::from(choice);
         let words = match kind {
             0..3 => {
-                let bytes = place * 17 * self.number()? / 64;
+                let bytes = place * 17 * self.input.number()? / 64;
                 request("GET", &format!("/{}/{bytes}", ["hit", "memory", "count"][usize::from(kind)]), "")
             }
             3 => request(ASKED[place].0, ASKED[place].1, ""),
             4 => request("GET", "/hit/99", FIELDS[place]),
             // A body of a length, or in chunks, which are as the next byte says.
             5 => {
-                let body = vec![b'b'; self.number()? % 9000];
+                let body = vec![b'b'; self.input.number()? % 9000];
                 let fields = format!("Content-Length: {}\r\n", body.len());
                 [request("POST", TAKEN[place % 4], &fields), body].concat()
             }
@@ -47,12 +48,12 @@ impl Script {
             }
             // A head in which something stands that may not.
             8 => {
-                let fields = [&b"X: "[..], &self.some(), b"\r\n"].concat();
+                let fields = [&b"X: "[..], &self.input.some(), b"\r\n"].concat();
                 let mut words = request("GET", "/hit/9", "");
                 words.splice(words.len() - 2..words.len() - 2, fields);
                 words
             }
-            9 => self.some(),
+            9 => self.input.some(),
             10 => BROKEN[place].as_bytes().to_vec(),
             11 => b"\r\n".repeat(place / 4),
             _ => return self.pause(choice),
@@ -65,11 +66,11 @@ impl Script {
             0 => Next::Release,
             1 => Next::Drain,
             2 => {
-                self.manner = Manner::new(self.byte()?);
+                self.manner = Manner::new(self.input.byte()?);
                 Next::Rest { silent: 0, deaf: 0 }
             }
             _ => {
-                let turns = u32::from(self.byte()?);
+                let turns = u32::from(self.input.byte()?);
                 let (silent, deaf) = [(turns, 0), (0, turns), (turns, turns)][usize::from(choice % 3)];
                 Next::Rest { silent, deaf }
             }
@@ -78,10 +79,10 @@ impl Script {
 
     /// Chunks, each of as many bytes as the next byte says, up to an empty one, which may be missing.
     fn chunks(&mut self) -> Option<Vec<u8>> {
-        let manner = self.byte()?;
+        let manner = self.input.byte()?;
         let mut chunks = Vec::new();
         for _ in 0..manner & 7 {
-            let bytes = usize::from(self.byte()?) + 1;
+            let bytes = usize::from(self.input.byte()?) + 1;
             chunks.extend(format!("{bytes:x}{}\r\n", if manner & 8 != 0 { ";a=\"b\"" } else { "" }).bytes());
             chunks.resize(chunks.len() + bytes, b'c');
             chunks.extend(if manner & 16 != 0 { &b"\n"[..] } else { b"\r\n" });
@@ -91,25 +92,6 @@ impl Script {
             chunks.extend(if manner & 64 != 0 { &b"X-Sum: 7\r\n\r\n"[..] } else { b"\r\n" });
         }
         Some(chunks)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        let byte = self.data.get(self.at).copied();
-        self.at += 1;
-        byte
-    }
-
-    fn number(&mut self) -> Option<usize> {
-        Some(usize::from(u16::from_be_bytes([self.byte()?, self.byte()?])))
-    }
-
-    /// The next bytes, as many as the first of them says.
-    fn some(&mut self) -> Vec<u8> {
-        let count = self.byte().map_or(0, usize::from);
-        let end = self.data.len().min(self.at + count);
-        let some = self.data.get(self.at..end).unwrap_or_default().to_vec();
-        self.at += count;
-        some
     }
 }
 

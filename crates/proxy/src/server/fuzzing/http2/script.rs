@@ -5,6 +5,7 @@
 //! and one that is changed a little is mostly another one of the same kind.
 
 use super::account::Account;
+use crate::server::fuzzing::input::Input;
 use crate::server::fuzzing::peer::{Manner, Next};
 use shoal_wire::hpack::encode;
 use shoal_wire::http2::{
@@ -14,8 +15,7 @@ use shoal_wire::http2::{
 
 /// See the head of this file.
 pub(super) struct Script {
-    data: Vec<u8>,
-    at: usize,
+    input: Input,
     pub manner: Manner,
     /// Nothing was said yet that a client may not say, or not so often.
     pub is_sound: bool,
@@ -31,8 +31,7 @@ impl Script {
     /// The script that these bytes are.
     pub fn new(data: &[u8]) -> Self {
         let mut script = Self {
-            data: data.to_vec(),
-            at: 0,
+            input: Input::new(data),
             manner: Manner::new(0),
             is_sound: true,
             has_preface: true,
@@ -40,7 +39,7 @@ impl Script {
             resets: 0,
             before: Vec::new(),
         };
-        let manner = script.byte().unwrap_or_default();
+        let manner = script.input.byte().unwrap_or_default();
         script.manner = Manner::new(manner);
         (script.has_preface, script.is_sound) = (manner < 0xf0, manner < 0xf0);
         script
@@ -52,7 +51,7 @@ impl Script {
         if std::mem::take(&mut self.has_preface) {
             return Some(Next::Say([PREFACE, &frame(FrameKind::Settings, 0, 0, b"")].concat()));
         }
-        let step = self.byte()?;
+        let step = self.input.byte()?;
         let (kind, choice) = (step & 15, step >> 4);
         let words = match kind {
             0..9 => self.sound(kind, choice, account)?,
@@ -64,17 +63,17 @@ impl Script {
                 0 => return Some(Next::Release),
                 1 => return Some(Next::Drain),
                 2 => {
-                    self.manner = Manner::new(self.byte()?);
+                    self.manner = Manner::new(self.input.byte()?);
                     return Some(Next::Rest { silent: 0, deaf: 0 });
                 }
                 3..8 => {
-                    let turns = u32::from(self.byte()?);
+                    let turns = u32::from(self.input.byte()?);
                     let (silent, deaf) = [(turns, 0), (0, turns), (turns, turns)][usize::from(choice % 3)];
                     return Some(Next::Rest { silent, deaf });
                 }
                 _ => {
                     self.is_sound = false;
-                    let times = usize::from(self.byte()?);
+                    let times = usize::from(self.input.byte()?);
                     self.before.repeat(times.min(REPEATED_BYTES_MAX / self.before.len().max(1)))
                 }
             },
@@ -88,7 +87,7 @@ impl Script {
         let mut words = Vec::new();
         match kind {
             0 | 1 => {
-                let bytes = usize::from(choice) * 17 * self.number()? / 64;
+                let bytes = usize::from(choice) * 17 * self.input.number()? / 64;
                 words = self.ask("GET", &format!("/{}/{bytes}", ["hit", "memory"][usize::from(kind)]));
             }
             2 => {
@@ -96,7 +95,7 @@ impl Script {
                 words = self.ask(method, path);
             }
             3 => {
-                let (bytes, end) = (self.number()?, choice & 1 != 0);
+                let (bytes, end) = (self.input.number()?, choice & 1 != 0);
                 words = body(stream.unwrap_or(0), bytes, end, account);
             }
             4 => {
@@ -107,11 +106,11 @@ impl Script {
                 }
             }
             5 => {
-                let more = self.number()? as u32 + 1;
+                let more = self.input.number()? as u32 + 1;
                 write_window_update(&mut words, stream.filter(|_| choice < 12).unwrap_or(0), more);
             }
-            6 => words = settings(&[(4, self.number()? as u32 * 2)]),
-            7 => words = settings(&[(4, u32::from(choice)), (5, 16_384 + self.number()? as u32)]),
+            6 => words = settings(&[(4, self.input.number()? as u32 * 2)]),
+            7 => words = settings(&[(4, u32::from(choice)), (5, 16_384 + self.input.number()? as u32)]),
             _ => write_ping(&mut words, [choice; 8], false),
         }
         Some(words)
@@ -123,36 +122,36 @@ impl Script {
         Some(match kind {
             // A block of any fields, on a new stream or on one that is open.
             9 => {
-                let flags = self.byte()?;
+                let flags = self.input.byte()?;
                 let stream = if choice < 12 { self.new_stream() } else { stream };
-                let block = self.some();
+                let block = self.input.some();
                 frame(FrameKind::Headers, flags, stream, &block)
             }
             10 => {
-                let flags = self.byte()?;
+                let flags = self.input.byte()?;
                 frame(
                     FrameKind::Continuation,
                     flags,
                     if choice == 15 { stream } else { self.last_stream },
-                    &self.some(),
+                    &self.input.some(),
                 )
             }
             // DATA of any kind, whatever the windows are.
             11 => {
-                let (flags, bytes) = (self.byte()?, self.number()? % (FRAME_BYTES_MAX + 1));
+                let (flags, bytes) = (self.input.byte()?, self.input.number()? % (FRAME_BYTES_MAX + 1));
                 frame(FrameKind::Data, flags, stream, &vec![choice; bytes])
             }
             // A frame of any kind on any stream.
             12 => {
-                let [kind, flags, id] = [self.byte()?, self.byte()?, self.byte()?];
-                let payload = self.some();
+                let [kind, flags, id] = [self.input.byte()?, self.input.byte()?, self.input.byte()?];
+                let payload = self.input.some();
                 let stream = if choice < 8 { u32::from(id) } else { stream };
                 let head = FrameHead { length: payload.len(), kind: kind % 12, flags, stream };
                 [&head.to_bytes()[..], &payload].concat()
             }
             // Settings and room of any size, answers to nothing.
             13 => {
-                let (first, second) = (self.number()? as u32, self.number()? as u32);
+                let (first, second) = (self.input.number()? as u32, self.input.number()? as u32);
                 let value = first << 16 | second;
                 let mut words = Vec::new();
                 match choice {
@@ -166,7 +165,7 @@ impl Script {
                 }
                 words
             }
-            _ => self.some(),
+            _ => self.input.some(),
         })
     }
 
@@ -199,25 +198,6 @@ impl Script {
         self.last_stream = if self.last_stream == 0 { 1 } else { self.last_stream + 2 };
         self.is_sound &= self.last_stream < STREAMS_SOUND;
         self.last_stream
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        let byte = self.data.get(self.at).copied();
-        self.at += 1;
-        byte
-    }
-
-    fn number(&mut self) -> Option<usize> {
-        Some(usize::from(u16::from_be_bytes([self.byte()?, self.byte()?])))
-    }
-
-    /// The next bytes, as many as the first of them says.
-    fn some(&mut self) -> Vec<u8> {
-        let count = self.byte().map_or(0, usize::from);
-        let end = self.data.len().min(self.at + count);
-        let some = self.data.get(self.at..end).unwrap_or_default().to_vec();
-        self.at += count;
-        some
     }
 }
 

@@ -1,0 +1,32 @@
+//! The bytes that a script is read from.
+
+/// Bytes that are read from their beginning on; behind their end there is nothing more.
+pub(super) struct Input {
+    data: Vec<u8>,
+    at: usize,
+}
+
+impl Input {
+    pub fn new(data: &[u8]) -> Self {
+        Self { data: data.to_vec(), at: 0 }
+    }
+
+    pub fn byte(&mut self) -> Option<u8> {
+        let byte = self.data.get(self.at).copied();
+        self.at += 1;
+        byte
+    }
+
+    pub fn number(&mut self) -> Option<usize> {
+        Some(usize::from(u16::from_be_bytes([self.byte()?, self.byte()?])))
+    }
+
+    /// The next bytes, as many as the first of them says.
+    pub fn some(&mut self) -> Vec<u8> {
+        let count = self.byte().map_or(0, usize::from);
+        let end = self.data.len().min(self.at + count);
+        let some = self.data.get(self.at..end).unwrap_or_default().to_vec();
+        self.at += count;
+        some
+    }
+}
