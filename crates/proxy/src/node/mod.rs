@@ -9,6 +9,7 @@ use crate::admin::{
 use crate::exchange::shelf::Shelf;
 use crate::exchange::{Exchange, Front, Live, LiveError, Parts};
 use crate::metrics::Metrics;
+use crate::per_core::own_place;
 use crate::route::{Route, Routes};
 use crate::server::{self, Running};
 use crate::storage::{NoDisks, Storage};
@@ -86,7 +87,7 @@ impl Node {
             log,
         });
         let checks = Arc::new(OnceLock::new());
-        let on_worker = watch_on_first_worker(&checks, &exchange, &upstreams);
+        let on_worker = begin_worker(&checks, &exchange, &upstreams);
         let front = Arc::new(Front(Arc::clone(&exchange)));
         let running = bound.start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
         Ok(Self {
@@ -288,13 +289,15 @@ fn identity(addresses: &[SocketAddr]) -> u64 {
     Key::of(&text).low()
 }
 
-fn watch_on_first_worker(
+/// What each worker does before it accepts anything: it counts at a place of its own; and the first checks the upstreams.
+fn begin_worker(
     checks: &Arc<OnceLock<Handle>>,
     exchange: &Arc<Exchange>,
     upstreams: &Arc<Upstreams>,
 ) -> impl Fn(usize) + Send + Sync + 'static {
     let (checks, exchange, upstreams) = (Arc::clone(checks), Arc::clone(exchange), Arc::clone(upstreams));
     move |worker| {
+        own_place();
         if worker == 0 {
             let _ = checks.set(Handle::current());
             watch(&exchange, &upstreams, &Routes::default());
@@ -326,7 +329,31 @@ impl std::error::Error for NodeError {}
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::per_core::ALL_PLACES;
+    use shoal_settings::Listen;
     use std::collections::BTreeSet;
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpStream};
+
+    #[test]
+    fn every_worker_counts_at_a_place_of_its_own() {
+        let _alone = ALL_PLACES.lock();
+        let mut settings = Settings { workers: 2, ..Settings::default() };
+        settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
+        settings.client.head_timeout = Duration::from_millis(1);
+        settings.store.directory = Default::default();
+        let node = Node::start(settings).expect("a node");
+        for address in [node.addresses()[0]; 20] {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            let _ = stream.write_all(b"nonsense\r\n\r\n");
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+        node.drain(Duration::from_secs(1));
+        for counter in [&node.metrics.connections, &node.metrics.refused, &node.metrics.other] {
+            assert_eq!((counter.value(), counter.owned_value()), (20, 20));
+        }
+    }
 
     #[test]
     fn the_settings_offer_what_the_store_has() {

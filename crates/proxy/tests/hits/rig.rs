@@ -10,6 +10,7 @@ use shoal_proxy::exchange::{Epochs, Exchange, Front, Live, Parts};
 use shoal_proxy::io_pool::IoPool;
 use shoal_proxy::message::Client;
 use shoal_proxy::metrics::Metrics;
+use shoal_proxy::per_core::own_place;
 use shoal_proxy::server::Detached;
 use shoal_proxy::upstream::Upstreams;
 use shoal_settings::{Listen, Log, Settings, Site};
@@ -37,6 +38,8 @@ pub struct Rig {
 impl Rig {
     /// A proxy that logs as `log` says, before an origin that answers with so many bytes and this Cache-Control.
     pub fn start(log: Log, answer: (usize, &str)) -> Self {
+        // As a worker does.
+        own_place();
         let mut settings = Settings { log, workers: 1, ..Settings::default() };
         settings.listen = vec![Listen::reverse(CLIENT)];
         settings.site = vec![Site::to(&format!("http://{}", origin(answer)))];
