@@ -41,6 +41,7 @@ pub fn request_head(data: &[u8]) {
 /// What is plain at a glance is taken the ordinary way too, and is the same request.
 fn check_plain(data: &[u8], head: Option<&Head>) {
     let Some(get) = HeadParser::new().plain(data, &LIMITS) else { return };
+    check_remembered(data, &get);
     let head = head.expect("a plain request is a whole head that is taken");
     assert_eq!((&head.method, head.version), (&http::Method::GET, http::Version::HTTP_11));
     assert_eq!(
@@ -50,6 +51,28 @@ fn check_plain(data: &[u8], head: Option<&Head>) {
     let host = head.fields["host"].to_str().expect("a plain host is ASCII");
     let target = if get.absolute { format!("http://{host}{}", get.path) } else { get.path.to_owned() };
     assert_eq!(head.target, target);
+}
+
+/// Its field section says the same when it is remembered, also behind another request line and with bytes behind it, and nothing
+/// when it is not whole.
+fn check_remembered(data: &[u8], get: &PlainGet<'_>) {
+    let (head, mut parser) = (&data[..get.head_bytes], HeadParser::new());
+    for _ in 0..3 {
+        let again = parser.plain(head, &LIMITS).expect("plain, whatever is behind it");
+        assert_eq!(format!("{again:?}"), format!("{get:?}"));
+        parser.forget();
+    }
+    let line_end = head.iter().position(|&byte| byte == b'\n').expect("a whole head");
+    let other = [b"GET / HTTP/1.1\r\n", &head[line_end + 1..]].concat();
+    let followed = [&other[..], b"G"].concat();
+    for bytes in [&other, &followed] {
+        let again = parser.plain(bytes, &LIMITS).expect("as plain as with its own line");
+        let texts = |get: &PlainGet<'_>| format!("{:?}", (get.authority, get.referer, get.user_agent));
+        assert_eq!((again.path, again.absolute, again.head_bytes), ("/", false, other.len()));
+        assert_eq!(texts(&again), texts(get));
+        parser.forget();
+    }
+    assert!(parser.plain(&other[..other.len() - 1], &LIMITS).is_none(), "the head is not whole");
 }
 
 /// RFC 9112 section 6.3: both Transfer-Encoding and Content-Length, or lengths that differ, are never taken.

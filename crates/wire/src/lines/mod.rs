@@ -77,6 +77,7 @@ impl<'b> Lines<'b> {
     }
 
     /// The bytes from the next line on.
+    #[inline]
     pub fn ahead(&self) -> &'b [u8] {
         &self.bytes[self.start..]
     }

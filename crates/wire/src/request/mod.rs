@@ -3,13 +3,14 @@
 //! Fields and the target are slices of the read buffer and are not copied. Whoever keeps one beyond the request keeps that whole
 //! buffer: copy what is stored.
 //!
-//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a [`PlainGet`] before, and one allocation. A
-//! head that trickles in is tokenized again only when its end is in
+//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a [`PlainGet`] before (which compares it with what is
+//! [`remembered`], or makes that pass), and one allocation. A head that trickles in is tokenized again only when its end is in
 //! sight or it has doubled, so that the whole cost stays linear.
 
 mod authority;
 mod framing;
 mod plain;
+mod remembered;
 mod target;
 
 pub use authority::Authority;
@@ -133,8 +134,8 @@ impl HeadParser {
         }
         let first = self.attempt_at == 0;
         if first || buffer.len() >= self.attempt_at || holds_end(&buffer[self.searched..]) {
-            if let Some((lines, _)) = tokenize(buffer, &mut self.fields, limits)? {
-                self.seen = Some(lines);
+            if let Some(seen) = tokenize(buffer, &mut self.fields, limits)? {
+                self.seen = Some(seen);
                 return Ok(true);
             }
             self.attempt_at = buffer.len() * 2;
@@ -174,52 +175,78 @@ struct Seen {
     head_bytes: usize,
 }
 
-/// Finds the parts of the head at the front of `buffer`, and gives its target, too. `None` when it is not whole.
-fn tokenize<'b>(
-    buffer: &'b [u8],
+/// Finds the parts of the head at the front of `buffer`. `None` when it is not whole.
+fn tokenize(buffer: &[u8], fields: &mut Vec<FieldLine>, limits: &Limits) -> Result<Option<Seen>, Refusal> {
+    let mut lines = Lines::new(buffer, Manner::Strict);
+    match RequestLine::read(&mut lines)? {
+        Some(line) => tokenize_section(&line, &mut lines, fields, limits),
+        None => Ok(None),
+    }
+}
+
+/// Finds the fields in the lines behind the request line.
+#[inline]
+fn tokenize_section(
+    line: &RequestLine<'_>,
+    lines: &mut Lines<'_>,
     fields: &mut Vec<FieldLine>,
     limits: &Limits,
-) -> Result<Option<(Seen, &'b str)>, Refusal> {
+) -> Result<Option<Seen>, Refusal> {
     fields.clear();
-    let mut lines = Lines::new(buffer, Manner::Strict);
-    let Some(line) = lines.line().map_err(bad_request_line)? else { return Ok(None) };
-    let (method, target, version) = request_line(line)?;
     let head_bytes = match lines.fields(limits.fields_max, fields).map_err(bad_field_line)? {
         Section::Whole { end, .. } => end,
         Section::Partial => return Ok(None),
         Section::TooMany => return Err(Refusal::fields_too_large("too many fields")),
     };
-    if target.len() > limits.target_bytes_max {
-        return Err(Refusal::target_too_long());
-    }
-    if head_bytes > limits.head_bytes_max {
-        return Err(HEAD_TOO_LARGE);
-    }
+    line.check_sizes(head_bytes, limits)?;
     if fields.iter().any(|field| field.name().len() > NAME_BYTES_MAX) {
         return Err(INVALID_FIELD);
     }
-    let place = method + 1..method + 1 + target.len();
-    Ok(Some((Seen { method: 0..method, target: place, version, head_bytes }, target)))
+    let target = line.method_bytes + 1..line.method_bytes + 1 + line.target.len();
+    Ok(Some(Seen { method: 0..line.method_bytes, target, version: line.version, head_bytes }))
 }
 
-/// The method's length, the target and the version. RFC 9112 section 3: `request-line = method SP request-target SP HTTP-version`.
-fn request_line(line: &[u8]) -> Result<(usize, &str, Version), Refusal> {
-    const INVALID: Refusal = Refusal::bad_request("invalid request line");
-    let method = line.iter().position(|byte| *byte == b' ').ok_or(INVALID)?;
-    let (rest, version) = line[method + 1..].split_last_chunk::<9>().ok_or(INVALID)?;
-    let version = match version {
-        b" HTTP/1.1" => Version::HTTP_11,
-        b" HTTP/1.0" => Version::HTTP_10,
-        [b' ', b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
-            return Err(Refusal::version_not_supported());
+/// RFC 9112 section 3: `request-line = method SP request-target SP HTTP-version`.
+struct RequestLine<'b> {
+    method_bytes: usize,
+    target: &'b str,
+    version: Version,
+}
+
+impl<'b> RequestLine<'b> {
+    /// Reads the first of `lines`; `None` while its end has not come.
+    #[inline]
+    fn read(lines: &mut Lines<'b>) -> Result<Option<Self>, Refusal> {
+        lines.line().map_err(bad_request_line)?.map(Self::of).transpose()
+    }
+
+    fn of(line: &'b [u8]) -> Result<Self, Refusal> {
+        const INVALID: Refusal = Refusal::bad_request("invalid request line");
+        let method_bytes = line.iter().position(|byte| *byte == b' ').ok_or(INVALID)?;
+        let (rest, version) = line[method_bytes + 1..].split_last_chunk::<9>().ok_or(INVALID)?;
+        let version = match version {
+            b" HTTP/1.1" => Version::HTTP_11,
+            b" HTTP/1.0" => Version::HTTP_10,
+            [b' ', b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
+                return Err(Refusal::version_not_supported());
+            }
+            _ => return Err(INVALID),
+        };
+        // Control characters end a line or make it invalid before.
+        let is_sound =
+            !rest.is_empty() && rest.iter().fold(true, |sound, byte| sound & !matches!(byte, b' ' | b'\t'));
+        let target = std::str::from_utf8(rest).ok().filter(|_| is_sound).ok_or(INVALID)?;
+        Ok(Self { method_bytes, target, version })
+    }
+
+    /// Whether the target and the whole head, which takes `head_bytes`, are within `limits`.
+    #[inline]
+    fn check_sizes(&self, head_bytes: usize, limits: &Limits) -> Result<(), Refusal> {
+        if self.target.len() > limits.target_bytes_max {
+            return Err(Refusal::target_too_long());
         }
-        _ => return Err(INVALID),
-    };
-    // Control characters end a line or make it invalid before.
-    let is_sound =
-        !rest.is_empty() && rest.iter().fold(true, |sound, byte| sound & !matches!(byte, b' ' | b'\t'));
-    let target = std::str::from_utf8(rest).ok().filter(|_| is_sound).ok_or(INVALID)?;
-    Ok((method, target, version))
+        if head_bytes > limits.head_bytes_max { Err(HEAD_TOO_LARGE) } else { Ok(()) }
+    }
 }
 
 /// Makes the head out of its located parts.

@@ -5,10 +5,14 @@
 //! is not plain at first sight, be it faulty, incomplete or only unusual, is [`None`], and the ordinary way decides;
 //! so this is never more tolerant than that one, which a test compares.
 
-use super::{Authority, HeadParser, Limits, tokenize};
+use super::remembered::{Key, Remembered};
+use super::{Authority, HeadParser, Limits, RequestLine, tokenize_section};
 use crate::http2::Http2Head;
+use crate::lines::{Lines, Manner};
 use http::Version;
-use shoal_core::alphanumeric_and;
+use shoal_core::{FieldLine, alphanumeric_and};
+use std::cell::RefCell;
+use std::ops::Range;
 
 /// A GET without a body, conditions, ranges or directives; in HTTP/1.1 one whose connection is to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +45,7 @@ impl<'b> PlainGet<'b> {
         }
         let mut noted = Fields::default();
         for (name, value) in head.fields() {
-            noted.note(name, value)?;
+            noted.note(name, value, value)?;
         }
         // A Host beside the authority would have to be compared with it.
         let authority = Authority::plain(authority).filter(|_| noted.host.is_none())?;
@@ -53,42 +57,42 @@ impl<'b> PlainGet<'b> {
 }
 
 impl HeadParser {
-    /// The plain request at the front of `buffer`, if there is one. The head is then taken off by [`Self::take`], with the
-    /// buffer as it is, or by who calls [`Self::forget`].
+    /// The plain request at the front of `buffer`, if there is one. The head is then taken off by [`Self::look`] and [`Self::take`],
+    /// with the buffer as it is, or by who calls [`Self::forget`].
     pub fn plain<'b>(&mut self, buffer: &'b [u8], limits: &Limits) -> Option<PlainGet<'b>> {
+        REMEMBERED.with_borrow_mut(|remembered| self.plain_by(remembered, buffer, limits))
+    }
+
+    /// The same, by what is remembered: a field section that is will not be tokenized.
+    pub(super) fn plain_by<'b>(
+        &mut self,
+        remembered: &mut Remembered,
+        buffer: &'b [u8],
+        limits: &Limits,
+    ) -> Option<PlainGet<'b>> {
         // A head that trickles in is none of the many.
-        if self.attempt_at != 0 || !buffer.starts_with(b"GET ") {
+        if self.attempt_at != 0 || buffer.first_chunk() != Some(b"GET ") {
             return None;
         }
-        let Ok(Some((seen, target))) = tokenize(buffer, &mut self.fields, limits) else { return None };
-        let (version, head_bytes) = (seen.version, seen.head_bytes);
+        let mut lines = Lines::new(buffer, Manner::Strict);
+        let line = RequestLine::read(&mut lines).ok()?.filter(|line| line.version == Version::HTTP_11)?;
+        let section = lines.ahead();
+        let key = Key::of(section);
+        if let Some(said) = key.and_then(|key| remembered.find(key, section)) {
+            // It has no places of fields: who takes the head tokenizes it.
+            self.seen = None;
+            line.check_sizes(buffer.len(), limits).ok()?;
+            return said.plain(&line, section, limits, buffer.len());
+        }
+        let seen = tokenize_section(&line, &mut lines, &mut self.fields, limits).ok()??;
+        let head_bytes = seen.head_bytes;
         self.seen = Some(seen);
-        if version != Version::HTTP_11 {
-            return None;
+        let said = Said::read(&self.fields, buffer, buffer.len() - section.len())?;
+        let get = said.plain(&line, section, limits, head_bytes)?;
+        if let Some(key) = key.filter(|_| head_bytes == buffer.len()) {
+            remembered.came(key, section, &said);
         }
-        let mut fields = Fields::default();
-        for field in &self.fields {
-            fields.note(&buffer[field.name()], &buffer[field.value()])?;
-        }
-        let host = fields.host?;
-        let (absolute, path) = match target.strip_prefix("http://") {
-            None => (false, target),
-            // The authority's spelling may differ from Host's in harmless ways; then the ordinary way compares them.
-            Some(rest) => {
-                (true, rest.as_bytes().strip_prefix(host).map(|path| &rest[rest.len() - path.len()..])?)
-            }
-        };
-        let authority = Authority::plain(host)?;
-        let Fields { referer, user_agent, .. } = fields;
-        is_plain(path).then_some(PlainGet {
-            authority,
-            path,
-            absolute,
-            version,
-            referer,
-            user_agent,
-            head_bytes,
-        })
+        Some(get)
     }
 
     /// A plain request was answered, and its head is taken off the buffer.
@@ -98,27 +102,116 @@ impl HeadParser {
     }
 }
 
-/// What the fields of a plain request say.
-#[derive(Default)]
-struct Fields<'b> {
-    host: Option<&'b [u8]>,
-    referer: Option<&'b [u8]>,
-    user_agent: Option<&'b [u8]>,
+/// What the field section of a plain request says, whatever its request line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    field_count: usize,
+    host: Part,
+    /// How much of Host's value is its name, which stands first,
+    name_bytes: usize,
+    /// and the port behind it.
+    port: Option<u16>,
+    referer: Option<Part>,
+    user_agent: Option<Part>,
+    /// Whether it has an Authorization field.
+    pub authorizes: bool,
 }
 
-impl<'b> Fields<'b> {
+impl Said {
+    /// What these fields of `buffer` say, whose section begins at `start`. `None` when they make the request one that is not plain.
+    fn read(fields: &[FieldLine], buffer: &[u8], start: usize) -> Option<Self> {
+        let mut noted = Fields::default();
+        for field in fields {
+            noted.note(&buffer[field.name()], &buffer[field.value()], field.value())?;
+        }
+        let host = noted.host?;
+        let Authority { host: name, port } = Authority::plain(&buffer[host.clone()])?;
+        let part = |place: Range<usize>| Part::new(place, start);
+        Some(Self {
+            field_count: fields.len(),
+            host: part(host),
+            name_bytes: name.len(),
+            port,
+            referer: noted.referer.map(part),
+            user_agent: noted.user_agent.map(part),
+            authorizes: noted.authorizes,
+        })
+    }
+
+    /// The plain request that this section is part of, if it is one.
+    #[inline]
+    fn plain<'b>(
+        &self,
+        line: &RequestLine<'b>,
+        section: &'b [u8],
+        limits: &Limits,
+        head_bytes: usize,
+    ) -> Option<PlainGet<'b>> {
+        let host = self.host.of(section);
+        let (absolute, path) = match line.target.strip_prefix("http://") {
+            None => (false, line.target),
+            // The authority's spelling may differ from Host's in harmless ways; then the ordinary way compares them.
+            Some(rest) => {
+                (true, rest.as_bytes().strip_prefix(host).map(|path| &rest[rest.len() - path.len()..])?)
+            }
+        };
+        (self.field_count <= limits.fields_max && is_plain(path)).then(|| PlainGet {
+            authority: Authority { host: &host[..self.name_bytes], port: self.port },
+            path,
+            absolute,
+            version: line.version,
+            referer: self.referer.map(|part| part.of(section)),
+            user_agent: self.user_agent.map(|part| part.of(section)),
+            head_bytes,
+        })
+    }
+}
+
+/// A part of a field section.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: u32,
+    end: u32,
+}
+
+impl Part {
+    /// What is at `place` of a buffer in which the section begins at `start`.
+    fn new(place: Range<usize>, start: usize) -> Self {
+        Self { start: (place.start - start) as u32, end: (place.end - start) as u32 }
+    }
+
+    #[inline]
+    fn of<'b>(&self, section: &'b [u8]) -> &'b [u8] {
+        &section[self.start as usize..self.end as usize]
+    }
+}
+
+/// The fields that a plain request may have and that matter, as `V`: values, or where they are.
+#[derive(Default)]
+struct Fields<V> {
+    host: Option<V>,
+    referer: Option<V>,
+    user_agent: Option<V>,
+    authorizes: bool,
+}
+
+impl<V> Fields<V> {
     /// Takes note of one field. `None` when it makes the request one that is not plain.
-    fn note(&mut self, name: &[u8], value: &'b [u8]) -> Option<()> {
+    fn note(&mut self, name: &[u8], value: &[u8], noted: V) -> Option<()> {
         let is = |lower_case: &str| name.eq_ignore_ascii_case(lower_case.as_bytes());
         // By length and first letter, which spares nearly every comparison of names.
         let telling = match (name.len(), name.first().map(|byte| byte | 0x20)?) {
-            (4, b'h') if is("host") => return self.host.replace(value).is_none().then_some(()),
+            (4, b'h') if is("host") => return self.host.replace(noted).is_none().then_some(()),
             (7, b'r') if is("referer") => {
-                self.referer = self.referer.or(Some(value));
+                self.referer.get_or_insert(noted);
                 return Some(());
             }
             (10, b'u') if is("user-agent") => {
-                self.user_agent = self.user_agent.or(Some(value));
+                self.user_agent.get_or_insert(noted);
+                return Some(());
+            }
+            (13, b'a') if is("authorization") => {
+                self.authorizes = true;
                 return Some(());
             }
             (10, b'c') if is("connection") => return value.eq_ignore_ascii_case(b"keep-alive").then_some(()),
@@ -142,6 +235,11 @@ impl<'b> Fields<'b> {
         // Fields that change what a cache does with a GET, or where the request ends.
         (!telling).then_some(())
     }
+}
+
+thread_local! {
+    /// What this thread remembers.
+    static REMEMBERED: RefCell<Remembered> = const { RefCell::new(Remembered::new()) };
 }
 
 /// Whether all parsers agree on what the path and query are.
