@@ -55,6 +55,14 @@ fn told(status: &Status) -> String {
         show::count(served.hits),
         share(served.hits, served.all)
     );
+    let _ = writeln!(
+        text,
+        "sent     {}, {} out of the cache{}; {} received from origins",
+        show::size(served.body_bytes),
+        show::size(served.hit_body_bytes),
+        share(served.hit_body_bytes, served.body_bytes),
+        show::size(served.upstream_body_bytes)
+    );
     let ram = &status.ram.space;
     let _ = writeln!(
         text,
@@ -163,7 +171,14 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
             readiness: Readiness::Ready,
             uptime_seconds: 61,
             addresses: vec!["127.0.0.1:3128".into()],
-            responses: Responses { all: 1600, hits: 1200, collapsed: 3 },
+            responses: Responses {
+                all: 1600,
+                hits: 1200,
+                collapsed: 3,
+                body_bytes: 4_000_000,
+                hit_body_bytes: 1_000_000,
+                upstream_body_bytes: 2_500_000,
+            },
             ram: Ram { space: Space { objects: 1, bytes: 1000, bytes_max: 256 << 20 }, ..Ram::default() },
             store: Some(store()),
             upstreams: vec![UpstreamStatus { site: "*/".into(), url: "http://a".into(), healthy: false }],
@@ -172,6 +187,7 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
 shoal (shoal 0.1.0), ready, up 1 min 1 s
 listens  127.0.0.1:3128
 answered 1,600 requests, 1,200 out of the cache (75.0%)
+sent     4.0 MB, 1.0 MB out of the cache (25.0%); 2.5 MB received from origins
 RAM      1.0 KB of 256 MiB, 1 response
 disk     5.0 MB of 10 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt (squid in shoal-cache)
   /d1 1.0 KB of 1 MB, 3 objects, 0 failures

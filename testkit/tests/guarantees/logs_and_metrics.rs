@@ -1,5 +1,6 @@
 //! Access logs in three formats, the error log, metrics, status.
 
+use shoal_testkit::h2::H2Connection;
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal};
 use std::collections::HashSet;
@@ -112,8 +113,8 @@ fn what_the_rules_refuse_is_no_error() {
     let shoal = Setup::to(&origin).without_sites().site(&site).start();
     shoal.get("/get").expect_status(502);
     shoal.ask(&Request::new("HEAD", "/head")).expect_status(502);
-    let log = shoal.log();
-    assert!(log.contains("site.test/get") && log.contains("site.test/head"), "{log}");
+    let told = |text| shoal.log().contains(text);
+    wait::until("both are told", || told("site.test/get") && told("site.test/head"));
 }
 
 /// Whatever became of it: an answer that came from an origin does not look as if nobody had been asked.
@@ -215,6 +216,52 @@ fn metrics_are_prometheus_text() {
     shoal.expect_responses("memory_hit", 1);
     shoal.expect_responses("miss", 2);
     shoal.expect_metric("shoal_requests_total", "", 3);
+}
+
+/// Whether lines are logged or not: without them, nobody keeps a record of a hit in RAM.
+#[test]
+fn bytes_of_bodies_are_counted_by_what_the_cache_did() {
+    let origin = Origin::start();
+    let (small, lent, large) = (vec![b's'; 1000], vec![b'l'; 200_000], vec![b'd'; 400_000]);
+    origin.on("/small", Answer::fresh(small.clone(), 60));
+    origin.on("/lent", Answer::fresh(lent.clone(), 60));
+    origin.on("/large", Answer::fresh(large.clone(), 60));
+    origin.on("/private", Answer::ok("12345").field("Cache-Control", "private"));
+    for access in [None, Some("none")] {
+        let mut setup = Setup::to(&origin).set("cache.ram_object_max", "256 KiB");
+        if let Some(access) = access {
+            setup = setup.set("log.access", access);
+        }
+        let shoal = setup.start();
+        for (path, body) in [("/small", &small), ("/lent", &lent), ("/large", &large)] {
+            shoal.get(path).expect_body(body);
+        }
+        shoal.get("/private").expect_body("12345");
+        wait::until("a hit on disk", || shoal.get("/large").expect_body(&large).hit());
+        let from_disk = shoal.metric("shoal_responses_total", "result=\"hit\"");
+        for (path, body) in [("/small", &small), ("/lent", &lent)] {
+            shoal.get(path).expect_body(body).expect_hit();
+            H2Connection::open(shoal.address("reverse"))
+                .ask(&Request::get(path), "site.test")
+                .expect_body(body);
+        }
+        shoal.ask(&Request::new("HEAD", "/lent")).expect_status(200);
+        shoal.expect_responses("memory_hit", 5);
+        let (name, disk) = ("shoal_response_body_bytes_total", from_disk * 400_000);
+        shoal.expect_metric(name, "result=\"memory_hit\"", 2 * (1000 + 200_000));
+        shoal.expect_metric(name, "result=\"hit\"", disk);
+        shoal.expect_metric(name, "", 3 * (1000 + 200_000) + 400_000 + disk + 5);
+        shoal.expect_metric("shoal_upstream_body_bytes_total", "", 601_005);
+        let responses = &shoal.status()["responses"];
+        assert_eq!(responses["hit_body_bytes"].as_u64(), Some(402_000 + disk), "{responses}");
+        for (result, count) in [("hit", from_disk), ("miss", 4), ("pass", 0), ("collapsed", 0)] {
+            let result = format!("result=\"{result}\"");
+            shoal.expect_metric("shoal_response_duration_seconds_count", &result, count);
+        }
+        assert!(
+            !shoal.ask_admin(&Request::get("/metrics")).text().contains("seconds_count{result=\"memory_hit")
+        );
+    }
 }
 
 #[test]

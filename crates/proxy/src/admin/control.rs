@@ -1,5 +1,6 @@
 //! What the admin listener asks of a node: the requests and answers, free of HTTP.
 
+use crate::message::Outcome;
 use crate::metrics::{Metrics, PerCore};
 use serde::{Deserialize, Serialize};
 use shoal_store::Usage;
@@ -97,6 +98,15 @@ pub struct Responses {
     pub hits: u64,
     /// Those that shared another request's fetch.
     pub collapsed: u64,
+    /// Bytes of the bodies of all but tunnels.
+    #[serde(default)]
+    pub body_bytes: u64,
+    /// Those of them that came out of the cache, validated or not.
+    #[serde(default)]
+    pub hit_body_bytes: u64,
+    /// Bytes of bodies that were received from origins.
+    #[serde(default)]
+    pub upstream_body_bytes: u64,
 }
 
 impl Responses {
@@ -105,13 +115,24 @@ impl Responses {
         let rows = metrics.rows();
         let responses = rows.iter().filter(|(_, name, ..)| *name == "shoal_responses_total");
         let hits = [&metrics.hits_memory, &metrics.hits_disk, &metrics.stale];
+        let bytes_of = |outcomes: &[Outcome]| {
+            outcomes.iter().map(|outcome| metrics.body_bytes.of(*outcome).value()).sum::<u64>()
+        };
+        let carried = bytes_of(&[Outcome::Tunnel]);
         Self {
             all: responses.map(|(.., value)| value).sum(),
             hits: hits.map(PerCore::value).iter().sum(),
             collapsed: metrics.collapsed.value(),
+            body_bytes: metrics.body_bytes.all().map(|(.., bytes)| bytes.value()).sum::<u64>() - carried,
+            hit_body_bytes: bytes_of(&OUT_OF_CACHE),
+            upstream_body_bytes: metrics.upstream_body_bytes.value(),
         }
     }
 }
+
+/// What a body has that was in the cache; stale ones have one result, whyever they were served.
+const OUT_OF_CACHE: [Outcome; 4] =
+    [Outcome::MemoryHit, Outcome::Hit, Outcome::StaleWhileRevalidate, Outcome::RefreshUnmodified];
 
 /// A budget and what is used of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

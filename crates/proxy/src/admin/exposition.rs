@@ -9,6 +9,7 @@ use std::fmt::Write;
 /// The whole page in Prometheus' text format.
 pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
     let mut page = exposition(&metrics.rows());
+    metrics.write_histograms(&mut page);
     page.push_str(&exposition(&gauges(status)));
     let version = escaped(&status.version);
     header(&mut page, "gauge", "shoal_build_info", "The version at work.");

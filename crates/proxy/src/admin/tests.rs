@@ -1,6 +1,7 @@
 //! The admin listener asked over its sockets, in front of a scripted node.
 
 use super::*;
+use crate::message::Outcome;
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use shoal_settings::AdminAddress;
@@ -58,7 +59,7 @@ impl Control for Scripted {
             readiness: self.readiness(),
             uptime_seconds: 5,
             addresses: vec!["127.0.0.1:3128".into()],
-            responses: Responses { all: 3, hits: 2, collapsed: 0 },
+            responses: Responses { all: 3, hits: 2, ..Responses::default() },
             ram: Ram {
                 space: Space { objects: 1, bytes: 10, bytes_max: 100 },
                 evictions: 4,
@@ -143,11 +144,18 @@ fn request(listener: &AdminListener, method: &str, target: &str, body: &str) -> 
 fn metrics_are_whole_and_well_formed() {
     let (listener, control) = start(Scripted::default());
     control.metrics.requests.add(41);
+    control.metrics.responded(Outcome::Hit, 1000, Some(2400));
     let (status, page) = request(&listener, "GET", "/metrics", "");
     assert_eq!(status, 200);
     for line in [
         "shoal_requests_total 41",
         "shoal_responses_total{result=\"memory_hit\"} 0",
+        "shoal_response_body_bytes_total{result=\"hit\"} 1000",
+        "shoal_response_body_bytes_total{result=\"miss\"} 0",
+        "shoal_response_duration_seconds_bucket{result=\"hit\",le=\"0.001\"} 0",
+        "shoal_response_duration_seconds_bucket{result=\"hit\",le=\"0.0025\"} 1",
+        "shoal_response_duration_seconds_sum{result=\"hit\"} 0.002400",
+        "shoal_response_duration_seconds_count{result=\"pass\"} 0",
         "shoal_ram_bytes 10",
         "shoal_ram_span_bytes 9",
         "shoal_ram_moved_bytes_total 30",
@@ -171,6 +179,9 @@ fn metrics_are_whole_and_well_formed() {
                 let (name, kind) = rest.split_once(' ').expect("a name and a type");
                 assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
                 assert!(types.insert(name.to_owned()), "{name} stands in two places");
+                if kind == "histogram" {
+                    types.extend(["bucket", "sum", "count"].map(|end| format!("{name}_{end}")));
+                }
             }
             None if line.starts_with('#') => {}
             None => {
@@ -185,15 +196,18 @@ fn metrics_are_whole_and_well_formed() {
     }
 }
 
+fn labels_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.strip_prefix(name)?.trim_start_matches("_bucket").strip_prefix('{')
+}
+
 /// The rows that docs/OPERATING.md has of a page: `name{labels}`, type and help.
 fn rows_of(page: &str) -> Vec<String> {
     let series: Vec<&str> = page.lines().filter(|line| !line.starts_with('#')).collect();
     let labels = |name: &str| {
-        let mut of_name = series.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
-        let Some(labels) = of_name.next() else { return String::new() };
-        // No value in this test has a comma.
+        let Some(labels) = series.iter().find_map(|line| labels_of(line, name)) else { return String::new() };
+        // No value in this test has a comma. Bounds are part of the type.
         let names = labels.split(',').filter_map(|label| label.split('=').next());
-        format!("{{{}}}", names.collect::<Vec<&str>>().join(","))
+        format!("{{{}}}", names.filter(|name| *name != "le").collect::<Vec<&str>>().join(","))
     };
     let helps = page.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' '));
     let kinds = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));

@@ -46,13 +46,13 @@ impl Exchange {
             let sent = send(&hit);
             let log = self.log.load();
             if !log.is_on() {
-                self.count(Outcome::MemoryHit);
+                self.metrics.hit_memory(&hit, sent);
                 return if matches!(sent, Sent::Partly) { Glance::Sending(None) } else { Glance::Sent };
             }
             let Sent::Whole { head_bytes } = sent else {
                 return Glance::Sending(Some(record(get, client, url, now, &hit)));
             };
-            self.count(Outcome::MemoryHit);
+            self.metrics.hit_memory(&hit, sent);
             STATUS.with_borrow_mut(|cache_status| {
                 cache_status.clear();
                 if log.tells_cache_status() {

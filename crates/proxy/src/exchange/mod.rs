@@ -41,7 +41,7 @@ pub use epochs::Epochs;
 pub use live::{Live, LiveError};
 
 use crate::access_log::{AccessLog, Entry};
-use crate::message::{Client, Glance, Handler, Hit, Outcome, Record, Reply, Request, Sent};
+use crate::message::{Client, Glance, Handler, Hit, Record, Reply, Request, Sent};
 use crate::metrics::Metrics;
 use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
@@ -141,27 +141,9 @@ impl Exchange {
 
     /// Counts and logs what became of a request.
     fn note(&self, record: &Record) {
-        self.count(record.outcome);
+        let duration_us = (!record.aborted).then_some(record.duration_us);
+        self.metrics.responded(record.outcome, record.body_bytes, duration_us);
         self.log.load().log(&Entry::from(record));
-    }
-
-    fn count(&self, outcome: Outcome) {
-        let metrics = &self.metrics;
-        let counter = match outcome {
-            Outcome::None => &metrics.other,
-            Outcome::MemoryHit => &metrics.hits_memory,
-            Outcome::Hit => &metrics.hits_disk,
-            Outcome::Miss => &metrics.misses,
-            Outcome::Collapsed => &metrics.collapsed,
-            Outcome::RefreshUnmodified => &metrics.refresh_unmodified,
-            Outcome::RefreshModified => &metrics.refresh_modified,
-            Outcome::StaleWhileRevalidate | Outcome::StaleIfError => &metrics.stale,
-            Outcome::Pass => &metrics.passes,
-            Outcome::Tunnel => &metrics.tunnels,
-            Outcome::Denied => &metrics.denied,
-            Outcome::Abandoned => &metrics.abandoned,
-        };
-        counter.count();
     }
 }
 

@@ -1,14 +1,14 @@
 //! A reply's record while the reply is being sent, given back however sending ends.
 
 use super::Shared;
-use crate::message::{Handler, Record};
+use crate::message::{Handler, Outcome, Record};
 use std::time::Instant;
 
 /// Completes a record. When it is dropped before [`Account::complete`], the reply counts as cut: so do the paths
 /// on which a task simply ends, at a shutdown for one.
 pub(super) struct Account<'s, H: Handler> {
     shared: &'s Shared<H>,
-    /// `None` when nobody wants one.
+    /// `None` of a hit in RAM that nobody logs: counted when it began, but for the bytes of its body.
     record: Option<Box<Record>>,
     received: Instant,
     is_settled: bool,
@@ -34,14 +34,15 @@ impl<'s, H: Handler> Account<'s, H> {
         if aborted {
             self.shared.metrics.responses_cut.count();
         }
-        if let Some(mut record) = self.record.take() {
-            let duration = now.saturating_duration_since(self.received);
-            record.duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-            record.head_bytes = self.head_bytes;
-            record.body_bytes = self.body_bytes;
-            record.aborted = aborted;
-            self.shared.handler.sent(record);
-        }
+        let Some(mut record) = self.record.take() else {
+            return self.shared.metrics.body_bytes.of(Outcome::MemoryHit).add(self.body_bytes);
+        };
+        let duration = now.saturating_duration_since(self.received);
+        record.duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        record.head_bytes = self.head_bytes;
+        record.body_bytes = self.body_bytes;
+        record.aborted = aborted;
+        self.shared.handler.sent(record);
     }
 }
 

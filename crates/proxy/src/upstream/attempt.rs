@@ -215,7 +215,9 @@ impl<'a> Journey<'a> {
             (Empty::new().map_err(|never| match never {}).boxed_unsync(), Some(io))
         } else {
             let stall = Stall::new(self.inner.settings.idle_timeout, upload);
-            let body = Received::new(answer.source(length), length, stall, self.in_flight.take());
+            let metrics = (!aim.is_check).then(|| Arc::clone(&self.inner.metrics));
+            let (source, in_flight) = (answer.source(length), self.in_flight.take());
+            let body = Received::new(source, length, stall, in_flight, metrics);
             (body.boxed_unsync(), None)
         };
         Ok(UpstreamResponse {

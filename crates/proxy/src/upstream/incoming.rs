@@ -7,6 +7,7 @@ use super::http2::{self, Pump};
 use super::outgoing::Upload;
 use super::pool::{Lease, StreamLease};
 use crate::message::BodyError;
+use crate::metrics::Metrics;
 use bytes::Bytes;
 use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
@@ -25,6 +26,8 @@ pub(super) struct Received {
     ended: bool,
     /// Counts the request as in flight for its upstream until the body ends or is dropped.
     in_flight: Option<InFlight>,
+    /// Where its bytes are counted; `None` for a health check's.
+    metrics: Option<Arc<Metrics>>,
 }
 
 /// Where the frames come from, and what they occupy.
@@ -50,8 +53,14 @@ pub(super) enum Source {
 
 impl Received {
     /// The body that `source` gives, of `length` if the framing tells; `stall` tells which pauses are too long.
-    pub fn new(source: Source, length: Option<u64>, stall: Stall, in_flight: Option<InFlight>) -> Self {
-        let mut body = Self { source, stall, remaining: length, ended: false, in_flight };
+    pub fn new(
+        source: Source,
+        length: Option<u64>,
+        stall: Stall,
+        in_flight: Option<InFlight>,
+        metrics: Option<Arc<Metrics>>,
+    ) -> Self {
+        let mut body = Self { source, stall, remaining: length, ended: false, in_flight, metrics };
         let empty = match &body.source {
             Source::H1 { responding, .. } => responding.is_ended(),
             Source::H2 { frames, .. } => frames.is_end_stream(),
@@ -77,8 +86,11 @@ impl Received {
         self.in_flight = None;
     }
 
-    /// Whether the origin keeps to the length it announced.
+    /// Counts bytes that came; whether the origin keeps to the length it announced.
     fn account(&mut self, bytes: usize) -> Result<(), BodyError> {
+        if let Some(metrics) = &self.metrics {
+            metrics.upstream_body_bytes.add(bytes as u64);
+        }
         let Some(remaining) = &mut self.remaining else { return Ok(()) };
         *remaining = remaining
             .checked_sub(bytes as u64)

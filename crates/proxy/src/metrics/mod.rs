@@ -1,96 +1,39 @@
-//! Every counter and gauge, in one table.
+//! Every counter and gauge, in one table; and what is kept of each response, by its result.
 //!
 //! To count something new, add a row: the field, the exported name with its labels, and the help text. Each row is kept
 //! per core ([`crate::per_core`]): counting touches memory that no other core writes, and a scrape adds up.
 
-use crate::per_core::{Apart, OWNED, PLACES, place};
+mod counter;
+mod histogram;
+mod results;
+
+pub use counter::{Counter, PerCore};
+pub use histogram::Histogram;
+pub use results::ByResult;
+
+use crate::message::{Hit, Outcome, Sent};
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// One number that others add to.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds one.
-    pub fn count(&self) {
-        self.add(1);
-    }
-
-    /// Adds `amount`.
-    pub fn add(&self, amount: u64) {
-        self.0.fetch_add(amount, Ordering::Relaxed);
-    }
-
-    /// Takes `amount` back, for gauges.
-    pub fn subtract(&self, amount: u64) {
-        self.0.fetch_sub(amount, Ordering::Relaxed);
-    }
-
-    /// Its value now.
-    pub fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Adds `amount` to what is counted at `place`, the calling thread's: without a locked instruction where no other thread adds.
-    #[inline]
-    fn add_at(&self, place: usize, amount: u64) {
-        match place < OWNED {
-            true => self.0.store(self.value().wrapping_add(amount), Ordering::Relaxed),
-            false => self.add(amount),
-        }
-    }
-}
-
-/// A [`Counter`] that is kept per core. Takes two kilobytes.
-#[derive(Debug, Default)]
-pub struct PerCore([Apart<Counter>; PLACES]);
-
-impl PerCore {
-    /// Adds one.
-    #[inline]
-    pub fn count(&self) {
-        self.add(1);
-    }
-
-    /// Adds `amount`.
-    #[inline]
-    pub fn add(&self, amount: u64) {
-        let place = place();
-        self.0[place].0.add_at(place, amount);
-    }
-
-    /// Takes `amount` back, for gauges; by whatever thread, since places wrap around and only their sum means anything.
-    pub fn subtract(&self, amount: u64) {
-        self.add(amount.wrapping_neg());
-    }
-
-    /// Its value now: the sum over the cores.
-    pub fn value(&self) -> u64 {
-        sum(&self.0)
-    }
-
-    /// What of its value was counted by threads that own their place.
-    #[cfg(test)]
-    pub fn owned_value(&self) -> u64 {
-        sum(&self.0[..OWNED])
-    }
-}
-
-fn sum(places: &[Apart<Counter>]) -> u64 {
-    places.iter().fold(0, |sum, place| sum.wrapping_add(place.0.value()))
-}
 
 macro_rules! metrics {
     ($($(#[$doc:meta])* $field:ident = $kind:literal $name:literal $labels:literal $help:literal;)*) => {
         /// All of this process's metrics.
         #[derive(Debug, Default)]
-        pub struct Metrics { $($(#[$doc])* #[doc = $help] pub $field: PerCore,)* }
+        pub struct Metrics {
+            $($(#[$doc])* #[doc = $help] pub $field: PerCore,)*
+            /// Bytes of bodies that were sent.
+            pub body_bytes: ByResult<PerCore>,
+            /// How long responses took that were not answered out of RAM, and were sent whole.
+            pub durations: ByResult<Histogram>,
+        }
 
         impl Metrics {
             /// (kind, name, labels, help, value) of every row, in table order.
             pub fn rows(&self) -> Vec<(&'static str, &'static str, &'static str, &'static str, u64)> {
-                vec![$(($kind, $name, $labels, $help, self.$field.value()),)*]
+                let mut rows = vec![$(($kind, $name, $labels, $help, self.$field.value()),)*];
+                let (kind, name, help) = BODY_BYTES;
+                let bytes = self.body_bytes.all();
+                rows.extend(bytes.map(|(labels, _, bytes)| (kind, name, labels, help, bytes.value())));
+                rows
             }
         }
     };
@@ -138,6 +81,7 @@ metrics! {
     upstream_failovers = "counter" "shoal_upstream_failovers_total" "" "Upstreams of a site that could not be reached, so that another was tried.";
     upstream_checks = "counter" "shoal_upstream_checks_total" "" "Active health checks made.";
     upstream_checks_failed = "counter" "shoal_upstream_checks_failed_total" "" "Active health checks that found an upstream unhealthy.";
+    upstream_body_bytes = "counter" "shoal_upstream_body_bytes_total" "" "Bytes of response bodies received from origins, health checks apart.";
     upstream_errors_refused = "counter" "shoal_upstream_errors_total" "error=\"refused\"" "Requests that got no usable response head from an origin.";
     upstream_errors_request = "counter" "shoal_upstream_errors_total" "error=\"request\"" "Requests that got no usable response head from an origin.";
     upstream_errors_dns = "counter" "shoal_upstream_errors_total" "error=\"dns\"" "Requests that got no usable response head from an origin.";
@@ -148,6 +92,64 @@ metrics! {
     upstream_errors_cut = "counter" "shoal_upstream_errors_total" "error=\"cut\"" "Requests that got no usable response head from an origin.";
     upstream_errors_timeout = "counter" "shoal_upstream_errors_total" "error=\"timeout\"" "Requests that got no usable response head from an origin.";
     upstream_errors_protocol = "counter" "shoal_upstream_errors_total" "error=\"protocol\"" "Requests that got no usable response head from an origin.";
+}
+
+impl Metrics {
+    /// Counts a response of whose body so many bytes were sent; with how long it took, if it was sent whole.
+    pub fn responded(&self, outcome: Outcome, body_bytes: u64, duration_us: Option<u64>) {
+        self.responses(outcome).count();
+        self.body_bytes.of(outcome).add(body_bytes);
+        if let Some(duration_us) = duration_us.filter(|_| is_timed(outcome)) {
+            self.durations.of(outcome).observe(duration_us);
+        }
+    }
+
+    /// Counts a hit in RAM, and its body if that was sent whole. The bytes of another are counted when it has come to its end.
+    #[inline]
+    pub fn hit_memory(&self, hit: &Hit<'_>, sent: Sent) {
+        self.hits_memory.count();
+        if matches!(sent, Sent::Whole { .. }) {
+            self.body_bytes.of(Outcome::MemoryHit).add(hit.body.len() as u64);
+        }
+    }
+
+    /// The responses with this outcome.
+    fn responses(&self, outcome: Outcome) -> &PerCore {
+        match outcome {
+            Outcome::None => &self.other,
+            Outcome::MemoryHit => &self.hits_memory,
+            Outcome::Hit => &self.hits_disk,
+            Outcome::Miss => &self.misses,
+            Outcome::Collapsed => &self.collapsed,
+            Outcome::RefreshUnmodified => &self.refresh_unmodified,
+            Outcome::RefreshModified => &self.refresh_modified,
+            Outcome::StaleWhileRevalidate | Outcome::StaleIfError => &self.stale,
+            Outcome::Pass => &self.passes,
+            Outcome::Tunnel => &self.tunnels,
+            Outcome::Denied => &self.denied,
+            Outcome::Abandoned => &self.abandoned,
+        }
+    }
+
+    /// Appends the histograms to a page.
+    pub fn write_histograms(&self, page: &mut String) {
+        let (name, help) = DURATIONS;
+        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} histogram");
+        for (labels, outcome, durations) in self.durations.all() {
+            if is_timed(outcome) {
+                durations.write(page, name, labels);
+            }
+        }
+    }
+}
+
+/// Whether it is told how long such responses take: not of hits in RAM, which are to cost as little as can be, nor where
+/// nothing was looked up or fetched.
+fn is_timed(outcome: Outcome) -> bool {
+    !matches!(
+        outcome,
+        Outcome::MemoryHit | Outcome::Tunnel | Outcome::Denied | Outcome::Abandoned | Outcome::None
+    )
 }
 
 /// The Prometheus text format of `rows`; rows of one name must stand together.
@@ -165,49 +167,33 @@ pub fn exposition(rows: &[(&str, &str, &str, &str, u64)]) -> String {
     text
 }
 
+/// Kind, name and help of [`Metrics::body_bytes`].
+const BODY_BYTES: (&str, &str, &str) =
+    ("counter", "shoal_response_body_bytes_total", "Bytes of response bodies sent, by what the cache did.");
+
+/// Name and help of [`Metrics::durations`].
+const DURATIONS: (&str, &str) = (
+    "shoal_response_duration_seconds",
+    "From the first byte of a request to the last of its response, of those sent whole and not out of RAM.",
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::per_core::{ALL_PLACES, own_place};
 
     #[test]
-    fn what_threads_count_adds_up() {
-        let (counter, gauge) = (PerCore::default(), PerCore::default());
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| (0..1000).for_each(|_| counter.count()));
-            }
-            scope.spawn(|| gauge.add(5));
-        });
-        std::thread::scope(|scope| drop(scope.spawn(|| gauge.subtract(3))));
-        assert_eq!((counter.value(), gauge.value()), (4000, 2));
+    fn a_response_is_counted_under_one_result_everywhere() {
+        let metrics = Metrics::default();
+        for (labels, outcome, bytes) in metrics.body_bytes.all() {
+            metrics.responded(outcome, 7, Some(1));
+            let rows = metrics.rows();
+            let row = rows.iter().find(|row| row.1 == "shoal_responses_total" && row.2 == labels);
+            assert_eq!((row.map(|row| row.4), bytes.value()), (Some(1), 7), "{labels}");
+            assert_eq!(metrics.durations.of(outcome).count(), u64::from(is_timed(outcome)), "{labels}");
+        }
+        metrics.responded(Outcome::StaleIfError, 5, None);
+        let (bytes, durations) = (&metrics.body_bytes, &metrics.durations);
+        assert_eq!(bytes.of(Outcome::StaleWhileRevalidate).value(), 12);
+        assert_eq!(durations.of(Outcome::StaleIfError).count(), 1, "a response that was cut took no time");
     }
-
-    /// More threads at once than there are places, which come and go, with and without a place of their own.
-    #[test]
-    fn no_count_is_lost_while_places_change_hands() {
-        let _alone = ALL_PLACES.lock();
-        let counter = PerCore::default();
-        let count = |times: u64| (0..times).for_each(|_| counter.count());
-        std::thread::scope(|scope| {
-            for thread in 0..2 * PLACES as u64 {
-                scope.spawn(move || {
-                    for life in 0..LIVES {
-                        let counts = move || {
-                            count(COUNTS / 2);
-                            if !(thread + life).is_multiple_of(4) {
-                                own_place();
-                            }
-                            count(COUNTS / 2);
-                        };
-                        std::thread::scope(|scope| drop(scope.spawn(counts)));
-                    }
-                });
-            }
-        });
-        assert_eq!(counter.value(), 2 * PLACES as u64 * LIVES * COUNTS);
-    }
-
-    const LIVES: u64 = 20;
-    const COUNTS: u64 = 20_000;
 }

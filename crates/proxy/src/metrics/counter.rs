@@ -1,0 +1,125 @@
+//! Numbers that many threads add to.
+
+use crate::per_core::{Apart, OWNED, PLACES, place};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One number that others add to.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one.
+    pub fn count(&self) {
+        self.add(1);
+    }
+
+    /// Adds `amount`.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Takes `amount` back, for gauges.
+    pub fn subtract(&self, amount: u64) {
+        self.0.fetch_sub(amount, Ordering::Relaxed);
+    }
+
+    /// Its value now.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Adds `amount` to what is counted at `place`, the calling thread's: without a locked instruction where no other thread adds.
+    #[inline]
+    pub(super) fn add_at(&self, place: usize, amount: u64) {
+        match place < OWNED {
+            true => self.0.store(self.value().wrapping_add(amount), Ordering::Relaxed),
+            false => self.add(amount),
+        }
+    }
+}
+
+/// A [`Counter`] that is kept per core. Takes two kilobytes.
+#[derive(Debug, Default)]
+pub struct PerCore([Apart<Counter>; PLACES]);
+
+impl PerCore {
+    /// Adds one.
+    #[inline]
+    pub fn count(&self) {
+        self.add(1);
+    }
+
+    /// Adds `amount`.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        let place = place();
+        self.0[place].0.add_at(place, amount);
+    }
+
+    /// Takes `amount` back, for gauges; by whatever thread, since places wrap around and only their sum means anything.
+    pub fn subtract(&self, amount: u64) {
+        self.add(amount.wrapping_neg());
+    }
+
+    /// Its value now: the sum over the cores.
+    pub fn value(&self) -> u64 {
+        sum(&self.0)
+    }
+
+    /// What of its value was counted by threads that own their place.
+    #[cfg(test)]
+    pub fn owned_value(&self) -> u64 {
+        sum(&self.0[..OWNED])
+    }
+}
+
+fn sum(places: &[Apart<Counter>]) -> u64 {
+    places.iter().fold(0, |sum, place| sum.wrapping_add(place.0.value()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::per_core::{ALL_PLACES, own_place};
+
+    #[test]
+    fn what_threads_count_adds_up() {
+        let (counter, gauge) = (PerCore::default(), PerCore::default());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| counter.count()));
+            }
+            scope.spawn(|| gauge.add(5));
+        });
+        std::thread::scope(|scope| drop(scope.spawn(|| gauge.subtract(3))));
+        assert_eq!((counter.value(), gauge.value()), (4000, 2));
+    }
+
+    /// More threads at once than there are places, which come and go, with and without a place of their own.
+    #[test]
+    fn no_count_is_lost_while_places_change_hands() {
+        let _alone = ALL_PLACES.lock();
+        let counter = PerCore::default();
+        let count = |times: u64| (0..times).for_each(|_| counter.count());
+        std::thread::scope(|scope| {
+            for thread in 0..2 * PLACES as u64 {
+                scope.spawn(move || {
+                    for life in 0..LIVES {
+                        let counts = move || {
+                            count(COUNTS / 2);
+                            if !(thread + life).is_multiple_of(4) {
+                                own_place();
+                            }
+                            count(COUNTS / 2);
+                        };
+                        std::thread::scope(|scope| drop(scope.spawn(counts)));
+                    }
+                });
+            }
+        });
+        assert_eq!(counter.value(), 2 * PLACES as u64 * LIVES * COUNTS);
+    }
+
+    const LIVES: u64 = 20;
+    const COUNTS: u64 = 20_000;
+}
