@@ -3,7 +3,8 @@
 use shoal_testkit::certificates::Authority;
 use shoal_testkit::origin::After;
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Answer, Origin, Request, Setup};
+use shoal_testkit::wait;
+use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
 use std::time::Duration;
 
 fn site(url: &str, more: &str) -> String {
@@ -140,4 +141,67 @@ fn an_address_that_does_not_answer_is_504_in_time() {
     answer.expect_status(504);
     assert_eq!(answer.proxy().word("error").as_deref(), Some("connection_timeout"));
     assert!(start.elapsed() < Duration::from_secs(3));
+}
+
+/// Lines of the error log with this text, once there is one.
+fn lines(shoal: &Shoal, text: &str) -> Vec<String> {
+    let found =
+        || shoal.log().lines().filter(|line| line.contains(text)).map(str::to_owned).collect::<Vec<_>>();
+    wait::until(text, || !found().is_empty());
+    found()
+}
+
+#[test]
+fn an_upstream_that_goes_down_and_up_is_told_once_each() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::raw("").then(After::Reset));
+    let shoal = Setup::to(&origin).start();
+    for _ in 0..30 {
+        shoal.get("/a").expect_status(502);
+    }
+    let down = lines(&shoal, "an upstream is down; being the only one, it is asked all the same");
+    let facts = ["WARN", "site=\"*/\"", &format!("upstream={}", origin.url()), "connection_terminated"];
+    assert!(facts.iter().all(|fact| down[0].contains(fact)), "{down:?}");
+    origin.on("/*", Answer::ok("body").field("Cache-Control", "no-store"));
+    for _ in 0..10 {
+        shoal.get("/a").expect_body("body");
+    }
+    let up = lines(&shoal, "an upstream is up again: it answers");
+    assert!(up[0].contains("INFO") && up[0].contains(&origin.url()), "{up:?}");
+    assert_eq!((down.len(), up.len()), (1, 1));
+    let requests = shoal.log().lines().filter(|line| line.contains("could not be used")).count();
+    assert_eq!(requests, 2, "those before it was down: {}", shoal.log());
+}
+
+#[test]
+fn an_upstream_that_others_stand_in_for_is_told_to_be_left_alone() {
+    let (origin, closed) = (Origin::start(), shoal_testkit::address::closed_port());
+    origin.on("/*", Answer::ok("body").field("Cache-Control", "no-store"));
+    let two =
+        format!("hosts = ['*']\nupstreams = [{{ url = 'http://{closed}' }}, {{ url = '{}' }}]", origin.url());
+    let shoal = Setup::to(&origin).without_sites().site(&two).start();
+    for _ in 0..30 {
+        shoal.get("/a").expect_body("body");
+    }
+    let down = lines(&shoal, "an upstream is down and left alone, each time for longer");
+    assert_eq!(down.len(), 1, "{down:?}");
+    let facts = [&format!("upstream=http://{closed}"), "connection_refused", "left_alone="];
+    assert!(facts.iter().all(|fact| down[0].contains(fact)), "{down:?}");
+}
+
+#[test]
+fn an_upstream_that_fails_its_checks_is_told_once_and_that_it_passes_them() {
+    let origin = Origin::start();
+    origin.on("/health", Answer::new(503).piece("sick"));
+    let checked = "hosts = ['*']\nhealth = { path = '/health', interval = '100ms', threshold = 2 }";
+    let checked = format!("{checked}\nupstreams = [{{ url = '{}' }}]", origin.url());
+    let shoal = Setup::to(&origin).without_sites().site(&checked).start();
+    let down = lines(&shoal, "an upstream is down and left alone until it passes its health checks");
+    assert!(down[0].contains("status 503") && down[0].contains(&origin.url()), "{down:?}");
+    let asked = origin.count("/health");
+    wait::until("further checks", || origin.count("/health") > asked + 5);
+    origin.on("/health", Answer::ok("well"));
+    let up = lines(&shoal, "an upstream is up again: it passes its health checks");
+    let all = lines(&shoal, "an upstream is");
+    assert_eq!((up.len(), all.len()), (1, 2), "{all:?}");
 }

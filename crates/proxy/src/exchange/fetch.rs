@@ -144,10 +144,11 @@ pub struct Failure {
 
 impl Failure {
     /// What the client and the logs are told of an error that came of asking for `url`. What the rules refuse is for the access
-    /// log: any client can bring it about as often as it likes.
+    /// log: any client can bring it about as often as it likes; and of an upstream that is down it is told once that it is.
     pub fn of(url: &str, error: &UpstreamError) -> Self {
         match error.cause {
             Cause::Refused(_) => tracing::debug!(url, %error, "an origin may not be used"),
+            _ if error.is_told => tracing::debug!(url, %error, "an upstream that is down could not be used"),
             _ => tracing::info!(url, %error, "an origin could not be used"),
         }
         Self {

@@ -104,7 +104,7 @@ impl<'a> Journey<'a> {
             let place = member.place(&self.inner.pool);
             let outcome =
                 self.ask(Aim { origin: &member.origin, rules: None, is_check: false, place }, now).await;
-            let error = match outcome {
+            let mut error = match outcome {
                 Ok(response) => {
                     group.answered(index);
                     return Ok(response);
@@ -113,7 +113,7 @@ impl<'a> Journey<'a> {
             };
             now = Instant::now();
             if error.cause.blames_upstream() {
-                group.failed(index, now.into_std());
+                error.is_told = group.failed(index, now.into_std(), &error);
             }
             tried.push(index);
             let reached = !error.cause.before_sending();

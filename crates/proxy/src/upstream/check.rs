@@ -19,27 +19,27 @@ pub(super) async fn watch(inner: Arc<Inner>, group: Weak<Group>, index: usize, d
     sleep(delay).await;
     while let Some(group) = group.upgrade() {
         let Some(check) = group.check().cloned() else { return };
-        let healthy = is_healthy(&inner, &group, index, &check).await;
+        let outcome = ask(&inner, &group, index, &check).await;
         inner.metrics.upstream_checks.count();
-        if !healthy {
+        if outcome.is_err() {
             inner.metrics.upstream_checks_failed.count();
         }
-        group.record_check(index, healthy);
+        group.record_check(index, outcome);
         drop(group);
         sleep(check.interval).await;
     }
 }
 
-/// Whether a 2xx or 3xx answer came before the next check would be due.
-async fn is_healthy(inner: &Inner, group: &Group, index: usize, check: &HealthCheck) -> bool {
-    let Ok(target) = PathAndQuery::try_from(check.path.as_str()) else { return false };
+/// Asks for a 2xx or 3xx answer, before the next check would be due. The error says what came instead.
+async fn ask(inner: &Inner, group: &Group, index: usize, check: &HealthCheck) -> Result<(), String> {
+    let target = PathAndQuery::try_from(check.path.as_str()).map_err(|error| error.to_string())?;
     let head =
         Head { method: Method::GET, target, fields: OnwardLines::default(), host: None, upgrade: None };
     let origin = &group.members()[index].origin;
     let aim = Aim { origin, rules: None, is_check: true, place: None };
     let ask = async {
         let mut journey = Journey::new(inner, head, None, None);
-        let response = journey.ask(aim, Instant::now()).await.ok()?;
+        let response = journey.ask(aim, Instant::now()).await.map_err(|error| error.to_string())?;
         // Read to its end, the connection can be used again; a body that is longer is not worth it.
         let mut body = response.body;
         let mut read = 0;
@@ -49,11 +49,13 @@ async fn is_healthy(inner: &Inner, group: &Group, index: usize, check: &HealthCh
                 break;
             }
         }
-        Some(response.status)
+        Ok(response.status)
     };
-    match timeout(check.interval.max(TIMEOUT_MIN), ask).await {
-        Ok(Some(status)) => status.is_success() || status.is_redirection(),
-        Ok(None) | Err(_) => false,
+    let limit = check.interval.max(TIMEOUT_MIN);
+    let status = timeout(limit, ask).await.unwrap_or_else(|_| Err(format!("no answer within {limit:?}")))?;
+    match status.is_success() || status.is_redirection() {
+        true => Ok(()),
+        false => Err(format!("status {}", status.as_u16())),
     }
 }
 

@@ -19,6 +19,8 @@ pub struct UpstreamError {
     pub detail: String,
     /// When asking again may help.
     pub retry_after: Option<Duration>,
+    /// Whether the log has been told that this upstream is down.
+    pub is_told: bool,
 }
 
 /// What went wrong between this node and an origin.
@@ -75,7 +77,7 @@ impl UpstreamError {
     /// An error with no particular time to ask again, except for those that pass by themselves.
     pub fn new(cause: Cause, next_hop: impl Into<String>, detail: impl Into<String>) -> Self {
         let retry_after = (cause == Cause::ConnectionLimit).then_some(LIMIT_RETRY_AFTER);
-        Self { cause, next_hop: next_hop.into(), detail: detail.into(), retry_after }
+        Self { cause, next_hop: next_hop.into(), detail: detail.into(), retry_after, is_told: false }
     }
 
     /// A refusal by the rules of forward mode.

@@ -6,12 +6,13 @@
 
 mod balance;
 mod health;
+mod outages;
 
 use crate::metrics::Counter;
 use crate::upstream::exchanged::{Origin, Scheme};
 use crate::upstream::pool::{PlaceHandle, PlaceKey, Pool};
 use balance::Candidate;
-use health::Health;
+use health::{Health, Turn};
 use parking_lot::Mutex;
 use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
 use std::fmt;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 /// The upstreams of one site.
 #[derive(Debug)]
 pub struct Group {
+    /// Its site as it is called in the log: the first host, with the path prefix.
+    site: String,
     members: Vec<Arc<Member>>,
     balance: Balance,
     check: Option<HealthCheck>,
@@ -68,6 +71,7 @@ impl Group {
             return Err(UpstreamUrlError(String::new(), "a site needs an upstream"));
         }
         Ok(Self {
+            site: format!("{}{}", site.hosts.first().map_or("", String::as_str), site.path_prefix),
             turns: Mutex::new(vec![0; members.len()]),
             members: members.into_iter().map(Arc::new).collect(),
             balance: site.balance,
@@ -106,14 +110,24 @@ impl Group {
 
     /// Takes note of an answer of member `index`.
     pub(in crate::upstream) fn answered(&self, index: usize) {
-        self.members[index].health.lock().succeeded();
+        let is_news = self.members[index].health.lock().succeeded();
+        if is_news {
+            self.tell_up(index, "it answers");
+        }
     }
 
-    /// Takes note that a request to member `index` failed at `now`.
-    pub(in crate::upstream) fn failed(&self, index: usize, now: Instant) {
+    /// Takes note that a request to member `index` failed at `now`, and why. Whether it is known, and told, that it is down.
+    pub(in crate::upstream) fn failed(&self, index: usize, now: Instant, why: &dyn fmt::Display) -> bool {
         let member = &self.members[index];
         member.failures.count();
-        member.health.lock().failed(now, self.random());
+        let (news, is_told) = {
+            let mut health = member.health.lock();
+            (health.failed(now, self.random()), health.is_told())
+        };
+        if let Some(backoff) = news {
+            self.tell_failing(index, why, backoff);
+        }
+        is_told
     }
 
     /// When the first upstream comes back from its backoff, if all are out at `now`.
@@ -127,10 +141,15 @@ impl Group {
         balance::mix(self.jitter.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Takes note of an active check of member `index`.
-    pub(in crate::upstream) fn record_check(&self, index: usize, healthy: bool) {
+    /// Takes note of an active check of member `index`, or why it found it unhealthy.
+    pub(in crate::upstream) fn record_check(&self, index: usize, outcome: Result<(), String>) {
         let threshold = self.check.as_ref().map_or(1, |check| check.threshold.max(1));
-        self.members[index].health.lock().checked(healthy, threshold);
+        let news = self.members[index].health.lock().checked(outcome.is_ok(), threshold, Instant::now());
+        match (news, outcome) {
+            (Some(Turn::Down), Err(why)) => self.tell_unhealthy(index, &why),
+            (Some(Turn::Up), _) => self.tell_up(index, "it passes its health checks"),
+            _ => {}
+        }
     }
 
     fn candidate(&self, index: usize) -> Candidate {

@@ -20,7 +20,7 @@ fn an_upstream_that_fails_is_left_out_until_its_backoff_ends() {
     let group = group(&["http://a", "http://b"]);
     let now = Instant::now();
     for _ in 0..3 {
-        group.failed(0, now);
+        group.failed(0, now, &"refused");
     }
     for _ in 0..4 {
         assert_eq!(group.choose(0, &[], now), Some(1));
@@ -36,7 +36,7 @@ fn when_all_are_out_one_is_asked_nevertheless() {
     let group = group(&["http://a", "http://b"]);
     let now = Instant::now();
     for index in [0, 1, 0, 1, 0, 1] {
-        group.failed(index, now);
+        group.failed(index, now, &"refused");
     }
     let first = group.choose(0, &[], now).expect("fails open");
     let second = group.choose(0, &[first], now).expect("the other one");
