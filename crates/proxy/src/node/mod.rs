@@ -179,7 +179,11 @@ impl Node {
             Err(_) => return Err("no disk could be opened at the start; the next start tries again".into()),
         };
         let done = if online { disks.bring_online(path) } else { disks.take_offline(path) };
-        done.map_err(|error| error.to_string())
+        done.map_err(|error| match error {
+            // Says what it is about: a name that no disk has, or a disk by its path.
+            shoal_store::Error::Unusable(why) => why,
+            error => error.to_string(),
+        })
     }
 
     /// Whether clients are accepted.
@@ -353,6 +357,19 @@ mod tests {
         for counter in [&node.metrics.connections, &node.metrics.refused, &node.metrics.other] {
             assert_eq!((counter.value(), counter.owned_value()), (20, 20));
         }
+    }
+
+    #[test]
+    fn a_disk_that_there_is_none_of_is_no_unusable_store() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut settings = Settings { workers: 1, ..Settings::default() };
+        settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
+        settings.store.directory = folder.path().join("store");
+        settings.store.disk = shoal_core::ByteCount::mib(16);
+        let node = Node::start(settings).expect("a node");
+        let refusal = node.set_disk_online("/nowhere", false).expect_err("there is no such disk");
+        node.drain(Duration::ZERO);
+        assert!(refusal.starts_with("no disk of the store is called \"/nowhere\"; there are: "), "{refusal}");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) struct Disk {
     state: RwLock<Result<Arc<Serving>, Absence>>,
     /// The store that it had before it went out of service.
     left: Mutex<Option<Left>>,
+    /// What the stores that it had counted. Written while the state is locked.
+    before: Mutex<Counts>,
     /// Noted while the state is locked, so that a disk that comes back has been told everything.
     missed: Mutex<Missed>,
     /// Rises with failures and falls with successes.
@@ -33,6 +35,16 @@ pub(super) struct Disk {
 struct Absence {
     service: Service,
     why: String,
+}
+
+/// What a store counts from its opening on; its disk goes on counting where the one before ended.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    evictions: u64,
+    crowded_out: u64,
+    corrupt: u64,
+    spared_reads: u64,
+    failures: u64,
 }
 
 /// Whether a disk serves.
@@ -59,7 +71,7 @@ pub struct DiskState {
     pub service: Service,
     /// Why not; empty when it does.
     pub why: String,
-    /// What it holds; nothing when it is out of service.
+    /// What it holds, nothing when it is out of service; and what was counted since start, whenever it went out.
     pub usage: Usage,
     /// Calls that failed, since start.
     pub failures: u64,
@@ -87,6 +99,7 @@ impl Disk {
             opener,
             state: RwLock::new(Err(absence)),
             left: Mutex::new(None),
+            before: Mutex::default(),
             missed: Mutex::default(),
             strain: AtomicU32::new(0),
             failures: AtomicU64::new(0),
@@ -117,19 +130,18 @@ impl Disk {
     }
 
     pub(super) fn state(&self) -> DiskState {
-        let (service, why, store) = match &*self.state.read() {
-            Ok(store) => (Service::InService, String::new(), Some(Arc::clone(store))),
-            Err(absence) => (absence.service, absence.why.clone(), None),
+        let (service, why, store, before, failures) = {
+            let state = self.state.read();
+            let (before, failures) = (*self.before.lock(), self.failures.load(Relaxed));
+            match &*state {
+                Ok(store) => (Service::InService, String::new(), Some(Arc::clone(store)), before, failures),
+                Err(absence) => (absence.service, absence.why.clone(), None, before, failures),
+            }
         };
         let usage = store.map(|store| store.usage()).unwrap_or_default();
-        DiskState {
-            path: self.share.path.clone(),
-            bytes: self.share.bytes,
-            service,
-            why,
-            usage,
-            failures: self.failures.load(Relaxed) + usage.failures,
-        }
+        let usage = before.and(&usage).within(usage);
+        let failures = failures + usage.failures;
+        DiskState { path: self.share.path.clone(), bytes: self.share.bytes, service, why, usage, failures }
     }
 
     /// Opens it for the first time.
@@ -151,7 +163,8 @@ impl Disk {
             return None;
         }
         let store = std::mem::replace(&mut *state, Err(Absence { service, why: why.to_owned() })).ok()?;
-        self.failures.fetch_add(store.usage().failures, Relaxed);
+        let mut before = self.before.lock();
+        *before = before.and(&store.usage());
         *self.left.lock() = Some(store.left());
         Some(store)
     }
@@ -248,6 +261,25 @@ impl Disk {
     }
 }
 
+impl Counts {
+    /// Those of a store that came after these, with these.
+    fn and(&self, usage: &Usage) -> Self {
+        Self {
+            evictions: self.evictions + usage.evictions,
+            crowded_out: self.crowded_out + usage.crowded_out,
+            corrupt: self.corrupt + usage.corrupt,
+            spared_reads: self.spared_reads + usage.spared_reads,
+            failures: self.failures + usage.failures,
+        }
+    }
+
+    /// `usage` with these counts.
+    fn within(self, usage: Usage) -> Usage {
+        let Self { evictions, crowded_out, corrupt, spared_reads, failures } = self;
+        Usage { evictions, crowded_out, corrupt, spared_reads, failures, ..usage }
+    }
+}
+
 /// How long whoever brings a disk back waits for its store of before to be let go of.
 const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// A failure weighs as much as so many successes: hits that RAM answers do not hide a disk that fails every read.
@@ -289,11 +321,44 @@ mod tests {
         }
 
         fn usage(&self) -> Usage {
-            Usage { failures: 3, ..Usage::default() }
+            Usage { failures: 3, ..COUNTED }
         }
 
         fn close(&self) -> Result<(), Error> {
             Ok(())
+        }
+    }
+
+    const COUNTED: Usage = Usage {
+        objects: 5,
+        objects_max: 10,
+        bytes: 500,
+        bytes_max: 1000,
+        evictions: 1,
+        crowded_out: 2,
+        corrupt: 4,
+        spared_reads: 8,
+        failures: 0,
+    };
+
+    #[test]
+    fn what_a_disk_has_counted_does_not_fall_while_it_is_out() {
+        let disk = Disk::new(Share { path: "/d1".into(), bytes: 1 }, Box::new(|| Ok(Arc::new(Failing))));
+        disk.start().expect("it opens");
+        let counts = || {
+            let usage = disk.state().usage;
+            (usage.evictions, usage.crowded_out, usage.corrupt, usage.spared_reads)
+        };
+        for times in 1..4 {
+            assert_eq!(counts(), (times, 2 * times, 4 * times, 8 * times));
+            disk.leave(Service::Offline, "an operator took it out").expect("it was in service");
+            assert_eq!(counts(), (times, 2 * times, 4 * times, 8 * times));
+            assert_eq!(
+                (disk.state().usage.objects, disk.state().usage.bytes_max),
+                (0, 0),
+                "it holds nothing"
+            );
+            assert!(disk.come_back(None).expect("it opens"));
         }
     }
 

@@ -207,16 +207,19 @@ fn changed_files_are_noticed() {
 fn certificates_that_cannot_be_used_stop_the_start() {
     let authority = Authority::new();
     let (one, two) = (authority.issue("one", &["one.test"]), authority.issue("two", &["two.test"]));
-    let check = |certificate: Certificate, file: &str| {
+    let check = |certificate: Certificate, files: &[&str]| {
         let mut settings = shoal_settings::Settings::default();
         settings.listen[0].address = ([127, 0, 0, 1], 0).into();
         settings.listen[0].tls = vec![certificate];
         let error = crate::server::bind(&settings).err().expect("unusable").to_string();
-        assert!(error.contains(file), "{error}");
+        assert!(files.iter().all(|file| error.contains(file)), "{error}");
     };
-    check(Certificate { certificate: "/nowhere.pem".into(), ..one.clone() }, "/nowhere.pem");
-    check(Certificate { key: two.key.clone(), ..one.clone() }, "two.key");
-    check(Certificate { certificate: one.key.clone(), ..one.clone() }, "one.key");
+    check(Certificate { certificate: "/nowhere.pem".into(), ..one.clone() }, &["/nowhere.pem"]);
+    check(
+        Certificate { key: two.key.clone(), ..one.clone() },
+        &["two.key: is not the key of the certificate in ", "one.pem"],
+    );
+    check(Certificate { certificate: one.key.clone(), ..one.clone() }, &["one.key"]);
     assert!(PrivateKeyDer::from_pem_file(&one.key).is_ok(), "the files themselves are sound");
 }
 

@@ -127,8 +127,15 @@ fn read_one(source: &Certificate) -> Result<(Arc<CertifiedKey>, Vec<String>), Er
     let names = names.valid_dns_names().map(str::to_ascii_lowercase).collect();
     let key =
         PrivateKeyDer::from_pem_file(&source.key).map_err(|error| fail(&source.key, error.to_string()))?;
-    let certified = CertifiedKey::from_der(chain, key, &ring::default_provider())
-        .map_err(|error| fail(&source.key, error.to_string()))?;
+    let certified =
+        CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                let problem =
+                    format!("is not the key of the certificate in {}", source.certificate.display());
+                fail(&source.key, problem)
+            }
+            error => fail(&source.key, error.to_string()),
+        })?;
     Ok((Arc::new(certified), names))
 }
 
