@@ -2,7 +2,7 @@
 //!
 //! The reference page and the sample file are printed from these definitions: see [`crate::Settings::sample`].
 
-use crate::AdminAddress;
+use crate::{AdminAddress, Ports};
 use ipnet::IpNet;
 use shoal_core::ByteCount;
 use std::net::SocketAddr;
@@ -157,6 +157,9 @@ section! {
         pub allow_clients: Vec<IpNet> = vec![network("127.0.0.0/8"), network("::1/128")],
         /// Ports that CONNECT may reach.
         pub connect_ports: Vec<u16> = vec![443],
+        /// Ports that other requests may reach, each a number or a range; others get 403. Below 1024 most belong to services that are
+        /// not HTTP, such as mail, which a request can be made to speak to.
+        pub request_ports: Vec<Ports> = vec![Ports::new(80, 80), Ports::new(443, 443), Ports::new(1024, u16::MAX)],
         /// Destination hosts always refused: names, `*.suffix`, or networks.
         pub deny_destinations: Vec<String> = Vec::new(),
         /// Destinations on loopback, link-local and private networks that are nevertheless served: names,

@@ -212,6 +212,25 @@ fn a_destination_denied_later_is_refused_though_it_is_stored() {
     shoal.expect_responses("denied", 2);
 }
 
+#[test]
+fn requests_reach_listed_ports_only_and_what_is_stored_of_others_is_refused() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 60));
+    let mut shoal = Setup::bare().start();
+    let url = format!("{}/a", origin.url());
+    let (plain, odd) = (Request::get(&url), Request::get(&url).field("Cache-Control", "max-stale=1"));
+    shoal.ask_forward(&Request::get("http://127.0.0.1:25/")).expect_status(403);
+    shoal.ask_forward(&Request::new("POST", "http://127.0.0.1:22/").body(b"x")).expect_status(403);
+    shoal.ask_forward(&plain).expect_body("body");
+    shoal.ask_forward(&plain).expect_body("body").expect_hit();
+    shoal.change(|text| text.replace("[forward]", "[forward]\nrequest_ports = [80, \"443-444\"]"));
+    shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
+    for request in [&plain, &odd] {
+        shoal.ask_forward(request).expect_status(403);
+    }
+    shoal.expect_responses("denied", 4);
+}
+
 /// Only a fetch can tell the address that a host has: after a reload that changes what is said of addresses, what is stored is asked for
 /// again before it is served.
 #[test]

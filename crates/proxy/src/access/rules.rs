@@ -6,7 +6,7 @@ use super::users::{Users, UsersError};
 use http::{HeaderValue, StatusCode};
 use ipnet::IpNet;
 use shoal_semantics::status_fields::ProxyError;
-use shoal_settings::Forward;
+use shoal_settings::{Forward, Ports};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct ForwardRules {
     allow_clients: Vec<IpNet>,
     connect_ports: Vec<u16>,
+    request_ports: Vec<Ports>,
     deny: HostPatterns,
     allow_private: HostPatterns,
     own: Vec<SocketAddr>,
@@ -33,6 +34,8 @@ pub enum Refusal {
     Credentials,
     /// CONNECT to a port that is not on the list.
     Port(u16),
+    /// Another request to a port that is not on the list for these.
+    RequestPort(u16),
     /// The destination is on the list of refused ones.
     Denied(String),
     /// The destination resolves to an address that is not public.
@@ -67,6 +70,7 @@ impl ForwardRules {
         Ok(Self {
             allow_clients: forward.allow_clients.clone(),
             connect_ports: forward.connect_ports.clone(),
+            request_ports: forward.request_ports.clone(),
             deny: patterns("forward.deny_destinations", &forward.deny_destinations)?,
             allow_private: patterns(
                 "forward.allow_private_destinations",
@@ -114,6 +118,17 @@ impl ForwardRules {
     /// [`Refusal::Port`].
     pub fn connect_port(&self, port: u16) -> Result<(), Refusal> {
         if self.connect_ports.contains(&port) { Ok(()) } else { Err(Refusal::Port(port)) }
+    }
+
+    /// Whether requests other than CONNECT may reach this port, or what is stored of it be served.
+    ///
+    /// # Errors
+    /// [`Refusal::RequestPort`].
+    pub fn request_port(&self, port: u16) -> Result<(), Refusal> {
+        match self.request_ports.iter().any(|ports| ports.contains(port)) {
+            true => Ok(()),
+            false => Err(Refusal::RequestPort(port)),
+        }
     }
 
     /// Whether this destination may be asked, or what is stored of it be served, as far as its name tells: `host` in lower case.
@@ -219,6 +234,7 @@ impl fmt::Display for Refusal {
             Self::Client(address) => write!(f, "clients at {address} are not served"),
             Self::Credentials => f.write_str("credentials are missing or wrong"),
             Self::Port(port) => write!(f, "CONNECT to port {port} is not allowed"),
+            Self::RequestPort(port) => write!(f, "requests to port {port} are not allowed"),
             Self::Denied(host) => write!(f, "destination {host} is not allowed"),
             Self::Private(address, class) => write!(f, "destination address {address} is {class}"),
             Self::Own(address) => write!(f, "destination {address} is this proxy"),

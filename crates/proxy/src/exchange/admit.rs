@@ -92,7 +92,7 @@ impl Exchange {
                 async move { exchange.purge_request(&head, &client, target).await },
             ));
         }
-        if let Some(reply) = self.destination_denied(&head, &client, mode, target.host()) {
+        if let Some(reply) = self.destination_denied(&head, &client, mode, &target) {
             return answered(reply);
         }
         let site = match mode {
@@ -148,19 +148,21 @@ impl Exchange {
         admitted.map_err(|refusal| Box::new(self.denied(head, client, &refusal)))
     }
 
-    /// The answer when clients may not name this host. Asked not only before a fetch: what is stored of a destination is refused
+    /// The answer when clients may not name this host, or this port of it. Asked not only before a fetch: what is stored of a destination is refused
     /// with it.
     fn destination_denied(
         &self,
         head: &RequestParts,
         client: &Client,
         mode: Mode,
-        host: &str,
+        target: &Target,
     ) -> Option<Reply> {
-        let refusal = match mode {
-            Mode::Forward => self.live.load().forward.destination(host).err()?,
-            Mode::Reverse => return None,
-        };
+        if mode == Mode::Reverse {
+            return None;
+        }
+        let rules = &self.live.load().forward;
+        let refusal =
+            rules.destination(target.host()).and_then(|()| rules.request_port(target.port)).err()?;
         Some(self.denied(head, client, &refusal))
     }
 
@@ -289,6 +291,7 @@ fn denial(refusal: &Refusal) -> &'static str {
         Refusal::Client(_) => "This proxy does not serve your network.",
         Refusal::Credentials => "This proxy wants a user name and a password.",
         Refusal::Port(_) => "This proxy makes no tunnels to that port.",
+        Refusal::RequestPort(_) => "This proxy makes no requests to that port.",
         Refusal::Own(_) => "The request leads back to this proxy.",
         Refusal::Denied(_) | Refusal::Private(..) => "This proxy does not serve that destination.",
     }

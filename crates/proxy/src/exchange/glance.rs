@@ -94,6 +94,7 @@ impl Exchange {
                 live.forward.client(client.address.ip()).is_ok()
                     && live.forward.authenticate(None).is_ok()
                     && live.forward.destination(host).is_ok()
+                    && live.forward.request_port(get.authority.port.unwrap_or(80)).is_ok()
                     && live.allowed_address(head)
             }
             Mode::Reverse => live.routes.find(host, get.path).is_some(),

@@ -77,6 +77,8 @@ pub fn open_through(
     wrap: impl FnOnce(Arc<dyn FileSystem>) -> Arc<dyn FileSystem>,
 ) -> Result<Arc<dyn Store>, Error> {
     let directory = &options.directory;
+    // Whatever is told of the store while it is opened names the disk.
+    let _named = tracing::error_span!("store", disk = %directory.display()).entered();
     architecture(&options.architecture)?;
     replacement::known(&options.replacement)?;
     if RealDevice::is_one(directory) {

@@ -36,6 +36,23 @@ fn connect_reaches_listed_ports() {
 }
 
 #[test]
+fn other_requests_reach_listed_ports() {
+    let usual = rules(|_| ());
+    for port in [80, 443, 1024, 8080, 65535] {
+        assert_eq!(usual.request_port(port), Ok(()));
+    }
+    for port in [1, 25, 79, 81, 1023] {
+        assert_eq!(usual.request_port(port), Err(Refusal::RequestPort(port)));
+    }
+    let few = rules(|forward| forward.request_ports = vec![Ports::new(8000, 8001)]);
+    assert_eq!(
+        [80, 7999, 8001, 8002].map(|port| few.request_port(port).is_ok()),
+        [false, false, true, false]
+    );
+    assert_eq!(few.request_port(80).unwrap_err().status(), 403);
+}
+
+#[test]
 fn denied_destinations_by_name_and_by_network() {
     let rules = rules(|forward| {
         forward.deny_destinations = ["ads.example", "*.ads.example", "8.8.8.0/24"].map(String::from).into();
