@@ -17,6 +17,7 @@ import ext4_kinds
 import json
 import os
 import platform
+import programs
 import shlex
 import shutil
 import signal
@@ -65,7 +66,7 @@ def arguments():
     parser.add_argument("--journal", action="store_true", help="with ext4's journal; the papers' UFS had none")
     parser.add_argument("--folder", default=".", help="where the file behind the loop device goes")
     parser.add_argument("--rounds", type=int, default=1, help="runs of each; the table shows the median")
-    parser.add_argument("--shoal", default=str(ROOT / "target/release/shoal"), help="the binary")
+    programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/replay.md")
     parser.add_argument("--kinds", action="store_true", help="also tell what the transfers of the whole run hold (needs tracefs; slow for cern, which has a folder for each URL)")
     parser.add_argument("--reports", metavar="FOLDER", help="keep each run's JSON here, for `shoal lab run maltzahn --measured`")

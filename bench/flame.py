@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 import measure
-import open_loop
+import programs
 import servers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -29,6 +29,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=6)
     parser.add_argument("--size", type=int, default=1024)
     parser.add_argument("--svg", default=os.path.join(ROOT, "docs", "hit.svg"))
+    programs.add_shoal(parser)
     options = parser.parse_args()
     if not shutil.which("perf"):
         raise SystemExit("perf is not installed (Debian: apt-get install linux-perf)")
@@ -44,7 +45,7 @@ def sampled(options):
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)
         origin = servers.Origin()
-        shoal = servers.start_shoal(folder, origin.url, open_loop.binary("shoal"))
+        shoal = servers.start_shoal(folder, origin.url, options.shoal)
         data = os.path.join(folder, "perf.data")
         try:
             for _ in range(2):

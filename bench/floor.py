@@ -21,8 +21,8 @@ import subprocess
 import tempfile
 
 import measure
-import open_loop
 import page
+import programs
 import servers
 
 NGINX = "nginx, no sendfile, open_file_cache"
@@ -52,6 +52,7 @@ def arguments():
     parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=[1.0, 0.6])
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
     parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
+    programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true")
     return parser.parse_args()
 
@@ -89,7 +90,7 @@ def measured(folder, size, share, options):
     with contextlib.ExitStack() as stack:
         running = [
             servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off"),
-            servers.start_shoal(folder, origin.url, open_loop.binary("shoal")),
+            servers.start_shoal(folder, origin.url, options.shoal),
         ]
         for server in running:
             stack.callback(server.stop)
@@ -122,7 +123,7 @@ def start_floors(folder, shoal, size, ring):
         file.write(answer)
     own = tempfile.mkdtemp(prefix="floor-", dir=folder)
     port = servers.free_port()
-    yield servers.Server(FLOOR, port, [open_loop.binary("shoal-floor"), f"127.0.0.1:{port}", path], own)
+    yield servers.Server(FLOOR, port, [programs.checked(programs.release("shoal-floor")), f"127.0.0.1:{port}", path], own)
     if ring:
         port = servers.free_port()
         yield servers.Server(RING, port, [ring, "127.0.0.1", str(port), path], own)

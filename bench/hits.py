@@ -24,10 +24,10 @@ import time
 import measure
 import misses
 import page
+import programs
 import rivals
 import servers
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REQUESTS = {"bare": measure.BARE, "browser": measure.BROWSER}
 
 
@@ -36,8 +36,8 @@ def main():
     for tool in ("wrk", "taskset"):
         if not shutil.which(tool):
             raise SystemExit(f"{tool} is not installed (Debian: apt-get install wrk util-linux)")
-    if not options.only_nginx and not os.access(options.shoal, os.X_OK):
-        raise SystemExit(f"{options.shoal} is not there: cargo build --release, or --only-nginx")
+    if not options.only_nginx:
+        programs.checked(options.shoal)
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         origin = servers.Origin()
         running = []
@@ -77,16 +77,11 @@ def arguments():
     parser.add_argument("--tries", type=int, default=3, help="repeat a point that others disturbed so often at most")
     parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
-    parser.add_argument("--shoal", default=default_binary(), help="the binary to measure")
+    programs.add_shoal(parser)
     parser.add_argument("--no-rivals", action="store_true", help="leave out Varnish, Squid and Traffic Server")
     parser.add_argument("--only-nginx", action="store_true")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
-
-
-def default_binary():
-    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-    return os.path.join(target, "release", "shoal")
 
 
 def warm(running, sizes):

@@ -18,8 +18,8 @@ import sys
 import tempfile
 
 import measure
-import open_loop
 import page
+import programs
 import servers
 
 NGINX = "nginx, no sendfile, open_file_cache"
@@ -43,7 +43,7 @@ def main():
         origin = servers.Origin()
         pair = servers.certificate(folder, "P-256")
         for secured in (pair, None):
-            running = [servers.start_shoal(folder, origin.url, open_loop.binary("shoal"), pair=secured)]
+            running = [servers.start_shoal(folder, origin.url, options.shoal, pair=secured)]
             if secured:
                 running.append(servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off", secured))
             try:
@@ -64,6 +64,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=2, help="length of one point")
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 65536])
+    programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/hits.md")
     return parser.parse_args()
 

@@ -18,8 +18,8 @@ import tempfile
 import time
 
 import measure
-import open_loop
 import page
+import programs
 import servers
 
 NGINX = "nginx, no sendfile, open_file_cache"
@@ -38,7 +38,7 @@ def main():
         for kind, secured in (("HTTP/1.1", None), ("HTTP/1.1 over TLS", pair), ("HTTP/2 over TLS", pair)):
             running = [
                 servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off", secured),
-                servers.start_shoal(folder, origin.url, open_loop.binary("shoal"), pair=secured),
+                servers.start_shoal(folder, origin.url, options.shoal, pair=secured),
             ]
             try:
                 grown[kind] = [idle(server, kind, options.connections) for server in running]
@@ -57,6 +57,7 @@ def main():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=10000)
+    programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/hits.md")
     return parser.parse_args()
 

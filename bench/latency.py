@@ -20,6 +20,7 @@ import time
 import measure
 import open_loop
 import page
+import programs
 import servers
 
 SHARE = 0.70
@@ -48,6 +49,7 @@ def arguments():
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 65536])
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["saturated", "disk"])
     parser.add_argument("--objects", type=int, default=1500, help="objects of each size on disk")
+    programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
 
@@ -56,7 +58,7 @@ def saturated(folder, origin, options):
     """p50 and p99 of nginx and Shoal, each at 70% of its own saturation, and both at 70% of nginx's."""
     running = [
         servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off"),
-        servers.start_shoal(folder, origin.url, open_loop.binary("shoal")),
+        servers.start_shoal(folder, origin.url, options.shoal),
     ]
     try:
         for server in running:
@@ -102,7 +104,7 @@ def saturated_rows(running, size, options):
 def beside_disk(folder, origin, options):
     """p99 of hits in RAM alone and while other requests are served from the disk, whose pages are dropped before."""
     lines = ["| hits in RAM, 1 KB, 20000 a second | p50 µs | p99 µs | p99, alone = 1 | served from disk |", "|---|---|---|---|---|"]
-    shoal = servers.start_shoal(folder, origin.url, open_loop.binary("shoal"), ram="4 MiB")
+    shoal = servers.start_shoal(folder, origin.url, options.shoal, ram="4 MiB")
     try:
         open_loop.prefer(shoal.process.pid)
         for size in (8192, 65536):

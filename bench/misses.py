@@ -15,8 +15,8 @@ import statistics
 import tempfile
 
 import measure
-import open_loop
 import page
+import programs
 import servers
 
 NGINX = "nginx, no sendfile, open_file_cache"
@@ -28,10 +28,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--seconds", type=int, default=1, help="length of one point")
     parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
-    parser.add_argument("--shoal", default=None, help="the binary to measure")
+    programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    options.shoal = options.shoal or open_loop.binary("shoal")
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)
         text = report(folder, options)

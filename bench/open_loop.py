@@ -6,20 +6,10 @@ import os
 import subprocess
 
 import measure
-import servers
+import programs
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Before all that others run on the same cores, where that may be asked for.
 NICE = -20
-
-
-def binary(name):
-    """The release build of a program of this workspace."""
-    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
-    path = os.path.join(target, "release", name)
-    if not os.access(path, os.X_OK):
-        raise SystemExit(f"{path} is not there: cargo build --release -p shoal -p shoal-testkit")
-    return path
 
 
 def prefer(process):
@@ -47,7 +37,7 @@ def prefer_session(nice):
 def run(server, seconds, streams, seed=1):
     """Loads `server` with streams of requests; what became of each, and the server's CPU seconds a second."""
     arguments = [",".join(f"{name}={value}" for name, value in stream.items()) for stream in streams]
-    command = ["taskset", "-c", measure.LOAD_CORE, binary("shoal-load"), f"127.0.0.1:{server.port}", str(seconds), str(seed)]
+    command = ["taskset", "-c", measure.LOAD_CORE, programs.checked(programs.release("shoal-load")), f"127.0.0.1:{server.port}", str(seconds), str(seed)]
     before = sum(measure.cpu_seconds(server.process.pid))
     ran = subprocess.run(command + arguments, capture_output=True, text=True)
     spent = sum(measure.cpu_seconds(server.process.pid)) - before

@@ -41,6 +41,7 @@ import time
 from pathlib import Path
 
 import disk
+import programs
 import servers
 
 PAGE = disk.ROOT / "docs/experiments/planner.md"
@@ -108,7 +109,7 @@ def arguments():
     parser.add_argument("--by", type=lambda text: text.split(","), default=["shoal", "nginx"], help="who serves: shoal, nginx or both")
     parser.add_argument("--requests", type=int, default=400_000, help="of each trace at most")
     parser.add_argument("--folder", help="where the caches' files go; a temporary one otherwise")
-    parser.add_argument("--shoal", default=str(disk.ROOT / "target/release/shoal"), help="the binary")
+    programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/planner.md")
     return parser.parse_args()
 

@@ -17,7 +17,7 @@ which replays the file system's journal, and opened by another node, whose origi
 Either ends the run with a failure and the seed. What is copied is in one piece: by a clone of the file (FICLONE) on XFS made for that
 on another loop device; without mkfs.xfs the node is stopped (SIGSTOP), and the copy begins when the device has nothing left to do, so
 that no write is cut in two, which is said. Not simulated is a disk that has acknowledged writes and loses them. Needs root, loop
-devices and mkfs.ext4; says which is missing. `shoal` is taken from the PATH.
+devices and mkfs.ext4; says which is missing.
 """
 
 import argparse
@@ -37,6 +37,8 @@ import tempfile
 import threading
 import time
 
+import programs
+
 from disks import loop_device, make_ext4, mount, tool
 from pathlib import Path
 from servers import free_port
@@ -48,7 +50,7 @@ OBJECTS = 4000
 
 def main():
     options = arguments()
-    missing = what_is_missing()
+    missing = what_is_missing(options)
     if missing:
         sys.exit(f"power_loss.py: cannot be tried: {missing}")
     print("| disk | copies | objects looked at | hits | younger than the limit and lost | oldest of these | not kept | wrong | lost |")
@@ -71,13 +73,14 @@ def arguments():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--slack", type=float, default=1.0, help="seconds of inserts that may be lost")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="for the files behind the devices")
+    programs.add_shoal(parser)
     return parser.parse_args()
 
 
-def what_is_missing():
+def what_is_missing(options):
     if os.geteuid() != 0:
         return "needs root"
-    for program in ("losetup", "mkfs.ext4", "mount", "umount", "shoal"):
+    for program in ("losetup", "mkfs.ext4", "mount", "umount", options.shoal):
         if not shutil.which(program):
             return f"there is no {program}"
     return None if subprocess.run(["losetup", "-f"], capture_output=True).returncode == 0 else "there are no loop devices"
@@ -98,7 +101,7 @@ def tried(undo, options, kind):
     store = device.made_into(undo, kind, folder / "mount")
     origin = Origin()
     undo.callback(origin.shutdown)
-    node = Node(folder, "node", store, kind, origin.server_address[1])
+    node = Node(options.shoal, folder, "node", store, kind, origin.server_address[1])
     undo.callback(node.kill)
     node.start()
     load = Load(node, origin, seeded.randrange(1 << 30))
@@ -123,7 +126,7 @@ def look(undo, options, kind, folder, copy, told, found):
     history, at, until, load = told
     device = Device(undo, copy, None)
     store = device.mounted(undo, folder / "copy-mount") if kind == "ext4" else device.path
-    node = Node(folder, "survivor", store, kind, free_port())
+    node = Node(options.shoal, folder, "survivor", store, kind, free_port())
     undo.callback(node.kill)
     node.start()
     client = node.client()
@@ -154,7 +157,7 @@ def look(undo, options, kind, folder, copy, told, found):
 
 def is_on_disk(node, number):
     """Whether the node that runs has the object on its disk by now."""
-    command = ["shoal", "store", "get", "--store", str(node.store), url(number)]
+    command = [node.program, "store", "get", "--store", str(node.store), url(number)]
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
@@ -255,7 +258,8 @@ class Device:
 
 
 class Node:
-    def __init__(self, folder, name, store, kind, origin_port):
+    def __init__(self, program, folder, name, store, kind, origin_port):
+        self.program = program
         self.port, self.admin_port = free_port(), free_port()
         self.store = store
         self.settings, self.log = folder / f"{name}.toml", folder / f"{name}.log"
@@ -285,7 +289,7 @@ listen = "127.0.0.1:{self.admin_port}"
 
     def start(self):
         with open(self.log, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(["shoal", "run", "--config", str(self.settings)], stdout=log, stderr=log)
+            self.process = subprocess.Popen([self.program, "run", "--config", str(self.settings)], stdout=log, stderr=log)
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.admin_port), 1):

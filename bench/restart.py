@@ -10,9 +10,8 @@ chosen at random. Told are the time from exec to the first hit, the share of hit
 thousand were hits, and the RAM of the index, once 20,000 more objects have been asked for.
 
 For a loss of power the store lies on ext4 on a loop device, and the file system is shut down at once (EXT4_IOC_SHUTDOWN
-without a flush of its log), so that whatever was not synced is gone; that needs root and is skipped, and said, without. `shoal` is
-taken from the PATH. Ten million objects take 7 GB of disk and a few minutes. Prints a Markdown table; --write puts it into
-docs/experiments/restart.md.
+without a flush of its log), so that whatever was not synced is gone; that needs root and is skipped, and said, without. Ten million
+objects take 7 GB of disk and a few minutes. Prints a Markdown table; --write puts it into docs/experiments/restart.md.
 """
 
 import argparse
@@ -31,6 +30,8 @@ import sys
 import tempfile
 import threading
 import time
+
+import programs
 
 from disks import loop_device, machine, make_ext4, mount, put_into_page, tool
 from pathlib import Path
@@ -69,6 +70,7 @@ def arguments():
     parser.add_argument("--end", type=lambda text: text.split(","), default=["kill", "close", "power"])
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="for stores and loop devices")
     parser.add_argument("--fill", help="the program that fills volumes, where cargo need not build it")
+    programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/restart.md")
     return parser.parse_args()
 
@@ -80,7 +82,7 @@ def one(undo, options, objects, end):
     store = folder / "store"
     if end == "power":
         device, store = ext4(undo, folder, disk_bytes + 512 * MIB)
-    node = Node(folder, store, disk_bytes, objects)
+    node = Node(options.shoal, folder, store, disk_bytes, objects)
     undo.callback(node.kill)
     origin = Origin()
     node.write_settings(origin.server_address[1])
@@ -142,7 +144,8 @@ def measured(node, objects, store):
 class Node:
     """A node of one volume that asks an origin which is there for the first object alone."""
 
-    def __init__(self, folder, store, disk_bytes, objects):
+    def __init__(self, program, folder, store, disk_bytes, objects):
+        self.program = programs.checked(program)
         self.folder, self.store, self.disk_bytes, self.objects = folder, store, disk_bytes, objects
         self.port = free_port()
         self.process = self.connection = None
@@ -173,7 +176,7 @@ listen = "none"
         """Starts it; gives the instant of exec."""
         begin = time.monotonic()
         with open(self.folder / "log", "a", encoding="utf-8") as log:
-            command = ["shoal", "run", "--config", str(self.folder / "shoal.toml")]
+            command = [self.program, "run", "--config", str(self.folder / "shoal.toml")]
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         self.connect()
         return begin

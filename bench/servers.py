@@ -18,6 +18,8 @@ import time
 import urllib.error
 import urllib.request
 
+import programs
+
 SERVER_CORE = "0"
 
 # A bench that is told to end stops its servers and removes their folders, as one that fails does.
@@ -238,7 +240,7 @@ def start_shoal(folder, origin, program, name="shoal", logged=True, ram="256 MiB
         "tls": 'tls = [{{ certificate = "{}", key = "{}" }}]'.format(*pair) if pair else "",
     }
     file = write(own, "shoal.toml", SHOAL_FILE.format(**values))
-    server = Server(name, values["port"], [program, "run", "--config", file], own)
+    server = Server(name, values["port"], [programs.checked(program), "run", "--config", file], own)
     server.secure = pair is not None
     server.settings_file = file
     server.store_folder = os.path.join(own, "cache")

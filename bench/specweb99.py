@@ -32,6 +32,7 @@ import time
 from pathlib import Path
 
 import disk
+import programs
 import servers
 
 PAGE = disk.ROOT / "docs/experiments/specweb99.md"
@@ -94,7 +95,7 @@ def arguments():
     parser.add_argument("--cache", type=lambda text: [float(part) for part in text.split(",")], default=[0.025, 0.05, 0.1])
     parser.add_argument("--requests", type=int, default=20000, help="half of them warm the cache up")
     parser.add_argument("--folder", default=".", help="where the file behind the loop device goes")
-    parser.add_argument("--shoal", default=str(disk.ROOT / "target/release/shoal"), help="the binary")
+    programs.add_shoal(parser)
     parser.add_argument("--proxy", help="the binary that is the reverse proxy, when it is another one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/specweb99.md")

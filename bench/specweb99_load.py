@@ -32,6 +32,7 @@ import time
 from pathlib import Path
 
 import disk
+import programs
 import servers
 
 PAGE = disk.ROOT / "docs/experiments/specweb99.md"
@@ -113,7 +114,7 @@ def arguments():
     parser.add_argument("--directories", type=int, default=20)
     parser.add_argument("--ram", default="16 MiB", help="Shoal's cache")
     parser.add_argument("--folder", help="where files and POSTlog go; a temporary folder otherwise")
-    parser.add_argument("--shoal", default=str(disk.ROOT / "target/release/shoal"), help="the binary")
+    programs.add_shoal(parser)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/specweb99.md")
     options = parser.parse_args()

@@ -19,8 +19,8 @@ import tempfile
 import time
 
 import measure
-import open_loop
 import page
+import programs
 import servers
 
 NGINX = "nginx, no sendfile, open_file_cache"
@@ -40,7 +40,7 @@ def main():
         for kind, pair in pairs.items():
             running = [
                 servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off", pair),
-                servers.start_shoal(folder, origin.url, open_loop.binary("shoal"), pair=pair),
+                servers.start_shoal(folder, origin.url, options.shoal, pair=pair),
             ]
             try:
                 if "handshakes" in options.parts:
@@ -62,6 +62,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2, help="length of one point")
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["handshakes", "hits"])
+    programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
 
