@@ -25,6 +25,7 @@ pub mod neighbours;
 pub mod origin;
 pub mod seeded;
 pub mod shoal;
+pub mod training;
 pub mod versions;
 pub mod wait;
 pub mod wire;

@@ -2,6 +2,7 @@
 
 use crate::fields::Fields;
 use crate::wait::LIMIT;
+use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,10 +44,18 @@ pub struct Journal {
 #[derive(Default)]
 struct Entries {
     received: Vec<Received>,
+    /// How many requests came, by path.
+    counts: HashMap<String, usize>,
     connections: usize,
     ended: usize,
     aborted: usize,
     bytes_sent: u64,
+}
+
+impl Entries {
+    fn count(&self, path: &str) -> usize {
+        self.counts.get(path).copied().unwrap_or(0)
+    }
 }
 
 impl Journal {
@@ -62,7 +71,7 @@ impl Journal {
 
     /// How many requests came for `path`, whatever their query.
     pub fn count(&self, path: &str) -> usize {
-        self.entries().received.iter().filter(|request| request.path() == path).count()
+        self.entries().count(path)
     }
 
     /// How many requests with `method` came for `path`.
@@ -95,10 +104,10 @@ impl Journal {
 
     /// Waits until `count` requests came for `path`; panics when they do not in time.
     pub fn wait_for(&self, path: &str, count: usize) {
-        let enough = |entries: &Entries| {
-            entries.received.iter().filter(|request| request.path() == path).count() >= count
-        };
-        assert!(self.wait(LIMIT, enough), "the origin did not receive {count} requests for {path}");
+        assert!(
+            self.wait(LIMIT, |entries| entries.count(path) >= count),
+            "the origin did not receive {count} requests for {path}"
+        );
     }
 
     /// Waits until `count` answers were aborted; panics when they are not in time.
@@ -122,7 +131,9 @@ impl Journal {
     /// Takes note of a request; gives how many came before it for the same path.
     pub(super) fn note(&self, request: &Received) -> usize {
         self.change(|entries| {
-            let earlier = entries.received.iter().filter(|earlier| earlier.path() == request.path()).count();
+            let count = entries.counts.entry(request.path().into()).or_default();
+            let earlier = *count;
+            *count += 1;
             entries.received.push(request.clone());
             earlier
         })
