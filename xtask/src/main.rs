@@ -14,6 +14,7 @@ mod finding;
 mod fuzz;
 mod instructions;
 mod python;
+mod release;
 mod tidy;
 mod workspace;
 
@@ -46,6 +47,7 @@ fn run(arguments: &[&str]) -> Outcome {
         ["fuzz", options @ ..] => fuzz::run(&root, options),
         ["instructions", options @ ..] => instructions::run(&root, options),
         ["python", options @ ..] => python::run(&root, options),
+        ["release", options @ ..] => release::run(&root, options),
         [] | ["help" | "--help" | "-h"] => Ok(USAGE.into()),
         [unknown, ..] => Err(format!("there is no task {unknown:?}\n\n{USAGE}")),
     }
@@ -57,4 +59,5 @@ cargo xtask tidy                the rules of the house over the sources and docs
 cargo xtask deps                the crate table, reasons, licences and duplicate versions of dependencies
 cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20), starting from fuzz/seeds
 cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)
-cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)";
+cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)
+cargo xtask release             the release build laid out by a profile, in target/release-profiled/shoal; two release builds (needs llvm-profdata)";
