@@ -31,16 +31,27 @@ impl Decimal {
 
 /// Appends a number in decimal.
 pub fn push_decimal(out: &mut Vec<u8>, value: u64) {
-    if value >= 10_000 {
-        push_decimal(out, value / 10_000);
-        return out.extend_from_slice(&four_digits(value % 10_000));
-    }
-    // Always four bytes, of which the last may be none: to copy as many as there are digits would take a call.
-    let zeros = zeros_before(value);
-    let length = out.len() + 4 - zeros;
-    let text = u32::from_le_bytes(four_digits(value)) >> (8 * zeros);
+    // Always so many bytes, of which the last may be none: to copy as many as there are digits would take a call.
+    let (text, digits) = if value < 10_000 {
+        let zeros = zeros_before(value);
+        (u64::from(u32::from_le_bytes(four_digits(value)) >> (8 * zeros)), 4 - zeros)
+    } else if value < 100_000_000 {
+        let zeros = zeros_before(value / 10_000);
+        (u64::from_le_bytes(eight_digits(value)) >> (8 * zeros), 8 - zeros)
+    } else {
+        push_decimal(out, value / 100_000_000);
+        (u64::from_le_bytes(eight_digits(value % 100_000_000)), 8)
+    };
+    let length = out.len() + digits;
     out.extend_from_slice(&text.to_le_bytes());
     out.truncate(length);
+}
+
+/// The eight digits of a number below 100,000,000, with zeros before it.
+#[inline]
+fn eight_digits(value: u64) -> [u8; 8] {
+    let ([a, b, c, d], [e, f, g, h]) = (four_digits(value / 10_000), four_digits(value % 10_000));
+    [a, b, c, d, e, f, g, h]
 }
 
 /// The three digits of a number below a thousand; of others the last three.
