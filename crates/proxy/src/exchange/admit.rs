@@ -139,12 +139,11 @@ impl Exchange {
 
     /// Whether this client may use the forward proxy.
     fn admit_client(&self, head: &RequestParts, client: &Client) -> Result<Option<String>, Box<Reply>> {
-        let live = self.live.load();
+        let in_force = self.in_force.load();
         let authorization = head.fields.shared_value(&header::PROXY_AUTHORIZATION);
-        let admitted = live
-            .forward
-            .client(client.address.ip())
-            .and_then(|()| live.forward.authenticate(authorization.as_ref()));
+        let forward = &in_force.live.forward;
+        let admitted =
+            forward.client(client.address.ip()).and_then(|()| forward.authenticate(authorization.as_ref()));
         admitted.map_err(|refusal| Box::new(self.denied(head, client, &refusal)))
     }
 
@@ -160,7 +159,8 @@ impl Exchange {
         if mode == Mode::Reverse {
             return None;
         }
-        let rules = &self.live.load().forward;
+        let in_force = self.in_force.load();
+        let rules = &in_force.live.forward;
         let refusal =
             rules.destination(target.host()).and_then(|()| rules.request_port(target.port)).err()?;
         Some(self.denied(head, client, &refusal))
@@ -174,14 +174,14 @@ impl Exchange {
         if let ReplyHead::Built(_, fields) = &mut reply.head
             && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
-            fields.insert(header::PROXY_AUTHENTICATE, self.live.load().forward.challenge().clone());
+            fields.insert(header::PROXY_AUTHENTICATE, self.in_force.load().live.forward.challenge().clone());
         }
         reply
     }
 
     /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
     fn loop_detected(&self, head: &RequestParts, client: &Client) -> Option<Reply> {
-        let hop = &self.live.load().hop;
+        let hop = &self.in_force.load().live.hop;
         let been_here =
             fields::via_contains(&head.fields, hop) || fields::cdn_loop_contains(&head.fields, hop);
         been_here.then(|| {
@@ -206,7 +206,7 @@ impl Exchange {
 
     /// The method PURGE removes a URL, for clients that may.
     async fn purge_request(&self, head: &RequestParts, client: &Client, target: Target) -> Reply {
-        let allowed: bool = self.live.load().purge.allows(client.address.ip());
+        let allowed: bool = self.in_force.load().live.purge.allows(client.address.ip());
         if !allowed {
             return self.early(
                 head,
@@ -261,8 +261,7 @@ impl Exchange {
         (mut fields, body): (HeaderMap, ReplyBody),
         verdict: Verdict,
     ) -> Reply {
-        let live = self.live.load();
-        let cache_status = verdict.add_to(&mut fields, &live);
+        let cache_status = verdict.add_to(&mut fields, &self.in_force.load().live);
         let record = verdict.early_record(cache_status, client, status, self.now());
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }

@@ -4,7 +4,13 @@
 //! and that needs nothing but a lookup: no field map, no [`super::ask::Ask`], nothing to wait for. Whatever does not fit
 //! goes the ordinary way, as if nobody had looked. Tests compare the two ways' answers byte by byte.
 
-use super::{Exchange, live::Live, record::Record as Stored, shelf::Resident, verdict::version};
+use super::{
+    Exchange,
+    live::{InForce, Live},
+    record::Record as Stored,
+    shelf::Resident,
+    verdict::version,
+};
 use crate::access_log::Entry;
 use crate::clock;
 use crate::message::{Client, Glance, Hit, Outcome, Record, Sent};
@@ -29,10 +35,11 @@ impl Exchange {
         received: Instant,
         send: impl FnOnce(&Hit<'_>) -> Sent,
     ) -> Glance {
-        let live = self.live.load();
+        let in_force = self.in_force.load();
+        let InForce { live, log } = &**in_force;
         let now = clock::time_at(received);
         URL.with_borrow_mut(|url| {
-            let Some(resident) = self.find_fresh(&live, get, client, url, now) else {
+            let Some(resident) = self.find_fresh(live, get, client, url, now) else {
                 return Glance::Ordinary;
             };
             let Stored::Response(head) = &resident.record else { return Glance::Ordinary };
@@ -44,7 +51,6 @@ impl Exchange {
                 own: &live.hit_fields,
             };
             let sent = send(&hit);
-            let log = self.log.load();
             if !log.is_on() {
                 self.metrics.hit_memory(&hit, sent);
                 return if matches!(sent, Sent::Partly) { Glance::Sending(None) } else { Glance::Sent };

@@ -3,6 +3,7 @@
 use super::ask::Ask;
 use super::record::Head;
 use crate::access::{AccessError, ForwardRules, PurgeRules};
+use crate::access_log::AccessLog;
 use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
@@ -13,6 +14,14 @@ use shoal_settings::{Cache, Mode, Settings};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+
+/// What requests are answered by: of one piece, so that a hit asks for it once.
+pub(super) struct InForce {
+    /// The settings.
+    pub live: Arc<Live>,
+    /// The access log.
+    pub log: Arc<AccessLog>,
+}
 
 /// Settings in force.
 pub struct Live {

@@ -38,6 +38,7 @@ pub(crate) mod target;
 mod verdict;
 
 pub use epochs::Epochs;
+use live::InForce;
 pub use live::{Live, LiveError};
 
 use crate::access_log::{AccessLog, Entry};
@@ -58,7 +59,7 @@ use std::time::{Instant, SystemTime};
 
 /// Answers requests out of the cache and from the origins.
 pub struct Exchange {
-    live: ArcSwap<Live>,
+    in_force: ArcSwap<InForce>,
     shelf: Arc<Shelf>,
     flights: Arc<Flights>,
     passes: Passes,
@@ -68,7 +69,6 @@ pub struct Exchange {
     generations: AtomicU64,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
-    log: ArcSwap<AccessLog>,
 }
 
 /// The parts that an exchange works with.
@@ -91,7 +91,7 @@ impl Exchange {
     /// An exchange of these parts.
     pub fn new(parts: Parts) -> Arc<Self> {
         Arc::new(Self {
-            live: ArcSwap::from_pointee(parts.live),
+            in_force: ArcSwap::from_pointee(InForce { live: Arc::new(parts.live), log: Arc::new(parts.log) }),
             shelf: parts.shelf,
             flights: Flights::new(),
             passes: Passes::default(),
@@ -100,7 +100,6 @@ impl Exchange {
             generations: AtomicU64::new(0),
             upstreams: parts.upstreams,
             metrics: parts.metrics,
-            log: ArcSwap::from_pointee(parts.log),
         })
     }
 
@@ -111,27 +110,29 @@ impl Exchange {
             true => before.forward_since,
             false => self.epochs.step(self.now()),
         };
-        self.live.store(Arc::new(live));
+        let live = Arc::new(live);
+        self.in_force.rcu(|before| InForce { live: Arc::clone(&live), log: Arc::clone(&before.log) });
     }
 
     /// Writes the access log elsewhere from now on.
     pub fn replace_log(&self, log: AccessLog) {
-        self.log.store(Arc::new(log));
+        let log = Arc::new(log);
+        self.in_force.rcu(|before| InForce { live: Arc::clone(&before.live), log: Arc::clone(&log) });
     }
 
     /// Opens the access log again by its name.
     pub fn reopen_log(&self) {
-        self.log.load().reopen();
+        self.in_force.load().log.reopen();
     }
 
     /// Writes what is pending in the access log and ends it.
     pub fn close_log(&self) {
-        self.log.load().close();
+        self.in_force.load().log.close();
     }
 
     /// The settings in force.
     pub fn live(&self) -> Arc<Live> {
-        self.live.load_full()
+        Arc::clone(&self.in_force.load().live)
     }
 
     /// The time now. The only clock that the exchange reads.
@@ -143,7 +144,7 @@ impl Exchange {
     fn note(&self, record: &Record) {
         let duration_us = (!record.aborted).then_some(record.duration_us);
         self.metrics.responded(record.outcome, record.body_bytes, duration_us);
-        self.log.load().log(&Entry::from(record));
+        self.in_force.load().log.log(&Entry::from(record));
     }
 }
 

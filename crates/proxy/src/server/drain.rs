@@ -4,7 +4,7 @@ use parking_lot::{Condvar, Mutex};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
@@ -74,11 +74,12 @@ impl DrainWatch {
         if self.is_draining() {
             return Poll::Ready(());
         }
-        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            ready!(self.notified.as_mut().poll(context));
-            self.waker = Some(context.waker().clone());
+        if self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            return Poll::Pending;
         }
-        Poll::Pending
+        let polled = self.notified.as_mut().poll(context);
+        self.waker = polled.is_pending().then(|| context.waker().clone());
+        polled
     }
 
     /// Waits for the word.
@@ -103,5 +104,30 @@ mod tests {
         waiting.await.expect("woken");
         idle.draining().await;
         drain.watch().draining().await;
+    }
+
+    #[test]
+    fn who_asks_again_is_known() {
+        let (drain, asker) = (Drain::default(), Arc::new(Asker::default()));
+        let waker = Waker::from(Arc::clone(&asker));
+        let mut watch = drain.watch();
+        for _ in 0..3 {
+            assert!(watch.poll_draining(&mut Context::from_waker(&waker)).is_pending());
+            // One kept by the watch, one by what wakes it.
+            assert_eq!(Arc::strong_count(&asker), 2 + 2);
+        }
+        drain.begin();
+        assert!(asker.woken.load(Ordering::Relaxed));
+    }
+
+    #[derive(Default)]
+    struct Asker {
+        woken: AtomicBool,
+    }
+
+    impl std::task::Wake for Asker {
+        fn wake(self: Arc<Self>) {
+            self.woken.store(true, Ordering::Relaxed);
+        }
     }
 }

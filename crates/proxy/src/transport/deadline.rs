@@ -2,10 +2,10 @@
 //!
 //! A keep-alive connection moves its deadline with every request. Each move of a runtime timer would take the
 //! timer wheel's lock; here the timer stays where it is while the deadline moves later, and is set anew only when
-//! it fires too early.
+//! it fires too early. It knows whom to wake, too, from the first time that a task asked.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
@@ -14,20 +14,22 @@ use tokio::time::Sleep;
 pub(crate) struct Deadline {
     sleep: Pin<Box<Sleep>>,
     due: Option<Instant>,
+    /// Who is woken when the timer fires.
+    waker: Option<Waker>,
 }
 
 impl Deadline {
     /// A deadline `after` now.
     pub fn after(after: Duration) -> Self {
         let due = Instant::now() + after;
-        Self { sleep: Box::pin(tokio::time::sleep_until(due.into())), due: Some(due) }
+        Self { sleep: Box::pin(tokio::time::sleep_until(due.into())), due: Some(due), waker: None }
     }
 
     /// Moves the deadline.
     pub fn set(&mut self, due: Instant) {
         self.due = Some(due);
         if self.sleep.deadline() > due.into() {
-            self.sleep.as_mut().reset(due.into());
+            self.reset(due);
         }
     }
 
@@ -46,11 +48,24 @@ impl Deadline {
     /// Ready once the deadline has passed.
     pub fn poll_passed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(due) = self.due else { return Poll::Pending };
-        while self.sleep.deadline() < due.into() {
-            ready!(self.sleep.as_mut().poll(context));
-            self.sleep.as_mut().reset(due.into());
+        if !self.sleep.is_elapsed()
+            && self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker()))
+        {
+            return Poll::Pending;
         }
-        self.sleep.as_mut().poll(context)
+        while self.sleep.as_mut().poll(context).is_ready() {
+            if self.sleep.deadline() >= due.into() {
+                return Poll::Ready(());
+            }
+            self.reset(due);
+        }
+        self.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn reset(&mut self, due: Instant) {
+        self.sleep.as_mut().reset(due.into());
+        self.waker = None;
     }
 }
 
