@@ -67,6 +67,15 @@ impl<T: ClientIo> Socket<T> {
         filled
     }
 
+    /// Takes bytes into `input`, which is empty, that were read without it.
+    pub fn put_back(&mut self, bytes: &[u8]) {
+        debug_assert!(self.input.is_empty(), "they come before what is in it");
+        if !bytes.is_empty() {
+            self.input = spare::take(Side::Client);
+            self.input.extend_from_slice(bytes);
+        }
+    }
+
     /// Gives back what a large head or body made of the read buffer, before the connection goes idle.
     pub fn shrink(&mut self) {
         if self.enlarged && self.input.is_empty() {

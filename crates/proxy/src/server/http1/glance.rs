@@ -1,14 +1,15 @@
 //! The short way through a connection: a hit in RAM is written where it stands, and the head never leaves the buffer.
 //!
-//! The reply is put together in memory of the thread and written at once. Only what the kernel does not take is
-//! copied into the connection; so a connection that is served hits holds no buffer of its own for them.
+//! The request is read into memory of the thread, and the reply is put together in such, and written at once. Only what is no such
+//! request, and what of a reply the kernel does not take, is copied into the connection; so a connection that is served hits
+//! holds no buffer of its own for them.
 
-use super::{Connection, Next, head};
+use super::{Connection, Next, NoHead, head};
 use crate::message::{Glance, Handler, Hit, Record, Sent};
 use crate::server::Shared;
 use crate::server::account::Account;
 use crate::server::client_io::ClientIo;
-use crate::server::socket::{Gone, Socket};
+use crate::server::socket::{Gone, INPUT_BYTES, Socket};
 use crate::transport::Output;
 use bytes::Buf;
 use shoal_store::memory::LENT_MIN;
@@ -32,18 +33,55 @@ pub(super) enum Glanced {
 }
 
 impl<T: ClientIo> Connection<T> {
-    /// Answers a plain request that is fresh in RAM. `None` leaves everything as it was.
+    /// Reads the first bytes of a head, answers what they ask for if that can be done at once, and leaves the rest in the input. Says when
+    /// they were there.
+    pub(super) fn poll_first<H: Handler>(
+        &mut self,
+        shared: &Shared<H>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(Option<Glanced>, Instant), NoHead>> {
+        ARRIVED.with_borrow_mut(|arrived| {
+            let count = match self.socket.io.poll_receive(context, arrived) {
+                Poll::Ready(Ok(count)) if count > 0 => count,
+                Poll::Ready(_) => return Poll::Ready(Err(NoHead::Over)),
+                Poll::Pending => return self.poll_idle(context).map(Err),
+            };
+            let received = Instant::now();
+            let glanced = self.answer_at_once(shared, &arrived[..count], received, context);
+            let (glanced, taken) = glanced.map_or((None, 0), |(glanced, taken)| (Some(glanced), taken));
+            self.socket.put_back(&arrived[taken..count]);
+            Poll::Ready(Ok((glanced, received)))
+        })
+    }
+
+    /// The same for what is in the input. `None` leaves everything as it was.
     pub(super) fn glance<H: Handler>(
         &mut self,
         shared: &Shared<H>,
         received: Instant,
         context: &mut Context<'_>,
     ) -> Option<Glanced> {
+        let input = std::mem::take(&mut self.socket.input);
+        let glanced = self.answer_at_once(shared, &input, received, context);
+        self.socket.input = input;
+        let (glanced, taken) = glanced?;
+        self.socket.input.advance(taken);
+        Some(glanced)
+    }
+
+    /// Answers a plain request at the front of `bytes` that is fresh in RAM, and says how many of them it took.
+    fn answer_at_once<H: Handler>(
+        &mut self,
+        shared: &Shared<H>,
+        bytes: &[u8],
+        received: Instant,
+        context: &mut Context<'_>,
+    ) -> Option<(Glanced, usize)> {
         if self.drain.is_draining() || self.live.keep_alive.is_zero() {
             return None;
         }
-        let Socket { io, input, output, .. } = &mut self.socket;
-        let get = self.parser.plain(input, &self.live.limits)?;
+        let Socket { io, output, .. } = &mut self.socket;
+        let get = self.parser.plain(bytes, &self.live.limits)?;
         let glance = shared.handler.glance(&get, &self.client, received, |hit| {
             REPLY.with_borrow_mut(|reply| send(io, output, context, hit, received, reply))
         });
@@ -54,8 +92,9 @@ impl<T: ClientIo> Connection<T> {
             Glance::Sending(record) => Glanced::Sending { record, head_bytes: output.head.len() },
         };
         self.parser.forget();
-        input.advance(taken);
-        Some(glanced)
+        self.socket.deadline.lift();
+        shared.metrics.requests.count();
+        Some((glanced, taken))
     }
 
     /// Settles a reply that was sent, or sends what is left of it.
@@ -105,7 +144,7 @@ fn send<T: ClientIo>(
     let written = match hit.body.len() <= COPIED_MAX {
         true => {
             reply.extend_from_slice(hit.body);
-            Pin::new(&mut *io).poll_write(context, reply)
+            io.poll_send(context, reply)
         }
         false => {
             let slices = [IoSlice::new(reply), IoSlice::new(hit.body)];
@@ -130,6 +169,9 @@ fn send<T: ClientIo>(
 const COPIED_MAX: usize = 12 << 10;
 
 thread_local! {
+    /// What has just arrived.
+    static ARRIVED: RefCell<[u8; INPUT_BYTES]> = const { RefCell::new([0; INPUT_BYTES]) };
+
     /// The reply in the making.
     static REPLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }

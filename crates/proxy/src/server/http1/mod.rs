@@ -126,41 +126,49 @@ impl<T: ClientIo> Connection<T> {
 
     /// Waits for a whole request head, and says when its first byte was there; or has what is in RAM answered at once.
     async fn next_head<H: Handler>(&mut self, shared: &Shared<H>) -> Result<Came, NoHead> {
-        let mut received = self.socket.begun.take();
-        loop {
-            if !self.socket.input.is_empty() {
-                let since = *received.get_or_insert_with(Instant::now);
-                let glanced = poll_fn(|context| Poll::Ready(self.glance(shared, since, context))).await;
-                if let Some(glanced) = glanced {
-                    self.socket.deadline.lift();
-                    shared.metrics.requests.count();
-                    return Ok(Came::Glanced(glanced, since));
-                }
-                match self.parser.look(&mut self.socket.input, &self.live.limits) {
-                    Ok(true) => return Ok(Came::Head(since)),
-                    Ok(false) => self.socket.deadline.set(since + self.live.head_timeout),
-                    Err(refusal) => return Err(NoHead::Refused(refusal)),
-                }
+        let mut begun = self.socket.begun.take();
+        if !self.socket.input.is_empty() {
+            let received = *begun.get_or_insert_with(Instant::now);
+            let glanced = poll_fn(|context| Poll::Ready(self.glance(shared, received, context))).await;
+            if let Some(glanced) = glanced {
+                return Ok(Came::Glanced(glanced, received));
             }
-            let begun = !self.socket.input.is_empty();
-            poll_fn(|context| self.poll_more(context, begun)).await?;
+        }
+        loop {
+            if self.socket.input.is_empty() {
+                let (glanced, received) = poll_fn(|context| self.poll_first(shared, context)).await?;
+                if let Some(glanced) = glanced {
+                    return Ok(Came::Glanced(glanced, received));
+                }
+                begun.get_or_insert(received);
+            }
+            let received = *begun.get_or_insert_with(Instant::now);
+            match self.parser.look(&mut self.socket.input, &self.live.limits) {
+                Ok(true) => return Ok(Came::Head(received)),
+                Ok(false) => self.socket.deadline.set(received + self.live.head_timeout),
+                Err(refusal) => return Err(NoHead::Refused(refusal)),
+            }
+            if !self.socket.input.is_empty() {
+                poll_fn(|context| self.poll_more(context)).await?;
+            }
         }
     }
 
-    /// Reads more of a head, which has begun to arrive or not.
-    fn poll_more(&mut self, context: &mut Context<'_>, begun: bool) -> Poll<Result<(), NoHead>> {
+    /// Reads more of a head that has begun to arrive.
+    fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<(), NoHead>> {
         match self.socket.poll_fill(context, super::socket::INPUT_BYTES) {
             Poll::Ready(Ok(count)) if count > 0 => return Poll::Ready(Ok(())),
             Poll::Ready(_) => return Poll::Ready(Err(NoHead::Over)),
             Poll::Pending => {}
         }
-        if self.socket.deadline.poll_passed(context).is_ready() {
-            return Poll::Ready(Err(if begun { NoHead::Refused(REQUEST_TIMEOUT) } else { NoHead::Over }));
-        }
-        if !begun && self.drain.poll_draining(context).is_ready() {
-            return Poll::Ready(Err(NoHead::Over));
-        }
-        Poll::Pending
+        self.socket.deadline.poll_passed(context).map(|()| Err(NoHead::Refused(REQUEST_TIMEOUT)))
+    }
+
+    /// Waits for the first byte of a head in vain: until the client has been idle for too long, or we are stopping.
+    fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<NoHead> {
+        let is_over = self.socket.deadline.poll_passed(context).is_ready()
+            || self.drain.poll_draining(context).is_ready();
+        if is_over { Poll::Ready(NoHead::Over) } else { Poll::Pending }
     }
 
     /// Answers one request. The handler's future ends with this one, so that a client that leaves takes it along.
