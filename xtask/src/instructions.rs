@@ -22,7 +22,7 @@ struct Point {
     logged: bool,
     /// What the origin says: with `no-store`, misses are counted.
     cache_control: &'static str,
-    /// `http1` or `http2`.
+    /// `http1`, `http2`, or `waiting`: HTTP/1 on a socket, whose client's instructions count along.
     protocol: &'static str,
 }
 
@@ -31,6 +31,8 @@ const POINTS: &[Point] = &[
     Point { name: "browser-1k", ..HIT },
     Point { name: "browser-1k-log", logged: true, ..HIT },
     Point { name: "browser-64k-log", body_bytes: 65536, logged: true, ..HIT },
+    Point { name: "waiting-bare-1k", request: "bare.txt", protocol: "waiting", ..HIT },
+    Point { name: "waiting-browser-1k-log", logged: true, protocol: "waiting", ..HIT },
     Point { name: "h2-browser-1k-log", logged: true, protocol: "http2", ..HIT },
     Point { name: "h2-browser-64k-log", body_bytes: 65536, logged: true, protocol: "http2", ..HIT },
     Point { name: "miss-8k-log", request: "bare.txt", ..MISS },

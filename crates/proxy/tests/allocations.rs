@@ -59,6 +59,28 @@ fn a_hit_allocates_nothing() {
     }
 }
 
+/// Nor on a connection that waits without a task.
+#[test]
+fn a_hit_of_who_waits_allocates_nothing() {
+    for body_bytes in [0, 1024, 100_000] {
+        let rig = Rig::start(Log { access: "none".into(), ..Log::default() }, (body_bytes, "max-age=86400"));
+        for request in [BARE, BROWSER] {
+            rig.ask(request.as_bytes(), 1);
+            rig.ask_waiting(request.as_bytes(), 10);
+            let counted = |times| {
+                allocation_counter::measure(|| {
+                    rig.ask_waiting(request.as_bytes(), times);
+                })
+            };
+            let (few, many) = (counted(10), counted(1010));
+            assert!(few.count_total > 0, "a connection allocates");
+            assert_eq!(many.count_total, few.count_total, "{body_bytes} bytes: {request}");
+        }
+        assert_eq!(rig.metrics.misses.value(), 2);
+        assert_eq!(rig.metrics.hits_memory.value(), 2 * (10 + 10 + 1010));
+    }
+}
+
 /// Nor over HTTP/2, body or head or frames.
 #[test]
 fn a_hit_over_http2_allocates_nothing() {

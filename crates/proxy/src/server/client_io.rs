@@ -12,6 +12,9 @@ use tokio_rustls::server::TlsStream;
 
 /// A client connection, plain or TLS.
 pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Whether it can wait for requests without a task ([`super::waiting`]).
+    const CAN_WAIT: bool = false;
+
     /// Makes the coming close a reset, or an orderly one again: for a client that would take an orderly end for the end of the
     /// body, while the body has not ended.
     fn reset_on_close(&self, reset: bool);
@@ -40,6 +43,8 @@ pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 }
 
 impl ClientIo for TcpStream {
+    const CAN_WAIT: bool = true;
+
     fn reset_on_close(&self, reset: bool) {
         // A socket that is gone already needs no reset.
         let _ = socket2::SockRef::from(self).set_linger(reset.then_some(Duration::ZERO));

@@ -1,17 +1,21 @@
-//! One accepted connection: PROXY protocol, then TLS, then the protocol that its first bytes or ALPN choose.
+//! One accepted connection: PROXY protocol, then TLS, then the protocol that its first bytes or ALPN choose. One in the clear may
+//! have waited without a task before ([`super::waiting`]), and may go back to that.
 //!
 //! The chosen protocol's future is boxed, so that a connection takes the memory of what it speaks and not of the
 //! largest thing that it might have spoken.
 
 use super::client_io::ClientIo;
+use super::http1::glance::Glanced;
 use super::live::Live;
 use super::socket::Socket;
 use super::tls::{ALPN_H2, Tls};
+use super::waiting::{self, Guest};
 use super::worker::Entrance;
 use super::{Shared, http1, http2, proxied};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
-use crate::transport::Rewind;
+use crate::transport::spare::{self, Side};
+use crate::transport::{Output, Rewind};
 use bytes::BytesMut;
 use shoal_wire::http2::PREFACE;
 use std::future::poll_fn;
@@ -20,6 +24,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::server::TlsStream;
 
 /// A connection as it was accepted.
@@ -28,20 +33,84 @@ pub(super) struct Arrival {
     pub stream: TcpStream,
     /// Its far end.
     pub peer: SocketAddr,
+    /// Its place among those that may be open.
+    pub seat: Seat,
+}
+
+/// What a connection has for as long as it lives.
+pub(super) struct Standing {
+    /// Who is at its far end.
+    pub client: Arc<Client>,
+    /// The limits that hold for it.
+    pub live: Arc<Live>,
+    /// Its place among those that may be open.
+    pub _seat: Seat,
+}
+
+/// What a connection has that was begun elsewhere.
+pub(super) struct Begun {
+    /// Bytes that were read and not used.
+    input: BytesMut,
+    /// When the first of them was there.
+    received: Instant,
+    /// What is left of a reply.
+    output: Output,
+    /// Its account, if there is such a reply.
+    glanced: Option<Glanced>,
+    /// Nothing was answered before: the client may yet speak another protocol.
+    is_new: bool,
+}
+
+impl Begun {
+    /// What `guest` has said.
+    pub fn of(input: &[u8], received: Instant, guest: &Guest) -> Self {
+        let (input, output) = (spare::filled(Side::Client, input), Output::default());
+        Self { input, received, output, glanced: None, is_new: !guest.has_spoken }
+    }
+
+    /// The same with what is left of the reply to what was said before.
+    pub fn answering(self, glanced: Glanced, output: Output) -> Self {
+        Self { output, glanced: Some(glanced), ..self }
+    }
+
+    /// Nothing yet.
+    fn nothing(input: BytesMut, is_new: bool) -> Self {
+        Self { input, received: Instant::now(), output: Output::default(), glanced: None, is_new }
+    }
+}
+
+/// Takes in what was accepted: in the clear it waits for what the client says, else it has a task from the start.
+pub(super) fn begin<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: &Arc<Shared<H>>) {
+    if !entrance.is_plain(arrival.peer.ip()) {
+        tokio::spawn(serve(arrival, entrance, Arc::clone(shared)));
+        return;
+    }
+    let Arrival { stream, peer, seat } = arrival;
+    let (client, live) = (Arc::new(entrance.client(&stream, peer)), shared.live.load_full());
+    let due = Instant::now() + live.head_timeout;
+    if let Some((stream, standing)) = wait(stream, Standing { client, live, _seat: seat }, due, false) {
+        let begun = Begun::nothing(BytesMut::new(), true);
+        tokio::spawn(go_on(stream, begun, standing, Arc::clone(shared)));
+    }
+}
+
+/// Lets a connection wait without a task until `due`, and gives it back where that cannot be.
+fn wait(
+    stream: TcpStream,
+    standing: Standing,
+    due: Instant,
+    has_spoken: bool,
+) -> Option<(TcpStream, Standing)> {
+    let guest = Guest { stream: stream.into_std().ok()?, standing, due, has_spoken };
+    let Guest { stream, standing, .. } = waiting::admit(guest).err()?;
+    Some((TcpStream::from_std(stream).ok()?, standing))
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Arc<Shared<H>>) {
-    let _open = Open::count(Arc::clone(&shared.metrics));
+async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Arc<Shared<H>>) {
     let live = shared.live.load_full();
-    let Arrival { mut stream, peer } = arrival;
-    let mut client = Client {
-        address: peer,
-        local: local_address(&stream, &entrance),
-        listener: entrance.index,
-        tls: entrance.tls.is_some(),
-        server_name: None,
-    };
+    let Arrival { mut stream, peer, seat } = arrival;
+    let mut client = entrance.client(&stream, peer);
     let mut early = BytesMut::new();
     if entrance.is_proxy(peer.ip()) {
         match proxied::read_header(&mut stream, &mut early, live.head_timeout).await {
@@ -54,7 +123,11 @@ pub(super) async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>,
             }
         }
     }
-    let Some(tls) = &entrance.tls else { return serve_plain(stream, early, client, live, shared).await };
+    let Some(tls) = &entrance.tls else {
+        let begun = Begun::nothing(early, true);
+        let standing = Standing { client: Arc::new(client), live, _seat: seat };
+        return go_on(stream, begun, standing, shared).await;
+    };
     // The handshake's memory goes when it is over.
     let shaking = Box::pin(shake_hands(Rewind::new(early.freeze(), stream), tls, &mut client, &live));
     let Some(stream) = shaking.await else {
@@ -66,7 +139,8 @@ pub(super) async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>,
     if h2 {
         Box::pin(http2::serve(stream, BytesMut::new(), shared, live, client)).await;
     } else {
-        Box::pin(http1::serve(Socket::new(stream, live.head_timeout), shared, live, client)).await;
+        let socket = Socket::new(stream, live.head_timeout);
+        Box::pin(http1::serve(socket, None, shared, live, client)).await;
     }
 }
 
@@ -91,21 +165,32 @@ async fn shake_hands(
     }
 }
 
-async fn serve_plain<H: Handler>(
-    stream: TcpStream,
-    early: BytesMut,
-    client: Client,
-    live: Arc<Live>,
+/// Serves a connection in the clear to its end, or until it waits without a task.
+pub(super) async fn go_on<H: Handler>(
+    mut stream: TcpStream,
+    mut begun: Begun,
+    mut standing: Standing,
     shared: Arc<Shared<H>>,
 ) {
-    let client = Arc::new(client);
-    let mut socket = Socket::new(stream, live.head_timeout);
-    socket.input.unsplit(early);
-    if begins_as_http2(&mut socket, &live, &shared).await {
-        let Socket { io, input, .. } = socket;
-        Box::pin(http2::serve(io, input, shared, live, client)).await;
-    } else {
-        Box::pin(http1::serve(socket, shared, live, client)).await;
+    loop {
+        let (client, live) = (Arc::clone(&standing.client), Arc::clone(&standing.live));
+        let keep_alive = live.keep_alive;
+        let Begun { input, received, output, glanced, is_new } = begun;
+        let mut socket = Socket::new(stream, live.head_timeout);
+        socket.begun = (!input.is_empty()).then_some(received);
+        (socket.input, socket.output) = (input, output);
+        if is_new && glanced.is_none() && begins_as_http2(&mut socket, &live, &shared).await {
+            let Socket { io, input, .. } = socket;
+            return Box::pin(http2::serve(io, input, shared, live, client)).await;
+        }
+        let answering = glanced.map(|glanced| (glanced, received));
+        let serving = Box::pin(http1::serve(socket, answering, Arc::clone(&shared), live, client));
+        let Some(rested) = serving.await else { return };
+        match wait(rested, standing, Instant::now() + keep_alive, true) {
+            Some(back) => (stream, standing) = back,
+            None => return,
+        }
+        begun = Begun::nothing(BytesMut::new(), false);
     }
 }
 
@@ -141,27 +226,22 @@ async fn begins_as_http2<T: ClientIo, H: Handler>(
     }
 }
 
-/// Where the client connected to; a system call is needed only when the listener takes any local address.
-fn local_address(stream: &TcpStream, entrance: &Entrance) -> SocketAddr {
-    if entrance.local.ip().is_unspecified() {
-        stream.local_addr().unwrap_or(entrance.local)
-    } else {
-        entrance.local
-    }
+/// A connection's place among those that may be open, while it lives.
+pub(super) struct Seat {
+    metrics: Arc<Metrics>,
+    _place: OwnedSemaphorePermit,
 }
 
-/// Counts a connection as open while it lives.
-struct Open(Arc<Metrics>);
-
-impl Open {
-    fn count(metrics: Arc<Metrics>) -> Self {
+impl Seat {
+    /// Takes `place`, and counts the connection as open.
+    pub fn new(metrics: Arc<Metrics>, place: OwnedSemaphorePermit) -> Self {
         metrics.connections_open.add(1);
-        Self(metrics)
+        Self { metrics, _place: place }
     }
 }
 
-impl Drop for Open {
+impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.connections_open.subtract(1);
+        self.metrics.connections_open.subtract(1);
     }
 }

@@ -3,9 +3,11 @@
 //! Tests and measurements drive it from memory, where nothing but the loop itself allocates, waits or takes time.
 
 use super::client_io::ClientIo;
+use super::connection::{Seat, Standing};
 use super::drain::Drain;
 use super::live::Live;
 use super::socket::Socket;
+use super::waiting::{self, Guest};
 use super::{Shared, http1, http2};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
@@ -16,7 +18,9 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Semaphore;
 
 /// Serves any stream, within a runtime of the caller's.
 pub struct Detached<H>(pub(super) Arc<Shared<H>>);
@@ -35,7 +39,28 @@ impl<H: Handler> Detached<H> {
     {
         let live = self.0.live.load_full();
         let socket = Socket::new(Foreign(stream), live.head_timeout);
-        http1::serve(socket, Arc::clone(&self.0), live, Arc::new(client)).await;
+        http1::serve(socket, None, Arc::clone(&self.0), live, Arc::new(client)).await;
+    }
+
+    /// Serves one connection in the clear as a worker does, which lets it wait without a task. Does not end: drop it.
+    pub async fn serve_waiting(&self, stream: std::net::TcpStream, client: Client) {
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("nobody else has it");
+        let seat = Seat::new(Arc::clone(&self.0.metrics), place);
+        let live = self.0.live.load_full();
+        let due = Instant::now() + live.head_timeout;
+        let standing = Standing { client: Arc::new(client), live, _seat: seat };
+        let admitting = async {
+            // The room opens first.
+            tokio::task::yield_now().await;
+            let admitted = waiting::admit(Guest { stream, standing, due, has_spoken: false });
+            assert!(admitted.is_ok(), "the room is open, and the kernel takes sockets");
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            _ = waiting::serve(Arc::clone(&self.0)) => {}
+            () = admitting => {}
+        }
     }
 
     /// Serves one connection of HTTP/2 to its end.

@@ -34,6 +34,11 @@ impl Drain {
         self.word.condition.notify_all();
     }
 
+    /// Whether the word was given.
+    pub fn is_begun(&self) -> bool {
+        self.word.given.load(Ordering::Acquire)
+    }
+
     /// Waits for the word at most so long, blocking the thread; true when it was given.
     pub fn wait_for(&self, time: Duration) -> bool {
         let until = Instant::now() + time;

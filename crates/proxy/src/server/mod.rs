@@ -3,10 +3,13 @@
 //! ```text
 //!   listen ──► worker ──► connection ──► http1 ──┐
 //!   (sockets)  (thread)   PROXY, TLS    http2 ──┴──► Handler ──► Reply
+//!                 │           ▲ │                        ▲
+//!                 └────► waiting ◄┘ ──── hits in RAM ────┘
 //! ```
 //!
 //! Each worker is an OS thread with a runtime of its own and its own `SO_REUSEPORT` listener per address, so that
-//! a connection lives its whole life on one core. Both protocols are our own loops on
+//! a connection lives its whole life on one core. Connections in the clear wait for their requests together, without a task, and are served
+//! hits in RAM right there. Both protocols are our own loops on
 //! `shoal_wire`, and know of the exchange nothing but [`Handler`].
 //!
 //! A request's field values are slices of the connection's read buffer. What outlives the request must copy
@@ -32,6 +35,7 @@ mod running;
 mod socket;
 mod tls;
 mod tunnel;
+mod waiting;
 mod worker;
 
 pub use detached::Detached;

@@ -70,10 +70,7 @@ impl<T: ClientIo> Socket<T> {
     /// Takes bytes into `input`, which is empty, that were read without it.
     pub fn put_back(&mut self, bytes: &[u8]) {
         debug_assert!(self.input.is_empty(), "they come before what is in it");
-        if !bytes.is_empty() {
-            self.input = spare::take(Side::Client);
-            self.input.extend_from_slice(bytes);
-        }
+        self.input = spare::filled(Side::Client, bytes);
     }
 
     /// Gives back what a large head or body made of the read buffer, before the connection goes idle.

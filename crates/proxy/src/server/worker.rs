@@ -1,10 +1,10 @@
 //! A worker: an OS thread with its own runtime and its own listeners, on which its connections live and end.
 
-use super::Shared;
-use super::connection::{self, Arrival};
+use super::connection::{self, Arrival, Seat};
 use super::running::Control;
 use super::tls::Tls;
-use crate::message::Handler;
+use super::{Shared, waiting};
+use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use ipnet::IpNet;
 use std::io;
@@ -12,8 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 /// What a worker needs to start.
 pub(super) struct Worker<H> {
@@ -59,6 +59,7 @@ impl<H: Handler> Worker<H> {
 
     async fn run(self) {
         (self.on_worker)(self.number);
+        tokio::spawn(keep_room(Arc::clone(&self.shared)));
         for listening in self.listening {
             tokio::spawn(accept_all(listening, Arc::clone(&self.shared), Arc::clone(&self.places)));
         }
@@ -69,6 +70,20 @@ impl<H: Handler> Worker<H> {
         let ended = self.places.acquire_many(self.places_max);
         if tokio::time::timeout_at(cut_at.into(), ended).await.is_err() {
             tracing::warn!(worker = self.number, "connections still open at the deadline are cut");
+        }
+    }
+}
+
+/// Has connections that wait answered, until the server drains.
+async fn keep_room<H: Handler>(shared: Arc<Shared<H>>) {
+    while !shared.drain.watch().is_draining() {
+        match tokio::spawn(waiting::serve(Arc::clone(&shared))).await {
+            Ok(Ok(())) => {}
+            // Each connection has a task of its own then.
+            Ok(Err(error)) => return tracing::warn!(%error, "connections cannot wait together"),
+            Err(error) => {
+                tracing::error!(%error, "a request ended in a panic, and with it the connections that waited")
+            }
         }
     }
 }
@@ -93,13 +108,9 @@ async fn accept_all<H: Handler>(listening: Listening, shared: Arc<Shared<H>>, pl
             accepted = accept(&listener, &places, &shared.metrics) => accepted,
         };
         match accepted {
-            Ok((stream, place)) => {
+            Ok(arrival) => {
                 shared.metrics.connections.count();
-                let connection = connection::serve(stream, Arc::clone(&entrance), Arc::clone(&shared));
-                tokio::spawn(async move {
-                    connection.await;
-                    drop(place);
-                });
+                connection::begin(arrival, Arc::clone(&entrance), &shared);
             }
             Err(error) => {
                 shared.metrics.accept_errors.count();
@@ -122,6 +133,21 @@ pub(super) struct Entrance {
 }
 
 impl Entrance {
+    /// Whether a connection from `peer` begins with a request, in the clear.
+    pub fn is_plain(&self, peer: IpAddr) -> bool {
+        self.tls.is_none() && !self.is_proxy(peer)
+    }
+
+    /// Who is at the far end of `stream`, as far as the socket tells.
+    pub fn client(&self, stream: &TcpStream, peer: SocketAddr) -> Client {
+        // A system call is needed only when the listener takes any local address.
+        let local = match self.local.ip().is_unspecified() {
+            true => stream.local_addr().unwrap_or(self.local),
+            false => self.local,
+        };
+        Client { address: peer, local, listener: self.index, tls: self.tls.is_some(), server_name: None }
+    }
+
     /// Whether a connection from `peer` begins with a PROXY protocol header.
     pub fn is_proxy(&self, peer: IpAddr) -> bool {
         !self.proxies.is_empty() && self.proxies.iter().any(|network| network.contains(&peer))
@@ -133,8 +159,8 @@ impl Entrance {
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-    metrics: &Metrics,
-) -> io::Result<(Arrival, OwnedSemaphorePermit)> {
+    metrics: &Arc<Metrics>,
+) -> io::Result<Arrival> {
     if places.available_permits() == 0 {
         metrics.connections_full.count();
     }
@@ -142,7 +168,7 @@ async fn accept(
     drop(places.acquire().await.map_err(io::Error::other)?);
     let (stream, peer) = listener.accept().await?;
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
-    Ok((Arrival { stream, peer }, place))
+    Ok(Arrival { stream, peer, seat: Seat::new(Arc::clone(metrics), place) })
 }
 
 /// Pause after a failed accept: most likely file descriptors ran out, and trying at once would fail again.

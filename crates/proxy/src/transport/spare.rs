@@ -30,6 +30,16 @@ pub(crate) fn take(side: Side) -> BytesMut {
     spare.unwrap_or_else(|| BytesMut::with_capacity(side.bytes()))
 }
 
+/// A buffer that holds `bytes`; none is taken for nothing.
+pub(crate) fn filled(side: Side, bytes: &[u8]) -> BytesMut {
+    if bytes.is_empty() {
+        return BytesMut::new();
+    }
+    let mut buffer = take(side);
+    buffer.extend_from_slice(bytes);
+    buffer
+}
+
 /// Keeps an empty buffer for the next taker. One that holds anything is another message's, and goes; so does one that was made
 /// larger.
 pub(crate) fn give(side: Side, buffer: BytesMut) {

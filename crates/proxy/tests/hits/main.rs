@@ -6,7 +6,7 @@
 //! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL PROTOCOL
 //! ```
 //!
-//! The protocol is `http1` or `http2`. The request file holds one request with LF line ends. A miss comes first; all that follows must be hits, or misses
+//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. The request file holds one request with LF line ends. A miss comes first; all that follows must be hits, or misses
 //! when the origin says `no-store`. Without these arguments, among the other tests, it serves a few.
 
 mod rig;
@@ -27,6 +27,7 @@ fn main() -> Result<(), String> {
                 serve(include_str!("browser.txt"), 100, (1024, "max-age=86400"), ("none", protocol))?;
                 serve(include_str!("browser.txt"), 100, (1024, NO_STORE), ("none", protocol))?;
             }
+            serve(include_str!("browser.txt"), 100, (1024, "max-age=86400"), ("none", "waiting"))?;
             Ok(())
         }
     }
@@ -42,6 +43,7 @@ fn serve(
     let rig = Rig::start(Log { access: log.into(), format: LogFormat::Squid, ..Log::default() }, answer);
     let ask = |times| match protocol {
         "http2" => rig.ask_http2(&request, times),
+        "waiting" if times > 1 => rig.ask_waiting(request.as_bytes(), times),
         _ => rig.ask(request.as_bytes(), times),
     };
     let first = ask(1);

@@ -1,7 +1,8 @@
 //! A proxy whose connection loop is fed from memory: for counting what a hit allocates and how many instructions it takes.
 //!
 //! Everything is the product's: the loops of both protocols, the exchange, the RAM tier, metrics and access log. Only the client's
-//! socket is replaced by [`Script`], which hands out the same request again and again, one a read, and counts the replies.
+//! socket is replaced by [`Script`], which hands out the same request again and again, one a read, and counts the replies; or it is one of
+//! loopback, where a connection waits without a task, and the client's part counts along.
 
 use shoal_core::Timestamp;
 use shoal_proxy::access_log::AccessLog;
@@ -23,7 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::SystemTime;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 /// A proxy in front of an origin whose every answer is the same.
@@ -33,6 +35,8 @@ pub struct Rig {
     pub server: Arc<Detached<Front>>,
     /// The proxy's counters.
     pub metrics: Arc<Metrics>,
+    /// Bytes of the body of each reply.
+    body_bytes: usize,
 }
 
 impl Rig {
@@ -59,7 +63,7 @@ impl Rig {
         let server = Detached::new(Arc::new(Front(exchange)), Arc::clone(&metrics), &settings.client);
         let server = Arc::new(server);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        Self { runtime, server, metrics }
+        Self { runtime, server, metrics, body_bytes: answer.0 }
     }
 
     /// Sends `request` so many times on one connection and returns the bytes of the replies.
@@ -67,6 +71,38 @@ impl Rig {
         let (script, taken) = Script::new(request.into(), None, times);
         self.runtime.block_on(self.server.serve(script, client()));
         taken.load(Relaxed)
+    }
+
+    /// The same over a socket, whose connection waits without a task. They must be hits.
+    pub fn ask_waiting(&self, request: &[u8], times: u64) -> u64 {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback is there");
+        let far = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let (near, _) = listener.accept().expect("it connects");
+        for socket in [&near, &far] {
+            socket.set_nonblocking(true).expect("a socket");
+        }
+        self.runtime.block_on(async {
+            let mut far = TcpStream::from_std(far).expect("a socket");
+            tokio::select! {
+                () = self.server.serve_waiting(near, client()) => panic!("it serves until it is dropped"),
+                taken = self.asking(&mut far, request, times) => taken,
+            }
+        })
+    }
+
+    async fn asking(&self, far: &mut TcpStream, request: &[u8], times: u64) -> u64 {
+        let (mut reply, mut taken) = (Vec::with_capacity(self.body_bytes + 4096), 0);
+        for _ in 0..times {
+            far.write_all(request).await.expect("it is read");
+            reply.clear();
+            let is_end = |window: &[u8]| window == b"\r\n\r\n";
+            while reply.windows(4).position(is_end).is_none_or(|end| reply.len() < end + 4 + self.body_bytes)
+            {
+                assert!(far.read_buf(&mut reply).await.expect("a reply") > 0, "it goes on");
+            }
+            taken += reply.len() as u64;
+        }
+        taken
     }
 
     /// The same over HTTP/2, each on a stream of its own. `request` is as in HTTP/1; its fields are sent as a client with a
@@ -156,7 +192,7 @@ impl Script {
         self.asked += 1;
     }
 
-    fn take(&mut self, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn receive(&mut self, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let ended = pieces.iter().filter(|piece| self.frames.take(piece)).count();
         if self.again.is_none() || ended > 0 {
             self.unanswered = false;
@@ -222,7 +258,7 @@ impl AsyncRead for Script {
 
 impl AsyncWrite for Script {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.take(&[IoSlice::new(bytes)])
+        self.receive(&[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -230,7 +266,7 @@ impl AsyncWrite for Script {
         _: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.take(slices)
+        self.receive(slices)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -5,7 +5,7 @@
 //! holds no buffer of its own for them.
 
 use super::{Connection, Next, NoHead, head};
-use crate::message::{Glance, Handler, Hit, Record, Sent};
+use crate::message::{Client, Glance, Handler, Hit, Record, Sent};
 use crate::server::Shared;
 use crate::server::account::Account;
 use crate::server::client_io::ClientIo;
@@ -13,6 +13,7 @@ use crate::server::socket::{Gone, INPUT_BYTES, Socket};
 use crate::transport::Output;
 use bytes::Buf;
 use shoal_store::memory::LENT_MIN;
+use shoal_wire::PlainGet;
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::pin::Pin;
@@ -20,7 +21,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 /// A hit whose reply is on its way.
-pub(super) enum Glanced {
+pub(in crate::server) enum Glanced {
     /// It is sent and settled.
     Sent,
     /// The rest is in the output.
@@ -30,6 +31,13 @@ pub(super) enum Glanced {
         /// Bytes of the reply's head.
         head_bytes: usize,
     },
+}
+
+impl Glanced {
+    /// Whether the reply is sent whole.
+    pub fn is_sent(&self) -> bool {
+        matches!(self, Self::Sent)
+    }
 }
 
 impl<T: ClientIo> Connection<T> {
@@ -69,7 +77,7 @@ impl<T: ClientIo> Connection<T> {
         Some(glanced)
     }
 
-    /// Answers a plain request at the front of `bytes` that is fresh in RAM, and says how many of them it took.
+    /// Answers a request at the front of `bytes` at once, and says how many of them it took.
     fn answer_at_once<H: Handler>(
         &mut self,
         shared: &Shared<H>,
@@ -82,18 +90,21 @@ impl<T: ClientIo> Connection<T> {
         }
         let Socket { io, output, .. } = &mut self.socket;
         let get = self.parser.plain(bytes, &self.live.limits)?;
-        let glance = shared.handler.glance(&get, &self.client, received, |hit| {
-            REPLY.with_borrow_mut(|reply| send(io, output, context, hit, received, reply))
-        });
+        let glanced = answer(shared, &get, &self.client, received, output, |slices| {
+            let written = match slices {
+                [whole] => io.poll_send(context, whole),
+                parts => Pin::new(&mut *io).poll_write_vectored(context, parts),
+            };
+            // A failure comes again when the rest is sent.
+            let bytes = match written {
+                Poll::Ready(Ok(bytes)) => bytes,
+                _ => 0,
+            };
+            Written { bytes, is_flushed: matches!(Pin::new(io).poll_flush(context), Poll::Ready(Ok(()))) }
+        })?;
         let taken = get.head_bytes;
-        let glanced = match glance {
-            Glance::Ordinary => return None,
-            Glance::Sent => Glanced::Sent,
-            Glance::Sending(record) => Glanced::Sending { record, head_bytes: output.head.len() },
-        };
         self.parser.forget();
         self.socket.deadline.lift();
-        shared.metrics.requests.count();
         Some((glanced, taken))
     }
 
@@ -124,14 +135,42 @@ impl<T: ClientIo> Connection<T> {
     }
 }
 
-/// Writes the reply to a hit, which is put together in `reply`; what the connection does not take goes into `output`.
-fn send<T: ClientIo>(
-    io: &mut T,
+/// Answers `get` if its response is fresh in RAM: through `write`, and what that does not take goes into `output`, which is empty.
+pub(in crate::server) fn answer<H: Handler>(
+    shared: &Shared<H>,
+    get: &PlainGet<'_>,
+    client: &Client,
+    received: Instant,
     output: &mut Output,
-    context: &mut Context<'_>,
+    write: impl FnOnce(&[IoSlice<'_>]) -> Written,
+) -> Option<Glanced> {
+    let glance = shared.handler.glance(get, client, received, |hit| {
+        REPLY.with_borrow_mut(|reply| send(output, hit, received, reply, write))
+    });
+    let glanced = match glance {
+        Glance::Ordinary => return None,
+        Glance::Sent => Glanced::Sent,
+        Glance::Sending(record) => Glanced::Sending { record, head_bytes: output.head.len() },
+    };
+    shared.metrics.requests.count();
+    Some(glanced)
+}
+
+/// What became of bytes that were to be written.
+pub(in crate::server) struct Written {
+    /// So many were taken.
+    pub bytes: usize,
+    /// None of them waits within the connection.
+    pub is_flushed: bool,
+}
+
+/// Writes the reply to a hit, which is put together in `reply`; what the connection does not take goes into `output`.
+fn send(
+    output: &mut Output,
     hit: &Hit<'_>,
     received: Instant,
     reply: &mut Vec<u8>,
+    write: impl FnOnce(&[IoSlice<'_>]) -> Written,
 ) -> Sent {
     reply.clear();
     head::hit(reply, hit, received);
@@ -144,23 +183,14 @@ fn send<T: ClientIo>(
     let written = match hit.body.len() <= COPIED_MAX {
         true => {
             reply.extend_from_slice(hit.body);
-            io.poll_send(context, reply)
+            write(&[IoSlice::new(reply)])
         }
-        false => {
-            let slices = [IoSlice::new(reply), IoSlice::new(hit.body)];
-            Pin::new(&mut *io).poll_write_vectored(context, &slices)
-        }
+        false => write(&[IoSlice::new(reply), IoSlice::new(hit.body)]),
     };
-    // A failure comes again when the rest is sent.
-    let written = match written {
-        Poll::Ready(Ok(written)) => written,
-        _ => 0,
-    };
-    let is_sent = written == whole && matches!(Pin::new(io).poll_flush(context), Poll::Ready(Ok(())));
-    if is_sent {
+    if written.bytes == whole && written.is_flushed {
         return Sent::Whole { head_bytes: head_bytes as u64 };
     }
-    output.resume(&reply[..head_bytes], hit.body.bytes(), written);
+    output.resume(&reply[..head_bytes], hit.body.bytes(), written.bytes);
     Sent::Partly
 }
 

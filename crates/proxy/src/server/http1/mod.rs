@@ -10,7 +10,7 @@
 //! once for the connection and used for every request.
 
 mod answer;
-mod glance;
+pub(super) mod glance;
 mod head;
 mod incoming;
 mod interim;
@@ -21,6 +21,7 @@ use super::client_io::ClientIo;
 use super::drain::DrainWatch;
 use super::live::Live;
 use super::socket::Socket;
+use super::waiting::HITS_TO_RETURN;
 use super::{Shared, tunnel};
 use crate::message::{Client, Handler, Reply, Request};
 use answer::Answer;
@@ -35,17 +36,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-/// Serves one connection to its end.
+/// Serves one connection, on which a reply may be on its way, to its end; or until it may as well wait without a task, and then gives it back.
 pub(super) async fn serve<T: ClientIo, H: Handler>(
     socket: Socket<T>,
+    answering: Option<(Glanced, Instant)>,
     shared: Arc<Shared<H>>,
     live: Arc<Live>,
     client: Arc<Client>,
-) {
+) -> Option<T> {
     let drain = shared.drain.watch();
     let connection =
         Connection { socket, live, client, drain, parser: HeadParser::new(), interim: Interim::default() };
-    connection.serve(&shared).await;
+    connection.serve(&shared, answering).await
 }
 
 struct Connection<T> {
@@ -101,26 +103,50 @@ enum NoHead {
 
 impl<T: ClientIo> Connection<T> {
     /// What only some requests need is boxed: an idle connection then takes the memory of the wait for the next head.
-    async fn serve<H: Handler>(mut self, shared: &Shared<H>) {
+    async fn serve<H: Handler>(
+        mut self,
+        shared: &Shared<H>,
+        answering: Option<(Glanced, Instant)>,
+    ) -> Option<T> {
+        let mut answering = answering.map(|(glanced, received)| Came::Glanced(glanced, received));
+        let mut hits = 0;
         loop {
-            let received = match self.next_head(shared).await {
+            let came = match answering.take() {
+                Some(came) => Ok(came),
+                None => self.next_head(shared).await,
+            };
+            let received = match came {
                 Ok(Came::Head(received)) => received,
                 Ok(Came::Glanced(glanced, received)) => {
+                    hits = if glanced.is_sent() { hits + 1 } else { 0 };
                     match self.finish_glanced(shared, glanced, received).await {
+                        Next::Keep
+                            if T::CAN_WAIT && hits >= HITS_TO_RETURN && self.socket.input.is_empty() =>
+                        {
+                            return Some(self.socket.io);
+                        }
                         Next::Keep => continue,
-                        _ => return,
+                        _ => return None,
                     }
                 }
-                Err(NoHead::Over) => return Box::pin(self.socket.close()).await,
-                Err(NoHead::Refused(refusal)) => return Box::pin(self.refuse(shared, refusal)).await,
+                Err(NoHead::Over) => {
+                    Box::pin(self.socket.close()).await;
+                    return None;
+                }
+                Err(NoHead::Refused(refusal)) => {
+                    Box::pin(self.refuse(shared, refusal)).await;
+                    return None;
+                }
             };
+            hits = 0;
             match Box::pin(self.exchange(shared, received)).await {
-                Next::Keep => {}
-                Next::Close => return Box::pin(self.socket.close()).await,
-                Next::Linger => return Box::pin(self.socket.linger()).await,
-                Next::Refuse(refusal) => return Box::pin(self.refuse(shared, refusal)).await,
-                Next::Drop | Next::Tunnel(_) => return,
+                Next::Keep => continue,
+                Next::Close => Box::pin(self.socket.close()).await,
+                Next::Linger => Box::pin(self.socket.linger()).await,
+                Next::Refuse(refusal) => Box::pin(self.refuse(shared, refusal)).await,
+                Next::Drop | Next::Tunnel(_) => {}
             }
+            return None;
         }
     }
 

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 /// Replies by path:
 ///
-/// - `/hit/N` N bytes at a glance, to plain requests; `/memory/N` N bytes from memory; `/stored` the same with a stored head; `/empty`, `/204`, `/304`
+/// - `/hit/N` N bytes, to plain requests at a glance; `/hit/panic` a panic; `/memory/N` N bytes from memory; `/stored` the same with a stored head; `/empty`, `/204`, `/304`
 /// - `/frames/a,b,c` a stream of these frames of unknown length; `/long/a,b` announces one byte more than it gives
 /// - `/fails/a,b` a stream that fails after these frames; `/trailers` a stream with trailers
 /// - `/gated` a stream whose second frame waits for [`Scripted::gate`]; `/waits` a reply that waits for it
@@ -62,6 +62,7 @@ impl Handler for Scripted {
         _: Instant,
         reply: impl FnOnce(&Hit<'_>) -> Sent,
     ) -> Glance {
+        assert!(get.path != "/hit/panic", "as asked");
         let Some(bytes) = get.path.strip_prefix("/hit/").and_then(|bytes| bytes.parse().ok()) else {
             return Glance::Ordinary;
         };
@@ -102,11 +103,12 @@ impl Scripted {
         }
         let (verb, argument) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
         let body = match verb {
-            "memory" => memory(argument.parse().expect("a number")),
+            "memory" => filled(b'm', argument),
+            "hit" => filled(b'h', argument),
             "stored" => return stored(),
             "empty" => ReplyBody::Empty,
             "204" => return reply(&path, StatusCode::NO_CONTENT, ReplyBody::Empty),
-            "304" => return reply(&path, StatusCode::NOT_MODIFIED, memory(5)),
+            "304" => return reply(&path, StatusCode::NOT_MODIFIED, filled(b'm', "5")),
             "frames" => self.stream(frames(argument), None),
             "long" => self.stream(frames(argument), Some(frames(argument).len() as u64 + 1)),
             "short" => self.stream(frames(argument), Some(1)),
@@ -246,13 +248,13 @@ fn stored() -> Reply {
             cache_status: Bytes::from_static(b"shoal; hit"),
             proxy_status: HeaderValue::from_static("shoal"),
         },
-        body: memory(10),
+        body: filled(b'm', "10"),
         record: Box::default(),
     }
 }
 
-fn memory(bytes: usize) -> ReplyBody {
-    ReplyBody::Memory(Bytes::from(vec![b'm'; bytes]))
+fn filled(letter: u8, bytes: &str) -> ReplyBody {
+    ReplyBody::Memory(Bytes::from(vec![letter; bytes.parse().expect("a number")]))
 }
 
 fn text(text: &str) -> ReplyBody {

@@ -11,6 +11,7 @@ mod http2_sequences;
 mod lifecycle;
 mod proxied;
 mod tls;
+mod waiting;
 
 use super::{Running, bind};
 use crate::metrics::Metrics;

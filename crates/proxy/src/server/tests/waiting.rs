@@ -1,0 +1,179 @@
+//! Connections that wait without a task: that they do, that they come and go, and that nobody who speaks to the server can tell.
+
+use super::client::Client;
+use super::handler::Scripted;
+use super::wait_until;
+use crate::metrics::Metrics;
+use crate::server::waiting::HITS_TO_RETURN;
+use crate::server::{Running, bind};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use shoal_settings::{Listen, Settings};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+
+/// A server of one worker whose tasks can be counted.
+struct Counted {
+    running: Option<Running>,
+    metrics: Arc<Metrics>,
+    worker: Handle,
+    /// Tasks without any connection.
+    own_tasks: usize,
+}
+
+impl Counted {
+    fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings { workers: 1, ..Settings::default() };
+        settings.listen = vec![Listen::forward(([127, 0, 0, 1], 0).into())];
+        change(&mut settings);
+        let (metrics, worker) = (Arc::new(Metrics::default()), Arc::new(Mutex::new(None)));
+        let hook = {
+            let worker = Arc::clone(&worker);
+            move |_| *worker.lock() = Some(Handle::current())
+        };
+        let bound = bind(&settings).expect("loopback is there");
+        let running = bound.start(Arc::new(Scripted::default()), Arc::clone(&metrics), hook);
+        wait_until("the worker", || worker.lock().is_some());
+        let worker = worker.lock().clone().expect("it has begun");
+        let mut server =
+            Self { running: Some(running.expect("threads start")), metrics, worker, own_tasks: 0 };
+        // A connection that was answered has seen every task of the server's own begin.
+        server.connect().get("/hit/1");
+        wait_until("the connection's end", || server.metrics.connections_open.value() == 0);
+        server.own_tasks = server.tasks();
+        server
+    }
+
+    fn connect(&self) -> Client {
+        Client::connect(self.running.as_ref().expect("not stopped").addresses()[0])
+    }
+
+    fn tasks(&self) -> usize {
+        self.worker.metrics().num_alive_tasks()
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop(Duration::ZERO);
+        }
+    }
+}
+
+#[test]
+fn who_is_served_hits_has_no_task_and_who_asks_for_more_has_one_for_a_while() {
+    let server = Counted::with(|_| {});
+    let mut clients: Vec<_> = (0..10).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/hit/3").text(), "hhh");
+    }
+    assert_eq!(server.tasks(), server.own_tasks);
+    assert_eq!(clients[4].get("/memory/2").text(), "mm");
+    assert_eq!(server.tasks(), server.own_tasks + 1);
+    for hit in 0..HITS_TO_RETURN {
+        assert_eq!(server.tasks(), server.own_tasks + 1, "before hit {hit}");
+        assert_eq!(clients[4].get("/hit/1").text(), "h");
+    }
+    wait_until("its return", || server.tasks() == server.own_tasks);
+    assert_eq!(clients[4].get("/hit/1").text(), "h");
+    assert_eq!(server.metrics.connections_open.value(), 10);
+    clients.truncate(3);
+    wait_until("who has gone", || server.metrics.connections_open.value() == 3);
+}
+
+#[test]
+fn who_says_nothing_for_too_long_is_closed() {
+    let server = Counted::with(|settings| {
+        settings.client.keep_alive = Duration::from_millis(300);
+        settings.client.head_timeout = Duration::from_millis(600);
+    });
+    let start = Instant::now();
+    let (mut silent, mut served) = (server.connect(), server.connect());
+    served.get("/hit/1");
+    assert_eq!(served.rest(), b"");
+    let served_for = start.elapsed();
+    assert_eq!(silent.rest(), b"");
+    assert!(served_for >= Duration::from_millis(300), "{served_for:?}");
+    assert!(start.elapsed() >= Duration::from_millis(600), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    // One that comes to an empty room has its time too.
+    let mut late = server.connect();
+    assert_eq!(late.rest(), b"");
+}
+
+#[test]
+fn an_end_behind_requests_is_seen() {
+    let server = Counted::with(|_| {});
+    for last in ["/hit/2", "/memory/2"] {
+        let mut client = server.connect();
+        client.send(format!("GET /hit/1 HTTP/1.1\r\nHost: a\r\n\r\nGET {last} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.finish();
+        assert_eq!(client.response().text(), "h");
+        assert_eq!(client.response().body.len(), 2);
+        let start = Instant::now();
+        assert_eq!(client.rest(), b"");
+        assert!(start.elapsed() < Duration::from_secs(8), "not at the end of keep-alive");
+    }
+}
+
+#[test]
+fn a_panic_ends_those_who_wait_and_not_the_server() {
+    let server = Counted::with(|_| {});
+    let (mut waiting, mut panicking) = (server.connect(), server.connect());
+    waiting.get("/hit/1");
+    panicking.send("GET /hit/panic HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(panicking.rest(), b"");
+    assert_eq!(waiting.rest(), b"");
+    assert_eq!(server.connect().get("/hit/2").text(), "hh");
+    wait_until("their end", || server.tasks() == server.own_tasks);
+}
+
+/// What a client may ask for: hits of all sizes, and what needs a task.
+fn path() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        4 => Just("/hit/1"),
+        2 => Just("/hit/12000"),
+        2 => Just("/hit/70000"),
+        1 => Just("/hit/700000"),
+        1 => Just("/memory/5"),
+        1 => Just("/frames/a,b,c"),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn requests_are_answered_in_order_however_they_come(
+        paths in prop::collection::vec(path(), 1..30),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        static SERVER: std::sync::LazyLock<Counted> = std::sync::LazyLock::new(|| Counted::with(|_| {}));
+        let sent: String = paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\nX: {path}\r\n\r\n")).collect();
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(sent.len())).collect();
+        cuts.sort_unstable();
+        cuts.push(sent.len());
+        let mut client = SERVER.connect();
+        let mut writing = client.stream.try_clone().expect("another handle");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut from = 0;
+                for to in cuts {
+                    std::io::Write::write_all(&mut writing, &sent.as_bytes()[from..to]).expect("the server reads");
+                    from = to;
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+            });
+            for path in &paths {
+                let body = client.response().body;
+                let expected = match path.strip_prefix("/hit/") {
+                    Some(bytes) => vec![b'h'; bytes.parse().expect("a number")],
+                    None if path.starts_with("/memory") => b"mmmmm".to_vec(),
+                    None => b"abc".to_vec(),
+                };
+                assert!(body == expected, "{path}: {} bytes", body.len());
+            }
+        });
+    }
+}

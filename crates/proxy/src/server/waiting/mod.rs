@@ -1,0 +1,258 @@
+//! Connections that wait for a request, without a task of their own.
+//!
+//! ```text
+//!   accepted ──► room ──► hit in RAM: answered here, and it waits on
+//!                 ▲  └──► anything else ──► a task of its own (connection) ──┐
+//!                 └──────────── several hits in a row ◄──────────────────────┘
+//! ```
+//!
+//! Most requests are hits in RAM, which wait for nothing. To wake a connection's task for one, and to have the runtime watch
+//! its socket, costs as much as the hit's own decisions. So the connections in the clear that a worker has wait together, in one
+//! epoll instance which the runtime watches as a single descriptor; and a hit is read, looked up and sent from there. A connection that
+//! asks for anything else, or does not take all of a reply, gets a task with what it has said so far, and comes back once
+//! [`HITS_TO_RETURN`] hits were sent to it at once.
+//!
+//! Idle connections cost a slot here, and no task.
+
+mod room;
+
+pub(super) use room::Guest;
+
+use super::Shared;
+use super::connection::{self, Begun};
+use super::drain::DrainWatch;
+use super::http1::glance::{Glanced, Written, answer};
+use super::socket::INPUT_BYTES;
+use crate::message::Handler;
+use crate::transport::{Deadline, Output};
+use room::{Call, Room};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
+use shoal_wire::HeadParser;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::net::TcpStream;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+thread_local! {
+    /// This worker's.
+    static ROOM: RefCell<Option<Room>> = const { RefCell::new(None) };
+}
+
+/// Lets a connection of this worker wait; it is given back where that cannot be, and needs a task.
+pub(super) fn admit(guest: Guest) -> Result<(), Guest> {
+    ROOM.with_borrow_mut(|room| match room {
+        Some(room) => room.admit(guest),
+        None => Err(guest),
+    })
+}
+
+/// Answers those who wait on this thread, until the server drains; then they are closed.
+pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> {
+    // It may not outlive this future: nobody would answer.
+    let _closing = Closing;
+    let mut waiter = Waiter::open(shared.drain.watch())?;
+    let mut attendant = Attendant {
+        parser: HeadParser::new(),
+        arrived: Box::new([0; INPUT_BYTES]),
+        output: Output::default(),
+        shared,
+    };
+    let mut calls = Vec::new();
+    while poll_fn(|context| waiter.poll_calls(context, &mut calls)).await {
+        let mut attended = 0;
+        // While they are answered, others call: the runtime would ask the kernel twice for those.
+        while calls.len() > 1 && attended < TURN_CALLS {
+            attended += calls.len();
+            attendant.attend_all(&mut calls);
+            gather(&mut calls);
+        }
+        attendant.attend_all(&mut calls);
+        if attended >= TURN_CALLS {
+            // Tasks have their turn in between.
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+/// Closes all connections that wait on this thread.
+struct Closing;
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        // Outside of the borrow: what a connection holds may be given back in any way.
+        let room = ROOM.take();
+        drop(room);
+    }
+}
+
+/// What the room waits for.
+struct Waiter {
+    epoll: AsyncFd<Arc<OwnedFd>>,
+    /// When to look for those whose time is over.
+    deadline: Deadline,
+    drain: DrainWatch,
+}
+
+impl Waiter {
+    /// Opens this thread's room.
+    fn open(drain: DrainWatch) -> io::Result<Self> {
+        let room = Room::new()?;
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe, for descriptors that change; an OwnedFd does not"
+        )]
+        let epoll = AsyncFd::with_interest(room.descriptor(), Interest::READABLE)?;
+        ROOM.set(Some(room));
+        Ok(Self { epoll, deadline: Deadline::after(SWEEP_MIN), drain })
+    }
+
+    /// Waits for calls, and gathers them; false once the server drains.
+    fn poll_calls(&mut self, context: &mut Context<'_>, calls: &mut Vec<Call>) -> Poll<bool> {
+        if self.drain.poll_draining(context).is_ready() {
+            return Poll::Ready(false);
+        }
+        ROOM.with_borrow_mut(|room| room.as_mut().map(|room| room.wake_by(context.waker())));
+        self.sweep(context);
+        while calls.is_empty() {
+            let Ok(mut ready) = ready!(self.epoll.poll_read_ready(context)) else {
+                return Poll::Ready(false);
+            };
+            if !gather(calls) {
+                ready.clear_ready();
+            }
+        }
+        Poll::Ready(true)
+    }
+
+    fn sweep(&mut self, context: &mut Context<'_>) {
+        let due = |room: &Option<Room>| room.as_ref().and_then(Room::due_next);
+        while let Some(due) = ROOM.with_borrow(due) {
+            self.deadline.set(due + SWEEP_MIN);
+            if self.deadline.poll_passed(context).is_pending() {
+                return;
+            }
+            ROOM.with_borrow_mut(|room| room.as_mut().map(|room| room.close_overdue(Instant::now())));
+        }
+    }
+}
+
+/// Takes what calls there are. True when there may be more.
+fn gather(calls: &mut Vec<Call>) -> bool {
+    // What the kernel refuses it refuses for a moment: the call takes nothing but a sound descriptor.
+    ROOM.with_borrow_mut(|room| room.as_mut().is_some_and(|room| room.calls(calls).unwrap_or(true)))
+}
+
+/// Who answers.
+struct Attendant<H> {
+    shared: Arc<Shared<H>>,
+    parser: HeadParser,
+    /// What has just arrived.
+    arrived: Box<[u8; INPUT_BYTES]>,
+    /// What a connection did not take of a reply.
+    output: Output,
+}
+
+/// What becomes of a guest.
+enum Fate {
+    /// It waits for the next request.
+    Waits,
+    /// It has gone.
+    Gone,
+    /// It needs a task, which begins with that.
+    Leaves(Begun),
+}
+
+impl<H: Handler> Attendant<H> {
+    fn attend_all(&mut self, calls: &mut Vec<Call>) {
+        calls.drain(..).for_each(|call| self.attend(call));
+    }
+
+    fn attend(&mut self, call: Call) {
+        let fate = ROOM.with_borrow_mut(|room| {
+            let room = room.as_mut()?;
+            let fate = self.converse(room.guest(call.key)?, call.is_last);
+            match fate {
+                Fate::Waits => None,
+                fate => Some((room.release(call.key)?, fate)),
+            }
+        });
+        if let Some((guest, Fate::Leaves(begun))) = fate {
+            // A socket that the runtime cannot watch is closed.
+            if let Ok(stream) = tokio::net::TcpStream::from_std(guest.stream) {
+                tokio::spawn(connection::go_on(stream, begun, guest.standing, Arc::clone(&self.shared)));
+            }
+        }
+    }
+
+    /// Reads what a guest says, and answers as much of it as can be answered at once.
+    fn converse(&mut self, guest: &mut Guest, is_last: bool) -> Fate {
+        loop {
+            let count = match recv(&guest.stream, &mut self.arrived[..], RecvFlags::empty()) {
+                Ok((_, 0)) => return Fate::Gone,
+                Ok((_, count)) => count,
+                Err(Errno::AGAIN) => return Fate::Waits,
+                Err(Errno::INTR) => continue,
+                Err(_) => return Fate::Gone,
+            };
+            let received = Instant::now();
+            let mut taken = 0;
+            while taken < count {
+                let (glanced, head_bytes) = match self.answer(guest, taken..count, received) {
+                    Some(answered) => answered,
+                    None => return Fate::Leaves(Begun::of(&self.arrived[taken..count], received, guest)),
+                };
+                taken += head_bytes;
+                guest.has_spoken = true;
+                if !glanced.is_sent() {
+                    let begun = Begun::of(&self.arrived[taken..count], received, guest);
+                    return Fate::Leaves(begun.answering(glanced, std::mem::take(&mut self.output)));
+                }
+            }
+            guest.due = received + guest.standing.live.keep_alive;
+            // Else there may be more, of which the kernel would not tell again.
+            if count < self.arrived.len() && !is_last {
+                return Fate::Waits;
+            }
+        }
+    }
+
+    /// Answers what the bytes of `place` begin with, and says how many of them that took.
+    fn answer(&mut self, guest: &Guest, place: Range<usize>, received: Instant) -> Option<(Glanced, usize)> {
+        if self.shared.drain.is_begun() || guest.standing.live.keep_alive.is_zero() {
+            return None;
+        }
+        let get = self.parser.plain(&self.arrived[place], &guest.standing.live.limits);
+        self.parser.forget();
+        let get = get?;
+        let write = |slices: &[IoSlice<'_>]| write(&guest.stream, slices);
+        let glanced = answer(&self.shared, &get, &guest.standing.client, received, &mut self.output, write)?;
+        Some((glanced, get.head_bytes))
+    }
+}
+
+/// Writes as much as the kernel takes at once. A failure comes again when the rest is sent.
+fn write(stream: &TcpStream, slices: &[IoSlice<'_>]) -> Written {
+    let sent = match slices {
+        [whole] => send(stream, whole, SendFlags::NOSIGNAL),
+        parts => sendmsg(stream, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
+    };
+    Written { bytes: sent.unwrap_or(0), is_flushed: true }
+}
+
+/// So many hits in a row, each sent at once, bring a connection back that has a task.
+pub(super) const HITS_TO_RETURN: u32 = 8;
+
+/// So many calls are answered before tasks have their turn: half a millisecond's.
+const TURN_CALLS: usize = 64;
+
+/// Least time between two looks for connections whose time is over.
+const SWEEP_MIN: Duration = Duration::from_millis(100);
