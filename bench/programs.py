@@ -10,8 +10,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def add_shoal(parser):
-    """The option that names the binary. The path is absolute, since servers are started in folders of their own."""
-    default = os.environ.get("SHOAL_BIN") or release("shoal")
+    """The option that names the binary. The path is absolute, since servers are started in folders of their own; and the variable does not reach
+    them, since shoal takes it for a setting and refuses it."""
+    default = os.environ.pop("SHOAL_BIN", None) or release("shoal")
     parser.add_argument("--shoal", type=os.path.abspath, default=default, metavar="PATH", help="the binary; by default SHOAL_BIN, or the release build")
 
 
