@@ -281,8 +281,8 @@ fn an_error_log_that_takes_nothing_holds_up_nobody() {
     let refused = |times: usize| {
         let mut client = TcpStream::connect(node.address()).expect("connected");
         client.set_read_timeout(Some(PATIENCE)).expect("set");
-        let target = format!("http://127.0.0.1:1/{}", "x".repeat(2000));
-        let request = format!("HEAD {target} HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n");
+        let target = format!("http://127.0.0.1:1024/{}", "x".repeat(2000));
+        let request = format!("HEAD {target} HTTP/1.1\r\nHost: 127.0.0.1:1024\r\n\r\n");
         for _ in 0..times {
             client.write_all(request.as_bytes()).expect("sent");
             let (mut head, mut part) = (Vec::new(), [0; 4096]);
