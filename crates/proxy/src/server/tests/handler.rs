@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 /// Replies by path:
 ///
-/// - `/hit/N` N bytes, to plain requests at a glance; `/hit/panic` a panic; `/memory/N` N bytes from memory; `/stored` the same with a stored head; `/empty`, `/204`, `/304`
+/// - `/hit/N` N bytes, to plain requests at a glance; `/hit/panic` a panic, `/hit/slow` half a second's work; `/memory/N` N bytes from memory; `/stored` the same with a stored head; `/empty`, `/204`, `/304`
 /// - `/frames/a,b,c` a stream of these frames of unknown length; `/long/a,b` announces one byte more than it gives
 /// - `/fails/a,b` a stream that fails after these frames; `/trailers` a stream with trailers
 /// - `/gated` a stream whose second frame waits for [`Scripted::gate`]; `/waits` a reply that waits for it
@@ -63,6 +63,9 @@ impl Handler for Scripted {
         reply: impl FnOnce(&Hit<'_>) -> Sent,
     ) -> Glance {
         assert!(get.path != "/hit/panic", "as asked");
+        if get.path == "/hit/slow" {
+            std::thread::sleep(Duration::from_millis(500));
+        }
         let Some(bytes) = get.path.strip_prefix("/hit/").and_then(|bytes| bytes.parse().ok()) else {
             return Glance::Ordinary;
         };
@@ -104,6 +107,7 @@ impl Scripted {
         let (verb, argument) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
         let body = match verb {
             "memory" => filled(b'm', argument),
+            "hit" if argument == "slow" => ReplyBody::Empty,
             "hit" => filled(b'h', argument),
             "stored" => return stored(),
             "empty" => ReplyBody::Empty,

@@ -9,7 +9,10 @@ use crate::server::{Running, bind};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use shoal_settings::{Listen, Settings};
+use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
@@ -119,6 +122,46 @@ fn an_end_behind_requests_is_seen() {
 }
 
 #[test]
+fn who_has_asked_when_the_server_drains_is_answered() {
+    let mut server = Counted::with(|_| {});
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    other.get("/hit/1");
+    slow.send("GET /hit/slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(100));
+    // The worker is busy: both stand behind what it does.
+    other.send("GET /hit/2 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let running = server.running.take().expect("running");
+    running.drain(Duration::from_secs(20));
+    let response = other.response();
+    assert_eq!((response.text(), response.field("connection")), ("hh", Some("close")));
+    running.join();
+}
+
+/// Else nobody would be served beside it.
+#[test]
+fn who_never_pauses_gets_a_task() {
+    let server = Counted::with(|_| {});
+    let client = server.connect();
+    let [mut writing, mut reading] = [(); 2].map(|()| client.stream.try_clone().expect("another handle"));
+    let requests = "GET /hit/1 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Relaxed) {
+                if writing.write_all(requests.as_bytes()).is_err() {
+                    break;
+                }
+            }
+        });
+        scope.spawn(|| while matches!(reading.read(&mut [0; 1 << 16]), Ok(1..)) {});
+        wait_until("a task", || server.tasks() > server.own_tasks);
+        assert_eq!(server.connect().get("/hit/2").text(), "hh");
+        stop.store(true, Relaxed);
+        client.stream.shutdown(Shutdown::Both).expect("still open");
+    });
+}
+
+#[test]
 fn a_panic_ends_those_who_wait_and_not_the_server() {
     let server = Counted::with(|_| {});
     let (mut waiting, mut panicking) = (server.connect(), server.connect());
@@ -160,7 +203,7 @@ proptest! {
             scope.spawn(move || {
                 let mut from = 0;
                 for to in cuts {
-                    std::io::Write::write_all(&mut writing, &sent.as_bytes()[from..to]).expect("the server reads");
+                    writing.write_all(&sent.as_bytes()[from..to]).expect("the server reads");
                     from = to;
                     std::thread::sleep(Duration::from_micros(300));
                 }

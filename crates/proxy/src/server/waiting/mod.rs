@@ -80,6 +80,10 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
             tokio::task::yield_now().await;
         }
     }
+    // Who has asked before the end is answered.
+    while gather(&mut calls) || !calls.is_empty() {
+        attendant.attend_all(&mut calls);
+    }
     Ok(())
 }
 
@@ -195,7 +199,7 @@ impl<H: Handler> Attendant<H> {
 
     /// Reads what a guest says, and answers as much of it as can be answered at once.
     fn converse(&mut self, guest: &mut Guest, is_last: bool) -> Fate {
-        loop {
+        for _ in 0..READS_MAX {
             let count = match recv(&guest.stream, &mut self.arrived[..], RecvFlags::empty()) {
                 Ok((_, 0)) => return Fate::Gone,
                 Ok((_, count)) => count,
@@ -223,6 +227,8 @@ impl<H: Handler> Attendant<H> {
                 return Fate::Waits;
             }
         }
+        // It goes on and on; as a task it takes turns with others.
+        Fate::Leaves(Begun::of(&[], Instant::now(), guest))
     }
 
     /// Answers what the bytes of `place` begin with, and says how many of them that took.
@@ -253,6 +259,9 @@ pub(super) const HITS_TO_RETURN: u32 = 8;
 
 /// So many calls are answered before tasks have their turn: half a millisecond's.
 const TURN_CALLS: usize = 64;
+
+/// So often one connection is read from at a time.
+const READS_MAX: usize = 8;
 
 /// Least time between two looks for connections whose time is over.
 const SWEEP_MIN: Duration = Duration::from_millis(100);
