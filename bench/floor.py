@@ -4,7 +4,7 @@
     python3 bench/floor.py                 print the table
     python3 bench/floor.py --write         also put it into docs/experiments/hits.md
 
-The server that does nothing (`shoal-floor` of testkit) sends the bytes that Shoal answers with, one read and one write for each. Where
+The server that does nothing (`shoal-floor` of testkit) sends the bytes that Shoal answers with, one read and one write for each, and asks the kernel itself who is ready. Where
 its ratio is below a bar, the kernel's part of a hit is the obstacle. The load generator is the slower side of a pair with a quick server, which then
 sleeps between requests and pays for waking up; so each server is also measured while a control group holds it to --share of its core, and
 always has requests to answer. With a C compiler and liburing (Debian's `liburing-dev`) there is a second server that does nothing, over io_uring
