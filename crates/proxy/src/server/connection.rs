@@ -5,6 +5,7 @@
 //! largest thing that it might have spoken.
 
 use super::client_io::ClientIo;
+use super::http1::Start;
 use super::http1::glance::Glanced;
 use super::live::Live;
 use super::socket::Socket;
@@ -140,7 +141,7 @@ async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Ar
         Box::pin(http2::serve(stream, BytesMut::new(), shared, live, client)).await;
     } else {
         let socket = Socket::new(stream, live.head_timeout);
-        Box::pin(http1::serve(socket, None, shared, live, client)).await;
+        Box::pin(http1::serve(socket, Start::New, shared, live, client)).await;
     }
 }
 
@@ -176,15 +177,27 @@ pub(super) async fn go_on<H: Handler>(
         let (client, live) = (Arc::clone(&standing.client), Arc::clone(&standing.live));
         let keep_alive = live.keep_alive;
         let Begun { input, received, output, glanced, is_new } = begun;
-        let mut socket = Socket::new(stream, live.head_timeout);
-        socket.begun = (!input.is_empty()).then_some(received);
+        let mut socket = Socket::new(stream, if is_new { live.head_timeout } else { keep_alive });
+        let start = match glanced {
+            Some(glanced) => {
+                socket.deadline.lift();
+                Start::Answering(glanced, received)
+            }
+            None if input.is_empty() => Start::New,
+            None => {
+                socket.begun = Some(received);
+                Start::Asking
+            }
+        };
         (socket.input, socket.output) = (input, output);
-        if is_new && glanced.is_none() && begins_as_http2(&mut socket, &live, &shared).await {
+        if is_new
+            && !matches!(start, Start::Answering(..))
+            && begins_as_http2(&mut socket, &live, &shared).await
+        {
             let Socket { io, input, .. } = socket;
             return Box::pin(http2::serve(io, input, shared, live, client)).await;
         }
-        let answering = glanced.map(|glanced| (glanced, received));
-        let serving = Box::pin(http1::serve(socket, answering, Arc::clone(&shared), live, client));
+        let serving = Box::pin(http1::serve(socket, start, Arc::clone(&shared), live, client));
         let Some(rested) = serving.await else { return };
         match wait(rested, standing, Instant::now() + keep_alive, true) {
             Some(back) => (stream, standing) = back,

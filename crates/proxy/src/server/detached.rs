@@ -39,7 +39,7 @@ impl<H: Handler> Detached<H> {
     {
         let live = self.0.live.load_full();
         let socket = Socket::new(Foreign(stream), live.head_timeout);
-        http1::serve(socket, None, Arc::clone(&self.0), live, Arc::new(client)).await;
+        http1::serve(socket, http1::Start::New, Arc::clone(&self.0), live, Arc::new(client)).await;
     }
 
     /// Serves one connection in the clear as a worker does, which lets it wait without a task. Does not end: drop it.

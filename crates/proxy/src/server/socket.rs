@@ -61,10 +61,17 @@ impl<T: ClientIo> Socket<T> {
             self.input.reserve(room);
         }
         let filled = pin!(self.io.read_buf(&mut self.input)).poll(context);
-        if filled.is_pending() && self.input.is_empty() && !self.enlarged {
-            spare::give(Side::Client, std::mem::take(&mut self.input));
+        if filled.is_pending() {
+            self.spare();
         }
         filled
+    }
+
+    /// Does without a read buffer while there is nothing in it.
+    pub fn spare(&mut self) {
+        if self.input.is_empty() && self.input.capacity() > 0 && !self.enlarged {
+            spare::give(Side::Client, std::mem::take(&mut self.input));
+        }
     }
 
     /// Takes bytes into `input`, which is empty, that were read without it.

@@ -7,6 +7,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use tokio::task::coop;
 use tokio::time::Sleep;
 
 /// A deadline that may be moved or lifted at any time.
@@ -59,7 +60,8 @@ impl Deadline {
             }
             self.reset(due);
         }
-        self.waker = Some(context.waker().clone());
+        // A task that has used up its turn is put off before the timer has taken note of it.
+        self.waker = coop::has_budget_remaining().then(|| context.waker().clone());
         Poll::Pending
     }
 
@@ -88,5 +90,22 @@ mod tests {
         deadline.lift();
         let lifted = poll_fn(|context| deadline.poll_passed(context));
         assert!(tokio::time::timeout(Duration::from_secs(999), lifted).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_put_off_is_woken_all_the_same() {
+        let mut deadline = Deadline::after(Duration::from_millis(20));
+        let mut first = true;
+        let waiting = tokio::spawn(async move {
+            poll_fn(|context| {
+                while first && let Poll::Ready(turn) = coop::poll_proceed(context) {
+                    turn.made_progress();
+                }
+                first = false;
+                deadline.poll_passed(context)
+            })
+            .await;
+        });
+        tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("in time").expect("no panic");
     }
 }

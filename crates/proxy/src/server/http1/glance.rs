@@ -52,7 +52,10 @@ impl<T: ClientIo> Connection<T> {
             let count = match self.socket.io.poll_receive(context, arrived) {
                 Poll::Ready(Ok(count)) if count > 0 => count,
                 Poll::Ready(_) => return Poll::Ready(Err(NoHead::Over)),
-                Poll::Pending => return self.poll_idle(context).map(Err),
+                Poll::Pending => {
+                    self.socket.spare();
+                    return self.poll_idle(context).map(Err);
+                }
             };
             let received = Instant::now();
             let glanced = self.answer_at_once(shared, &arrived[..count], received, context);

@@ -36,10 +36,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-/// Serves one connection, on which a reply may be on its way, to its end; or until it may as well wait without a task, and then gives it back.
+/// Where a connection stands that is to be served.
+pub(super) enum Start {
+    /// Nothing in its input was looked at.
+    New,
+    /// Its input begins with what cannot be answered at once.
+    Asking,
+    /// A reply is on its way, to what was received then.
+    Answering(Glanced, Instant),
+}
+
+/// Serves one connection to its end, or until it may as well wait without a task: then it is given back.
 pub(super) async fn serve<T: ClientIo, H: Handler>(
     socket: Socket<T>,
-    answering: Option<(Glanced, Instant)>,
+    start: Start,
     shared: Arc<Shared<H>>,
     live: Arc<Live>,
     client: Arc<Client>,
@@ -47,7 +57,7 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     let drain = shared.drain.watch();
     let connection =
         Connection { socket, live, client, drain, parser: HeadParser::new(), interim: Interim::default() };
-    connection.serve(&shared, answering).await
+    connection.serve(&shared, start).await
 }
 
 struct Connection<T> {
@@ -103,17 +113,12 @@ enum NoHead {
 
 impl<T: ClientIo> Connection<T> {
     /// What only some requests need is boxed: an idle connection then takes the memory of the wait for the next head.
-    async fn serve<H: Handler>(
-        mut self,
-        shared: &Shared<H>,
-        answering: Option<(Glanced, Instant)>,
-    ) -> Option<T> {
-        let mut answering = answering.map(|(glanced, received)| Came::Glanced(glanced, received));
+    async fn serve<H: Handler>(mut self, shared: &Shared<H>, mut start: Start) -> Option<T> {
         let mut hits = 0;
         loop {
-            let came = match answering.take() {
-                Some(came) => Ok(came),
-                None => self.next_head(shared).await,
+            let came = match std::mem::replace(&mut start, Start::New) {
+                Start::Answering(glanced, received) => Ok(Came::Glanced(glanced, received)),
+                start => self.next_head(shared, matches!(start, Start::Asking)).await,
             };
             let received = match came {
                 Ok(Came::Head(received)) => received,
@@ -151,9 +156,9 @@ impl<T: ClientIo> Connection<T> {
     }
 
     /// Waits for a whole request head, and says when its first byte was there; or has what is in RAM answered at once.
-    async fn next_head<H: Handler>(&mut self, shared: &Shared<H>) -> Result<Came, NoHead> {
+    async fn next_head<H: Handler>(&mut self, shared: &Shared<H>, is_ordinary: bool) -> Result<Came, NoHead> {
         let mut begun = self.socket.begun.take();
-        if !self.socket.input.is_empty() {
+        if !self.socket.input.is_empty() && !is_ordinary {
             let received = *begun.get_or_insert_with(Instant::now);
             let glanced = poll_fn(|context| Poll::Ready(self.glance(shared, received, context))).await;
             if let Some(glanced) = glanced {

@@ -90,7 +90,7 @@ fn who_is_served_hits_has_no_task_and_who_asks_for_more_has_one_for_a_while() {
 fn who_says_nothing_for_too_long_is_closed() {
     let server = Counted::with(|settings| {
         settings.client.keep_alive = Duration::from_millis(300);
-        settings.client.head_timeout = Duration::from_millis(600);
+        settings.client.head_timeout = Duration::from_secs(3);
     });
     let start = Instant::now();
     let (mut silent, mut served) = (server.connect(), server.connect());
@@ -99,7 +99,8 @@ fn who_says_nothing_for_too_long_is_closed() {
     let served_for = start.elapsed();
     assert_eq!(silent.rest(), b"");
     assert!(served_for >= Duration::from_millis(300), "{served_for:?}");
-    assert!(start.elapsed() >= Duration::from_millis(600), "{:?}", start.elapsed());
+    assert!(served_for < Duration::from_millis(2900), "{served_for:?}");
+    assert!(start.elapsed() >= Duration::from_secs(3), "{:?}", start.elapsed());
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     // One that comes to an empty room has its time too.
     let mut late = server.connect();

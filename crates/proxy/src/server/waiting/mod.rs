@@ -36,7 +36,7 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -63,19 +63,20 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
         parser: HeadParser::new(),
         arrived: Box::new([0; INPUT_BYTES]),
         output: Output::default(),
+        work: 0,
         shared,
     };
     let mut calls = Vec::new();
     while poll_fn(|context| waiter.poll_calls(context, &mut calls)).await {
-        let mut attended = 0;
         // While they are answered, others call: the runtime would ask the kernel twice for those.
-        while calls.len() > 1 && attended < TURN_CALLS {
-            attended += calls.len();
+        while calls.len() > 1 && attendant.work < TURN_WORK {
             attendant.attend_all(&mut calls);
             gather(&mut calls);
         }
         attendant.attend_all(&mut calls);
-        if attended >= TURN_CALLS {
+        if attendant.work >= TURN_WORK {
+            attendant.work = 0;
+            close_overdue();
             // Tasks have their turn in between.
             tokio::task::yield_now().await;
         }
@@ -125,16 +126,24 @@ impl Waiter {
             return Poll::Ready(false);
         }
         ROOM.with_borrow_mut(|room| room.as_mut().map(|room| room.wake_by(context.waker())));
-        self.sweep(context);
-        while calls.is_empty() {
-            let Ok(mut ready) = ready!(self.epoll.poll_read_ready(context)) else {
-                return Poll::Ready(false);
-            };
-            if !gather(calls) {
-                ready.clear_ready();
+        loop {
+            match self.epoll.poll_read_ready(context) {
+                Poll::Ready(Ok(mut ready)) => {
+                    if !gather(calls) {
+                        ready.clear_ready();
+                    }
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
+                // Only who has not asked meanwhile has been waited for in vain.
+                Poll::Pending => {
+                    self.sweep(context);
+                    return Poll::Pending;
+                }
+            }
+            if !calls.is_empty() {
+                return Poll::Ready(true);
             }
         }
-        Poll::Ready(true)
     }
 
     fn sweep(&mut self, context: &mut Context<'_>) {
@@ -144,9 +153,19 @@ impl Waiter {
             if self.deadline.poll_passed(context).is_pending() {
                 return;
             }
-            ROOM.with_borrow_mut(|room| room.as_mut().map(|room| room.close_overdue(Instant::now())));
+            close_overdue();
         }
     }
+}
+
+/// Closes connections whose time is over.
+fn close_overdue() {
+    ROOM.with_borrow_mut(|room| {
+        let now = Instant::now();
+        if let Some(room) = room.as_mut().filter(|room| room.due_next().is_some_and(|due| due <= now)) {
+            room.close_overdue(now);
+        }
+    });
 }
 
 /// Takes what calls there are. True when there may be more.
@@ -163,6 +182,8 @@ struct Attendant<H> {
     arrived: Box<[u8; INPUT_BYTES]>,
     /// What a connection did not take of a reply.
     output: Output,
+    /// Calls and answers since tasks had their turn.
+    work: usize,
 }
 
 /// What becomes of a guest.
@@ -181,13 +202,16 @@ impl<H: Handler> Attendant<H> {
     }
 
     fn attend(&mut self, call: Call) {
+        self.work += 1;
         let fate = ROOM.with_borrow_mut(|room| {
             let room = room.as_mut()?;
-            let fate = self.converse(room.guest(call.key)?, call.is_last);
-            match fate {
-                Fate::Waits => None,
-                fate => Some((room.release(call.key)?, fate)),
+            let guest = room.guest(call.key)?;
+            let (fate, due) = (self.converse(guest, call.is_last), guest.due);
+            if let Fate::Waits = fate {
+                room.expect(due);
+                return None;
             }
+            Some((room.release(call.key)?, fate))
         });
         if let Some((guest, Fate::Leaves(begun))) = fate {
             // A socket that the runtime cannot watch is closed.
@@ -199,7 +223,8 @@ impl<H: Handler> Attendant<H> {
 
     /// Reads what a guest says, and answers as much of it as can be answered at once.
     fn converse(&mut self, guest: &mut Guest, is_last: bool) -> Fate {
-        for _ in 0..READS_MAX {
+        let begun = self.work;
+        loop {
             let count = match recv(&guest.stream, &mut self.arrived[..], RecvFlags::empty()) {
                 Ok((_, 0)) => return Fate::Gone,
                 Ok((_, count)) => count,
@@ -210,10 +235,15 @@ impl<H: Handler> Attendant<H> {
             let received = Instant::now();
             let mut taken = 0;
             while taken < count {
-                let (glanced, head_bytes) = match self.answer(guest, taken..count, received) {
-                    Some(answered) => answered,
-                    None => return Fate::Leaves(Begun::of(&self.arrived[taken..count], received, guest)),
+                let answered = match self.work < begun + GUEST_WORK {
+                    true => self.answer(guest, taken..count, received),
+                    // It goes on and on; as a task it takes turns with others.
+                    false => None,
                 };
+                let Some((glanced, head_bytes)) = answered else {
+                    return Fate::Leaves(Begun::of(&self.arrived[taken..count], received, guest));
+                };
+                self.work += 1;
                 taken += head_bytes;
                 guest.has_spoken = true;
                 if !glanced.is_sent() {
@@ -227,8 +257,6 @@ impl<H: Handler> Attendant<H> {
                 return Fate::Waits;
             }
         }
-        // It goes on and on; as a task it takes turns with others.
-        Fate::Leaves(Begun::of(&[], Instant::now(), guest))
     }
 
     /// Answers what the bytes of `place` begin with, and says how many of them that took.
@@ -257,11 +285,11 @@ fn write(stream: &TcpStream, slices: &[IoSlice<'_>]) -> Written {
 /// So many hits in a row, each sent at once, bring a connection back that has a task.
 pub(super) const HITS_TO_RETURN: u32 = 8;
 
-/// So many calls are answered before tasks have their turn: half a millisecond's.
-const TURN_CALLS: usize = 64;
+/// So many calls and answers come before tasks have their turn: half a millisecond's.
+const TURN_WORK: usize = 128;
 
-/// So often one connection is read from at a time.
-const READS_MAX: usize = 8;
+/// So many answers one connection gets at a time, unless it has a task.
+const GUEST_WORK: usize = 64;
 
 /// Least time between two looks for connections whose time is over.
 const SWEEP_MIN: Duration = Duration::from_millis(100);

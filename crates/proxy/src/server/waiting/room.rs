@@ -85,12 +85,21 @@ impl Room {
             self.free.push(index);
             return Err(guest);
         }
-        if self.due_next.is_none_or(|due| guest.due < due) {
-            self.due_next = Some(guest.due);
+        let due = guest.due;
+        slot.guest = Some(guest);
+        if self.expect(due) {
             self.waker.iter().for_each(Waker::wake_by_ref);
         }
-        slot.guest = Some(guest);
         Ok(())
+    }
+
+    /// Takes note that a guest is due then; whether that is sooner than any was known to be.
+    pub fn expect(&mut self, due: Instant) -> bool {
+        let is_sooner = self.due_next.is_none_or(|next| due < next);
+        if is_sooner {
+            self.due_next = Some(due);
+        }
+        is_sooner
     }
 
     /// The guest, while it is here.
@@ -144,7 +153,7 @@ impl Room {
             let Some(due) = self.slots[index].guest.as_ref().map(|guest| guest.due) else { continue };
             match due <= now {
                 true => drop(self.take(index)),
-                false => self.due_next = Some(self.due_next.map_or(due, |next| next.min(due))),
+                false => _ = self.expect(due),
             }
         }
     }
