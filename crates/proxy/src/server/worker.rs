@@ -76,15 +76,9 @@ impl<H: Handler> Worker<H> {
 
 /// Has connections that wait answered, until the server drains.
 async fn keep_room<H: Handler>(shared: Arc<Shared<H>>) {
-    while !shared.drain.watch().is_draining() {
-        match tokio::spawn(waiting::serve(Arc::clone(&shared))).await {
-            Ok(Ok(())) => {}
-            // Each connection has a task of its own then.
-            Ok(Err(error)) => return tracing::warn!(%error, "connections cannot wait together"),
-            Err(error) => {
-                tracing::error!(%error, "a request ended in a panic, and with it the connections that waited")
-            }
-        }
+    if let Err(error) = waiting::serve(shared).await {
+        // Each connection has a task of its own then.
+        tracing::warn!(%error, "connections cannot wait together");
     }
 }
 

@@ -35,6 +35,7 @@ use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -206,7 +207,7 @@ impl<H: Handler> Attendant<H> {
         let fate = ROOM.with_borrow_mut(|room| {
             let room = room.as_mut()?;
             let guest = room.guest(call.key)?;
-            let (fate, due) = (self.converse(guest, call.is_last), guest.due);
+            let (fate, due) = (self.converse_safely(guest, call.is_last), guest.due);
             if let Fate::Waits = fate {
                 room.expect(due);
                 return None;
@@ -219,6 +220,15 @@ impl<H: Handler> Attendant<H> {
                 tokio::spawn(connection::go_on(stream, begun, guest.standing, Arc::clone(&self.shared)));
             }
         }
+    }
+
+    /// As [`Self::converse`]; a panic, which has been reported by then, ends the guest that it is about and no other.
+    fn converse_safely(&mut self, guest: &mut Guest, is_last: bool) -> Fate {
+        let conversing = AssertUnwindSafe(|| self.converse(guest, is_last));
+        catch_unwind(conversing).unwrap_or_else(|_| {
+            (self.parser, self.output) = (HeadParser::new(), Output::default());
+            Fate::Gone
+        })
     }
 
     /// Reads what a guest says, and answers as much of it as can be answered at once.
