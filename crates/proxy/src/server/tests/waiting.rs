@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 /// A server of one worker whose tasks can be counted.
 struct Counted {
     running: Option<Running>,
+    handler: Arc<Scripted>,
     metrics: Arc<Metrics>,
     worker: Handle,
     /// Tasks without any connection.
@@ -31,16 +32,17 @@ impl Counted {
         settings.listen = vec![Listen::forward(([127, 0, 0, 1], 0).into())];
         change(&mut settings);
         let (metrics, worker) = (Arc::new(Metrics::default()), Arc::new(Mutex::new(None)));
+        let handler = Arc::new(Scripted::default());
         let hook = {
             let worker = Arc::clone(&worker);
             move |_| *worker.lock() = Some(Handle::current())
         };
         let bound = bind(&settings).expect("loopback is there");
-        let running = bound.start(Arc::new(Scripted::default()), Arc::clone(&metrics), hook);
+        let running = bound.start(Arc::clone(&handler), Arc::clone(&metrics), hook);
         wait_until("the worker", || worker.lock().is_some());
         let worker = worker.lock().clone().expect("it has begun");
-        let mut server =
-            Self { running: Some(running.expect("threads start")), metrics, worker, own_tasks: 0 };
+        let running = Some(running.expect("threads start"));
+        let mut server = Self { running, handler, metrics, worker, own_tasks: 0 };
         // A connection that was answered has seen every task of the server's own begin.
         server.connect().get("/hit/1");
         wait_until("the connection's end", || server.metrics.connections_open.value() == 0);
@@ -105,6 +107,19 @@ fn who_says_nothing_for_too_long_is_closed() {
     // One that comes to an empty room has its time too.
     let mut late = server.connect();
     assert_eq!(late.rest(), b"");
+}
+
+/// What is asked for behind a reply that takes long was not received before it.
+#[test]
+fn a_slow_reply_takes_no_time_of_the_next_request() {
+    let server = Counted::with(|_| {});
+    let mut client = server.connect();
+    client.send("GET /hit/30000000 HTTP/1.1\r\nHost: a\r\n\r\nGET /memory/1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!((client.response().body.len(), client.response().body.len()), (30_000_000, 1));
+    wait_until("both records", || server.handler.records.lock().len() == 3);
+    let durations: Vec<_> = server.handler.records.lock().iter().map(|record| record.duration_us).collect();
+    assert!(durations[1] > 1_900_000 && durations[2] < 1_000_000, "{durations:?}");
 }
 
 #[test]
