@@ -6,7 +6,7 @@
 //!       └── refuse ───────────┴────────────────────────────────────────────┴──► close, linger or reset
 //! ```
 //!
-//! A hit takes one read and one vectored write. Buffers, the timer and the channel for interim responses are made
+//! A hit takes one read and one write, and for as long as nothing else is asked for no task ([`super::waiting`]). Buffers, the timer and the channel for interim responses are made
 //! once for the connection and used for every request.
 
 mod answer;
