@@ -3,7 +3,7 @@
 
     python3 bench/flame.py                 docs/hit.svg, and a table of the parts above 3%
 
-perf samples the server on core 0 while wrk asks on core 1. Needs perf, wrk, taskset and a release build of shoal; for
+perf samples the server on core 0 while `shoal-load` asks on core 1. Needs perf, taskset and release builds of shoal and testkit; for
 the kernel's part root, or kernel.perf_event_paranoid of at most 1 and kernel.kptr_restrict 0.
 """
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+import load
 import measure
 import programs
 import servers
@@ -52,7 +53,7 @@ def sampled(options):
                 shoal.get(f"/{options.size}")
             record = ["perf", "record", "-q", "-F", "997", "-e", "cpu-clock", "--call-graph", "dwarf,16384", "-o", data]
             recorder = subprocess.Popen(record + ["-p", str(shoal.process.pid), "sleep", str(options.seconds)])
-            measure.load(f"{shoal.url}/{options.size}", options.seconds + 1, measure.BROWSER, 64)
+            load.closed(shoal, f"/{options.size}", options.seconds + 1, measure.BROWSER)
             recorder.wait()
             script = ["perf", "script", "-i", data, "-F", "comm,ip,sym", "--no-inline"]
             text = subprocess.run(script, capture_output=True, text=True, check=True).stdout

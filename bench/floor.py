@@ -5,10 +5,9 @@
     python3 bench/floor.py --write         also put it into docs/experiments/hits.md
 
 The server that does nothing (`shoal-floor` of testkit) sends the bytes that Shoal answers with, one read and one write for each, and asks the kernel itself who is ready. Where
-its ratio is below a bar, the kernel's part of a hit is the obstacle. The load generator is the slower side of a pair with a quick server, which then
-sleeps between requests and pays for waking up; so each server is also measured while a control group holds it to --share of its core, and
-always has requests to answer. With a C compiler and liburing (Debian's `liburing-dev`) there is a second server that does nothing, over io_uring
-(`floor_ring.c`). Needs nginx, wrk, taskset, root for the control group, and `cargo build --release -p shoal -p shoal-testkit`.
+its ratio is below a bar, the kernel's part of a hit is the obstacle. The first table is of servers that always have requests to answer; the second of servers under
+wrk, which is the slower side of a pair with a quick server, so that this sleeps between requests and pays for waking up. With a C compiler and liburing (Debian's `liburing-dev`) there is a second server that does nothing, over io_uring
+(`floor_ring.c`). Needs nginx, wrk, taskset, and `cargo build --release -p shoal -p shoal-testkit`.
 """
 
 import argparse
@@ -20,6 +19,7 @@ import statistics
 import subprocess
 import tempfile
 
+import load
 import measure
 import page
 import programs
@@ -28,8 +28,7 @@ import servers
 NGINX = "nginx, no sendfile, open_file_cache"
 FLOOR = "a server that does nothing"
 RING = "the same over io_uring"
-GROUPS = "/sys/fs/cgroup/cpu"
-PERIOD_US = 10_000
+LOADS = {"saturated": load.closed, "under wrk": load.wrk}
 KINDS = {"bare": measure.BARE, "browser": measure.BROWSER}
 
 
@@ -38,7 +37,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)
         options.ring = built_ring(folder)
-        text = "\n\n".join(table(folder, share, options) for share in options.shares)
+        text = "\n\n".join(table(folder, name, options) for name in LOADS)
     print(text)
     if options.write:
         page.write("hits.md", "floor.py", text)
@@ -49,7 +48,6 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=2, help="length of one point")
     parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=[1.0, 0.6])
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
     parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
     programs.add_shoal(parser)
@@ -67,25 +65,24 @@ def built_ring(folder):
     return program
 
 
-def table(folder, share, options):
-    """Hits per CPU-second of each server at each size and kind of request, with servers held to `share` of their core."""
+def table(folder, name_of_load, options):
+    """Hits per CPU-second of each server at each size and kind of request, under one of the loads."""
     columns, rows, others = [], {NGINX: [], "shoal": [], FLOOR: []} | ({RING: []} if options.ring else {}), []
     for size in options.sizes:
-        points = measured(folder, size, share, options)
+        points = measured(folder, size, name_of_load, options)
         for kind in KINDS:
             columns.append(f"{size // 1024} KB {kind}")
             medians = {name: statistics.median(point["us"] for point in points[name, kind]) for name in rows}
             others += [point["others"] for name in rows for point in points[name, kind]]
             for name, median in medians.items():
                 rows[name].append(f"{median:.2f} ({medians[NGINX] / median:.2f})")
-    held = "as fast as they can" if share >= 1 else f"held to {share:.0%} of their core"
-    lines = [f"| servers {held}: µs of CPU a hit (hits per CPU-second, nginx = 1.00) | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines = [f"| servers {name_of_load}: µs of CPU a hit (hits per CPU-second, nginx = 1.00) | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
     busy = sum(other > measure.OTHERS_MAX for other in others)
     return "\n".join(lines) + f"\n\nOther processes took more than a tenth of a core in {busy} of {len(others)} points."
 
 
-def measured(folder, size, share, options):
+def measured(folder, size, name_of_load, options):
     origin = servers.Origin()
     with contextlib.ExitStack() as stack:
         running = [
@@ -99,14 +96,13 @@ def measured(folder, size, share, options):
         for floor in start_floors(folder, running[1], size, options.ring):
             stack.callback(floor.stop)
             running.append(floor)
-        if share < 1:
-            stack.enter_context(held(running, share))
         points = {}
         for number in range(options.rounds):
             for server in running if number % 2 == 0 else running[::-1]:
                 for kind, fields in KINDS.items():
                     measure.wait_until_quiet(options.patience)
-                    point = measure.point(server, size, fields, options.seconds, options.connections)
+                    ask = lambda: LOADS[name_of_load](server, f"/{size}", options.seconds, fields, options.connections)
+                    point = measure.point(server, ask)
                     points.setdefault((server.name, kind), []).append(point)
         return points
 
@@ -127,31 +123,6 @@ def start_floors(folder, shoal, size, ring):
     if ring:
         port = servers.free_port()
         yield servers.Server(RING, port, [ring, "127.0.0.1", str(port), path], own)
-
-
-@contextlib.contextmanager
-def held(running, share):
-    """A control group that gives all of these together `share` of one core; only one of them is asked at a time."""
-    group = os.path.join(GROUPS, f"shoal-bench-{os.getpid()}")
-    os.mkdir(group)
-    try:
-        setting(group, "cpu.cfs_period_us", PERIOD_US)
-        setting(group, "cpu.cfs_quota_us", int(PERIOD_US * share))
-        for server in running:
-            for process in measure.processes(server.process.pid):
-                setting(group, "cgroup.procs", process)
-        yield
-    finally:
-        with open(os.path.join(group, "cgroup.procs")) as file:
-            members = file.read().split()
-        for process in members:
-            setting(GROUPS, "cgroup.procs", process)
-        os.rmdir(group)
-
-
-def setting(group, name, value):
-    with open(os.path.join(group, name), "w") as file:
-        file.write(str(value))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@
     python3 bench/hits.py                 print the tables
     python3 bench/hits.py --write         also put them into docs/experiments/hits.md
 
-The server runs on core 0 and wrk on core 1. All servers are up throughout; every round visits each of them at
-each size with each kind of request, in an order that turns round by round, and the median of the rounds is
-kept. A point counts only if the origin was asked nothing meanwhile. Needs nginx, wrk, taskset, and a release
-build of shoal (`cargo build --release`); Varnish, Squid and Traffic Server take part where they are installed.
+The server runs on core 0 and the load generator on core 1: a closed loop by `shoal-load` of testkit, or wrk (`--load wrk`), which is slower than a quick
+server. All servers are up throughout; every round visits each of them at each size with each kind of request, in an order that turns round by
+round. A point counts only if the origin was asked nothing meanwhile. Ratios are of points of one round, to the nginx setting that the *other* rounds
+found best, so that none is chosen for its luck; their median is kept. Needs nginx, taskset and release builds (`cargo build --release -p shoal -p
+shoal-testkit`); Varnish, Squid and Traffic Server take part where they are installed.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 
+import load
 import measure
 import misses
 import page
@@ -29,11 +31,12 @@ import rivals
 import servers
 
 REQUESTS = {"bare": measure.BARE, "browser": measure.BROWSER}
+LOADS = {"shoal-load": load.closed, "wrk": load.wrk}
 
 
 def main():
     options = arguments()
-    for tool in ("wrk", "taskset"):
+    for tool in ["taskset"] + ["wrk"] * (options.load is load.wrk):
         if not shutil.which(tool):
             raise SystemExit(f"{tool} is not installed (Debian: apt-get install wrk util-linux)")
     if not options.only_nginx:
@@ -74,6 +77,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4, help="length of one point")
     parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--load", type=LOADS.get, choices=LOADS.values(), default=load.closed, metavar="|".join(LOADS))
     parser.add_argument("--tries", type=int, default=3, help="repeat a point that others disturbed so often at most")
     parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
@@ -116,40 +120,43 @@ def quiet_point(server, size, headers, options):
     tries = []
     while len(tries) < options.tries:
         measure.wait_until_quiet(options.patience)
-        tries.append(measure.point(server, size, headers, options.seconds, options.connections))
+        tries.append(measure.point(server, lambda: options.load(server, f"/{size}", options.seconds, headers, options.connections)))
         if tries[-1]["others"] <= measure.OTHERS_MAX:
             break
     return min(tries, key=lambda tried: tried["others"])
 
 
 def report(options, running, points):
-    """The machine, the command, and the table of CPU per hit with the ratio to the best nginx."""
+    """The machine, the command, and the tables of CPU per hit and of ratios to the best nginx."""
     columns = [(size, kind) for size in options.sizes for kind in REQUESTS]
-    median = lambda key, what: statistics.median(measured[what] for measured in points[key])
-    best = {
-        column: min(median((server.name, *column), "us") for server in running if server.name.startswith("nginx"))
-        for column in columns
-    }
+    titles = " | ".join(f"{size // 1024} KB {kind}" for size, kind in columns)
+    table = lambda title, cell: [f"| {title} | {titles} |", "|---|" + "---|" * len(columns)] + [
+        f"| {server.name} | {' | '.join(cell(server.name, column) for column in columns)} |" for server in running
+    ]
+    median = lambda what, name, column: statistics.median(measured[what] for measured in points[(name, *column)])
     lines = [f"Machine: {machine()}.", f"Command: `python3 bench/hits.py {shown(options)}`.", ""]
-    lines += ["| µs of CPU a hit (user part) | " + " | ".join(f"{size // 1024} KB {kind}" for size, kind in columns) + " |"]
-    lines += ["|---|" + "---|" * len(columns)]
-    for server in running:
-        cells = []
-        for column in columns:
-            key = (server.name, *column)
-            cells.append(f"{median(key, 'us'):.2f} ({median(key, 'user_us'):.2f})")
-        lines.append(f"| {server.name} | " + " | ".join(cells) + " |")
-    lines += ["", "| hits per CPU-second, best nginx = 1.00 | " + " | ".join(f"{s // 1024} KB {k}" for s, k in columns) + " |"]
-    lines += ["|---|" + "---|" * len(columns)]
-    for server in running:
-        cells = [f"{best[column] / median((server.name, *column), 'us'):.2f}" for column in columns]
-        lines.append(f"| {server.name} | " + " | ".join(cells) + " |")
+    lines += table("µs of CPU a hit (user part)", lambda *cell: f"{median('us', *cell):.2f} ({median('user_us', *cell):.2f})")
+    best = {column: best_by_other_rounds(running, points, column) for column in columns}
+    against_best = lambda name, column: statistics.median(
+        theirs / measured["us"] for theirs, measured in zip(best[column], points[(name, *column)])
+    )
+    lines += [""] + table("hits per CPU-second, best nginx = 1.00", lambda *cell: f"{against_best(*cell):.2f}")
     every = [measured for cell in points.values() for measured in cell]
     disturbed = sum(measured["others"] > measure.OTHERS_MAX for measured in every)
     spreads = [(max(us) - min(us)) / statistics.median(us) for us in ([m["us"] for m in cell] for cell in points.values())]
+    busy = {server.name: statistics.median(median("busy", server.name, column) for column in columns) for server in running}
     lines += ["", f"Spread of one cell over its rounds: {statistics.median(spreads):.0%} of its median (middle), {max(spreads):.0%} (widest)."]
+    lines += [f"Share of its core that a server was busy (middle cell): {', '.join(f'{name} {share:.0%}' for name, share in busy.items())}."]
     lines += [f"Other processes took more than a tenth of a core in {disturbed} of {len(every)} points."]
     return "\n".join(lines) + "\n"
+
+
+def best_by_other_rounds(running, points, column):
+    """Round by round the CPU per hit of the nginx setting that took least in the other rounds."""
+    settings = [[measured["us"] for measured in points[(server.name, *column)]] for server in running if server.name.startswith("nginx")]
+    without = lambda us, number: us[:number] + us[number + 1 :] or us
+    rounds = range(len(settings[0]))
+    return [min(settings, key=lambda us: statistics.median(without(us, number)))[number] for number in rounds]
 
 
 def memory_report(options, shoal, idle):
@@ -183,7 +190,8 @@ def find_number(tree, name):
 
 
 def shown(options):
-    return f"--rounds {options.rounds} --seconds {options.seconds} --connections {options.connections}"
+    name = next(name for name, run in LOADS.items() if run is options.load)
+    return f"--rounds {options.rounds} --seconds {options.seconds} --connections {options.connections} --load {name}"
 
 
 def machine():
@@ -191,11 +199,10 @@ def machine():
     with open("/proc/cpuinfo") as file:
         models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
     nginx = subprocess.run([shutil.which("nginx") or "/usr/sbin/nginx", "-v"], capture_output=True, text=True).stderr
-    wrk = subprocess.run(["wrk", "-v"], capture_output=True, text=True).stdout.split()
     nginx = nginx.strip().removeprefix("nginx version: ")
     model = models[0] if models else platform.machine()
     release = platform.release().split("-")[0]
-    return f"{model}, {os.cpu_count()} cores, Linux {release}, {nginx}, wrk {wrk[1]}"
+    return f"{model}, {os.cpu_count()} cores, Linux {release}, {nginx}"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import tempfile
 import time
 
 import measure
-import open_loop
+import load
 import page
 import programs
 import servers
@@ -62,7 +62,7 @@ def saturated(folder, origin, options):
     ]
     try:
         for server in running:
-            open_loop.prefer(server.process.pid)
+            load.prefer(server.process.pid)
         lines = ["| hits at 70% of saturation | a core serves | rate | p50 µs | p99 µs | core busy |", "|---|---|---|---|---|---|"]
         for size in options.sizes:
             lines += saturated_rows(running, size, options)
@@ -80,7 +80,7 @@ def saturated_rows(running, size, options):
     measured = {server.name: [] for server in running}
     for _ in range(3):
         for server in running:
-            measured[server.name].append(open_loop.saturation(server, path, options.seconds / 2))
+            measured[server.name].append(load.saturation(server, path, options.seconds / 2))
     most = {name: statistics.median(rates) for name, rates in measured.items()}
     rates = {(server.name, "its own"): SHARE * most[server.name] for server in running}
     rates[(running[1].name, "nginx's")] = SHARE * most[running[0].name]
@@ -90,7 +90,7 @@ def saturated_rows(running, size, options):
         for name, whose in keys:
             server = next(server for server in running if server.name == name)
             stream = {"rate": int(rates[name, whose]), "path": path, "connections": 64}
-            (outcome,), busy = open_loop.run(server, options.seconds, [stream], seed=number + 1)
+            (outcome,), busy = load.run(server, options.seconds, [stream], seed=number + 1)
             points[name, whose].append({**outcome, "busy": busy})
         print(f"{size} bytes: round {number + 1} of {options.rounds} done", file=sys.stderr)
     middle = lambda key, what: statistics.median(point[what] for point in points[key])
@@ -106,7 +106,7 @@ def beside_disk(folder, origin, options):
     lines = ["| hits in RAM, 1 KB, 20000 a second | p50 µs | p99 µs | p99, alone = 1 | served from disk |", "|---|---|---|---|---|"]
     shoal = servers.start_shoal(folder, origin.url, options.shoal, ram="4 MiB")
     try:
-        open_loop.prefer(shoal.process.pid)
+        load.prefer(shoal.process.pid)
         for size in (8192, 65536):
             fill(shoal, size, options.objects)
         shoal.get("/1024")
@@ -147,7 +147,7 @@ def one_beside_disk(shoal, origin, options, case, seed):
         size, rate = case
         streams.append({"rate": rate, "path": f"/{size}?{{}}", "objects": options.objects, "connections": 64})
     asked, disk = origin.asked, servers.metric(shoal, "shoal_responses_total", 'result="hit"')
-    outcomes, _ = open_loop.run(shoal, options.seconds, streams, seed)
+    outcomes, _ = load.run(shoal, options.seconds, streams, seed)
     if origin.asked != asked:
         raise SystemExit(f"the origin was asked {origin.asked - asked} times beside hits on disk")
     served = servers.metric(shoal, "shoal_responses_total", 'result="hit"') - disk

@@ -1,12 +1,9 @@
-"""Measuring one point: CPU of a server's processes over the requests that wrk made."""
+"""Measuring one point: CPU of a server's processes over the requests that a load generator made."""
 
 import os
-import re
 import resource
-import subprocess
 import time
 
-LOAD_CORE = "1"
 # A point counts as quiet when other processes took at most so much of one core.
 OTHERS_MAX = 0.1
 TICK = os.sysconf("SC_CLK_TCK")
@@ -63,18 +60,6 @@ def resident_bytes(root):
     return sum(int(fields[21]) * PAGE for fields in map(stat, processes(root)) if fields)
 
 
-def load(url, seconds, headers, connections):
-    """Runs wrk and returns (requests, requests per second)."""
-    command = ["taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s"]
-    for header in headers:
-        command += ["-H", header]
-    text = subprocess.run(command + [url], capture_output=True, text=True, check=True).stdout
-    if "Non-2xx" in text or "Socket errors" in text:
-        raise SystemExit(f"wrk saw failures at {url}:\n{text}")
-    requests = int(re.search(r"(\d+) requests in", text).group(1))
-    return requests, float(re.search(r"Requests/sec:\s*([\d.]+)", text).group(1))
-
-
 def machine_cpu_seconds():
     """User and system time of everything on this machine."""
     with open("/proc/stat") as file:
@@ -92,11 +77,12 @@ def wait_until_quiet(limit_seconds):
             return
 
 
-def point(server, size, headers, seconds, connections):
-    """CPU per hit in microseconds (all, user part), requests per second, and the cores that others took meanwhile."""
+def point(server, ask):
+    """CPU per hit in microseconds (all, user part), requests per second, the share of a core that the server was busy, and the cores that
+    others took meanwhile. `ask` has a load generator run, and says how many requests it made, and how many a second."""
     everything, children, started = machine_cpu_seconds(), children_cpu_seconds(), time.monotonic()
     user, system = cpu_seconds(server.process.pid)
-    requests, rate = load(f"{server.url}/{size}", seconds, headers, connections)
+    requests, rate = ask()
     user_after, system_after = cpu_seconds(server.process.pid)
     user, system = user_after - user, system_after - system
     load_seconds = children_cpu_seconds() - children
@@ -105,6 +91,7 @@ def point(server, size, headers, seconds, connections):
         "us": (user + system) / requests * 1e6,
         "user_us": user / requests * 1e6,
         "rate": rate,
+        "busy": (user + system) / requests * rate,
         "others": max(0.0, others / (time.monotonic() - started)),
     }
 

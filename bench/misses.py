@@ -14,6 +14,7 @@ import os
 import statistics
 import tempfile
 
+import load
 import measure
 import page
 import programs
@@ -71,7 +72,7 @@ def measured(folder, options, kinds):
                 for server in rivals if number % 2 == 0 else rivals[::-1]:
                     measure.wait_until_quiet(options.patience)
                     server.get("/8192")
-                    point = measure.point(server, 8192, KINDS[kind], options.seconds, 64)
+                    point = measure.point(server, lambda: load.wrk(server, "/8192", options.seconds, KINDS[kind]))
                     points.setdefault((server.name, kind), []).append(point["us"])
     finally:
         for server in running[::-1]:

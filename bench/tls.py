@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+import load
 import measure
 import page
 import programs
@@ -130,7 +131,7 @@ def hit_rows(running, options):
             for server in running if turn % 2 == 0 else running[::-1]:
                 # What is half sent at the end of a point is not counted, so few large responses may be under way.
                 connections = 64 if size < 100_000 else 8
-                measured = measure.point(server, size, measure.BARE, max(1, int(options.seconds)), connections)
+                measured = measure.point(server, lambda: load.wrk(server, f"/{size}", max(1, int(options.seconds)), measure.BARE, connections))
                 points[server.name].append(measured["us"])
         rows.append(row(f"{size // 1024} KB", [points[server.name] for server in running], 1))
         print(rows[-1], file=sys.stderr)

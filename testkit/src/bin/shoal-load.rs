@@ -2,10 +2,11 @@
 //! for the benches.
 //!
 //! ```text
-//! shoal-load ADDRESS SECONDS SEED rate=50000,path=/1024,connections=64 [rate=300,path=/o/{},objects=2000,connections=16 …]
+//! shoal-load ADDRESS SECONDS SEED '{"rate":50000,"path":"/1024","connections":64}' \
+//!                                 '{"rate":300,"path":"/o/{}","objects":2000,"connections":16,"fields":["Accept: */*"]}'
 //! ```
 //!
-//! Prints one JSON object a stream: requests answered and failed, latencies in microseconds from when a request was due, and how
+//! A stream is a JSON object; prints one for each: requests answered and failed, latencies in microseconds from when a request was due, and how
 //! late the generator itself was. A rate of 0 makes a stream a closed loop. A tenth of the time, before the rest, is not counted.
 
 #![forbid(unsafe_code)]
@@ -34,33 +35,16 @@ fn main() -> ExitCode {
 fn told(arguments: &[String]) -> Result<Vec<String>, String> {
     let [address, seconds, seed, streams @ ..] = arguments else {
         return Err(
-            "usage: shoal-load ADDRESS SECONDS SEED rate=R,path=P,connections=N[,objects=M][,field=LINE] …"
-                .into(),
+            "usage: shoal-load ADDRESS SECONDS SEED '{\"rate\":R,\"path\":\"P\",\"connections\":N}' …".into(),
         );
     };
     let address: SocketAddr = number(address)?;
     let seconds: f64 = number(seconds)?;
-    let streams = streams.iter().map(|text| stream(text)).collect::<Result<Vec<_>, _>>()?;
+    let stream = |text: &String| serde_json::from_str(text).map_err(|error| format!("{text}: {error}"));
+    let streams = streams.iter().map(stream).collect::<Result<Vec<Stream>, _>>()?;
     let time = (Duration::from_secs_f64(seconds / 10.0), Duration::from_secs_f64(seconds));
     let outcomes = run(address, &streams, time, number(seed)?).map_err(|error| error.to_string())?;
     Ok(outcomes.iter().map(|outcome| line(outcome, seconds)).collect())
-}
-
-/// A stream as its argument describes it.
-fn stream(text: &str) -> Result<Stream, String> {
-    let mut stream = Stream { rate: 0.0, path: "/".into(), objects: 1, connections: 1, fields: Vec::new() };
-    for part in text.split(',') {
-        let (name, value) = part.split_once('=').ok_or_else(|| format!("{part}: not NAME=VALUE"))?;
-        match name {
-            "rate" => stream.rate = number(value)?,
-            "path" => stream.path = value.into(),
-            "objects" => stream.objects = number(value)?,
-            "connections" => stream.connections = number(value)?,
-            "field" => stream.fields.push(value.into()),
-            _ => return Err(format!("{name}: no such part of a stream")),
-        }
-    }
-    Ok(stream)
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
@@ -73,6 +57,7 @@ fn line(outcome: &Outcome, seconds: f64) -> String {
     let latency = |share: f64| microseconds(outcome.latency_ns(share));
     json!({
         "answered": outcome.latencies_ns.len(),
+        "answered_in_all": outcome.answered_in_all,
         "failed": outcome.failed,
         "rate": outcome.latencies_ns.len() as f64 / seconds,
         "p50_us": latency(0.50),

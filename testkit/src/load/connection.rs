@@ -9,8 +9,6 @@ use std::time::Instant;
 /// A connection that is asked one thing at a time.
 pub(super) struct Connection {
     socket: TcpStream,
-    host: String,
-    request: Vec<u8>,
     /// What has come of the response's head; empty once that is whole.
     head: Vec<u8>,
     /// Bytes of the body that have not come yet, and the status; `None` before the head is whole.
@@ -38,8 +36,7 @@ impl Connection {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
-        let (request, head) = (Vec::new(), Vec::new());
-        Ok(Self { socket, host: address.to_string(), request, head, body: None, due: None })
+        Ok(Self { socket, head: Vec::new(), body: None, due: None })
     }
 
     /// The socket, to be watched.
@@ -48,15 +45,9 @@ impl Connection {
     }
 
     /// Sends a request that was due at `due`. It must fit into the socket's buffer, which is empty.
-    pub fn ask(&mut self, path: &str, fields: &[String], due: Instant) -> io::Result<()> {
-        self.request.clear();
-        write!(self.request, "GET {path} HTTP/1.1\r\nHost: {}\r\n", self.host)?;
-        for line in fields {
-            write!(self.request, "{line}\r\n")?;
-        }
-        self.request.extend_from_slice(b"\r\n");
+    pub fn ask(&mut self, request: &[u8], due: Instant) -> io::Result<()> {
         self.due = Some(due);
-        self.socket.write_all(&self.request)
+        self.socket.write_all(request)
     }
 
     /// Reads what has come, through `bytes`.
@@ -71,7 +62,7 @@ impl Connection {
             Some(_) => count as u64,
             None => {
                 self.head.extend_from_slice(&bytes[..count]);
-                let Some(end) = self.head.windows(4).position(|four| four == b"\r\n\r\n") else {
+                let Some(end) = memchr::memmem::find(&self.head, b"\r\n\r\n") else {
                     return Ok(Progress::Waiting);
                 };
                 self.body = Some(understand(&self.head[..end])?);
@@ -94,17 +85,19 @@ impl Connection {
 
 /// The length of the body and the status that a head tells.
 fn understand(head: &[u8]) -> io::Result<(u64, u16)> {
-    let text = std::str::from_utf8(head).map_err(|_| invalid("a head that is no text"))?;
-    let status = text.get(9..12).and_then(|digits| digits.parse().ok());
-    let length = text.split("\r\n").skip(1).find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    let number = |digits: &[u8]| str::from_utf8(digits).ok()?.parse::<u64>().ok();
+    let status = head.get(9..12).and_then(number).and_then(|status| u16::try_from(status).ok());
+    let length = head.split(|&byte| byte == b'\n').find_map(|line| {
+        let (name, value) = line.split_at_checked(LENGTH.len())?;
+        name.eq_ignore_ascii_case(LENGTH).then(|| number(value.trim_ascii()))?
     });
     match (length, status) {
         (Some(length), Some(status)) => Ok((length, status)),
         _ => Err(invalid("a head without status or Content-Length")),
     }
 }
+
+const LENGTH: &[u8] = b"content-length:";
 
 fn invalid(what: &'static str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)

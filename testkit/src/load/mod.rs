@@ -17,6 +17,7 @@ use poisson::Arrivals;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use serde::Deserialize;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -24,17 +25,20 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Requests of one kind, over connections of their own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Stream {
     /// Requests per second; 0 for a closed loop, where every connection asks again as soon as it is answered.
     pub rate: f64,
     /// Target of the requests; `{}` stands for a number below `objects`, drawn anew for each.
     pub path: String,
     /// How many objects `path` names.
+    #[serde(default)]
     pub objects: u64,
     /// Connections, kept alive.
     pub connections: usize,
     /// Fields beside Host, as whole lines.
+    #[serde(default)]
     pub fields: Vec<String>,
 }
 
@@ -43,6 +47,8 @@ pub struct Stream {
 pub struct Outcome {
     /// From when a request was due to the last byte of its response, in nanoseconds, in ascending order.
     pub latencies_ns: Vec<u64>,
+    /// Whole answers with status 200, those of the warm-up along.
+    pub answered_in_all: u64,
     /// Requests that were due and got no whole response with status 200.
     pub failed: u64,
     /// How long after they were due requests left although a connection was free, in nanoseconds, in ascending order.
@@ -114,6 +120,9 @@ struct Lane<'s> {
     /// When requests were due that no connection has been free for.
     waiting: VecDeque<Instant>,
     arrivals: Arrivals,
+    /// The request that was sent last; the next one, where all are alike.
+    request: Vec<u8>,
+    host: String,
     outcome: Outcome,
 }
 
@@ -132,14 +141,26 @@ impl<'s> Lane<'s> {
             epoll::add(poll, connection.socket(), data, EventFlags::IN)?;
             connections.push(connection);
         }
-        Ok(Self {
+        let mut lane = Self {
             stream,
             idle: (0..connections.len()).collect(),
             connections,
             waiting: VecDeque::new(),
             arrivals: Arrivals::new(stream.rate, seed.wrapping_add(number as u64)),
+            request: Vec::new(),
+            host: address.to_string(),
             outcome: Outcome::default(),
-        })
+        };
+        lane.write_request();
+        Ok(lane)
+    }
+
+    /// Puts the next request together.
+    fn write_request(&mut self) {
+        let number = self.arrivals.below(self.stream.objects.max(1)).to_string();
+        let path = self.stream.path.replacen("{}", &number, 1);
+        let fields: String = self.stream.fields.iter().map(|line| format!("{line}\r\n")).collect();
+        self.request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", self.host).into();
     }
 
     /// Sends what was due by `now`, as far as connections are free.
@@ -168,10 +189,11 @@ impl<'s> Lane<'s> {
 
     /// Sends one request on a free connection.
     fn ask(&mut self, due: Instant) -> io::Result<()> {
-        let number = self.arrivals.below(self.stream.objects.max(1)).to_string();
-        let path = self.stream.path.replacen("{}", &number, 1);
+        if self.stream.path.contains("{}") {
+            self.write_request();
+        }
         if let Some(free) = self.idle.pop_front() {
-            self.connections[free].ask(&path, &self.stream.fields, due)?;
+            self.connections[free].ask(&self.request, due)?;
         }
         Ok(())
     }
@@ -182,6 +204,7 @@ impl<'s> Lane<'s> {
             return Ok(());
         };
         self.idle.push_back(which);
+        self.outcome.answered_in_all += u64::from(status == 200);
         if due >= times.from && due < times.until {
             match status {
                 200 => self.outcome.latencies_ns.push(nanoseconds(due.elapsed())),

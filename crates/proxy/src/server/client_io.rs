@@ -31,6 +31,9 @@ pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
         Pin::new(self).poll_write(context, bytes)
     }
 
+    /// Has segments that are not full wait for more bytes, until that is taken back.
+    fn cork(&self, _corked: bool) {}
+
     /// Sends some of a head and of the body after it without copying the body. `None` where that cannot be; nothing was sent then.
     fn poll_lend(
         &self,
@@ -80,6 +83,11 @@ impl ClientIo for TcpStream {
         }
     }
 
+    fn cork(&self, corked: bool) {
+        // Where it is refused, more segments are sent.
+        let _ = rustix::net::sockopt::set_tcp_cork(self, corked);
+    }
+
     fn poll_lend(
         &self,
         context: &mut Context<'_>,
@@ -94,16 +102,28 @@ impl<T: ClientIo> ClientIo for Rewind<T> {
     fn reset_on_close(&self, reset: bool) {
         self.inner().reset_on_close(reset);
     }
+
+    fn cork(&self, corked: bool) {
+        self.inner().cork(corked);
+    }
 }
 
 impl<T: ClientIo> ClientIo for Box<T> {
     fn reset_on_close(&self, reset: bool) {
         self.as_ref().reset_on_close(reset);
     }
+
+    fn cork(&self, corked: bool) {
+        self.as_ref().cork(corked);
+    }
 }
 
 impl<T: ClientIo> ClientIo for TlsStream<T> {
     fn reset_on_close(&self, reset: bool) {
         self.get_ref().0.reset_on_close(reset);
+    }
+
+    fn cork(&self, corked: bool) {
+        self.get_ref().0.cork(corked);
     }
 }

@@ -5,6 +5,7 @@ use super::patience::{Pace, Patience, TooSlow};
 use crate::transport::spare::{self, Side};
 use crate::transport::{Deadline, Output};
 use bytes::BytesMut;
+use shoal_store::memory::LENT_MIN;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -30,6 +31,8 @@ pub(super) struct Socket<T> {
     ended: Option<Deadline>,
     /// The read buffer was made larger than an idle connection should hold.
     enlarged: bool,
+    /// Segments wait until they are full.
+    is_corked: bool,
 }
 
 /// The client can no longer be reached.
@@ -48,6 +51,7 @@ impl<T: ClientIo> Socket<T> {
             pace: Pace::default(),
             ended: None,
             enlarged: false,
+            is_corked: false,
         }
     }
 
@@ -113,6 +117,11 @@ impl<T: ClientIo> Socket<T> {
 
     /// Writes all output, to a client that must not be too slow to take it.
     pub fn poll_send(&mut self, context: &mut Context<'_>, patience: &Patience) -> Poll<Result<(), Gone>> {
+        // Else each acknowledgement that comes meanwhile has the kernel send what is left of the last piece, a few bytes, as a packet.
+        if !self.is_corked && self.output.data.len() >= LENT_MIN {
+            self.io.cork(true);
+            self.is_corked = true;
+        }
         while !self.output.is_written() {
             let lent = self.output.poll_lend(|head, data| self.io.poll_lend(context, head, data));
             match lent.unwrap_or_else(|| self.output.poll_write(&mut self.io, context)) {
@@ -129,6 +138,9 @@ impl<T: ClientIo> Socket<T> {
         }
         match Pin::new(&mut self.io).poll_flush(context) {
             Poll::Ready(Ok(())) => {
+                if std::mem::take(&mut self.is_corked) {
+                    self.io.cork(false);
+                }
                 let flushed = self.pace.flushed(self.output.length(), patience);
                 self.output.clear();
                 self.deadline.lift();
@@ -201,7 +213,9 @@ const LINGER_TIME: Duration = Duration::from_secs(2);
 mod tests {
     use super::*;
     use crate::server::client_io::ClientIo;
+    use rustix::net::sockopt::tcp_cork;
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+    use tokio::net::{TcpListener, TcpStream};
 
     /// Takes every byte, and has the first flush wait, as TLS does whose records the kernel does not take at once.
     struct SlowFlush(usize);
@@ -247,5 +261,29 @@ mod tests {
             tokio::time::sleep(pause * 2).await;
         }
         assert_eq!(patience.metrics.clients_slow.value(), 0);
+    }
+
+    #[tokio::test]
+    async fn segments_of_a_large_body_wait_until_they_are_full_and_its_end_waits_for_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (pause, mut far) = (Duration::from_secs(10), far.expect("accepted").0);
+        let patience = Patience { pause, rate_min: 0, metrics: Default::default() };
+        let mut socket = Socket::new(near.expect("connected"), pause);
+        let is_corked = |socket: &Socket<TcpStream>| tcp_cork(&socket.io).expect("a socket");
+        for (length, waits) in [(LENT_MIN - 1, false), (16 << 20, true), (1, false)] {
+            socket.output.set_data(vec![7; length].into(), false);
+            let first = poll_fn(|context| Poll::Ready(socket.poll_send(context, &patience))).await;
+            assert_eq!((first.is_pending(), is_corked(&socket)), (waits, waits), "{length}");
+            let mut taken = vec![0; length];
+            let rest = async {
+                if waits {
+                    socket.send(&patience).await.expect("the client is there");
+                }
+            };
+            let (all, ()) = tokio::join!(far.read_exact(&mut taken), rest);
+            assert!(all.is_ok() && taken == vec![7; length] && !is_corked(&socket), "{length}");
+        }
     }
 }

@@ -102,24 +102,23 @@ impl Pipe {
             Some(lent) => self.holds = lent?,
             None => return Ok(None),
         }
-        let sent = self.move_to(socket, head, self.holds < body.len());
+        let sent = self.move_to(socket, head);
         while self.holds > 0 {
             self.holds -= splice(&self.reader, None, &self.sink, None, self.holds, SpliceFlags::NONBLOCK)?;
         }
         sent.map(Some)
     }
 
-    /// Sends the head and then what is in the pipe. With more to come TCP waits for what fills its segments; were the head in the pipe
-    /// too, its few bytes would take the place of a page in the first of them.
-    fn move_to(&mut self, socket: BorrowedFd<'_>, head: &[u8], more: bool) -> io::Result<usize> {
+    /// Sends the head and then what is in the pipe. Were the head in the pipe too, its few bytes would take the place of a page in the
+    /// first segment.
+    fn move_to(&mut self, socket: BorrowedFd<'_>, head: &[u8]) -> io::Result<usize> {
         if !head.is_empty() {
             let sent = rustix::net::send(socket, head, SendFlags::MORE | SendFlags::NOSIGNAL)?;
             if sent < head.len() {
                 return Ok(sent);
             }
         }
-        let flags = if more { SpliceFlags::NONBLOCK | SpliceFlags::MORE } else { SpliceFlags::NONBLOCK };
-        match splice(&self.reader, None, socket, None, self.holds, flags) {
+        match splice(&self.reader, None, socket, None, self.holds, SpliceFlags::NONBLOCK) {
             Ok(sent) => {
                 self.holds -= sent;
                 Ok(head.len() + sent)

@@ -1,12 +1,16 @@
-"""Running `shoal-load`, the open-loop load generator of testkit, and keeping other processes out of a latency."""
+"""Running load generators: `shoal-load` of testkit as an open or a closed loop, and wrk; keeping other processes out of a latency."""
 
 import atexit
 import json
 import os
+import re
 import subprocess
 
 import measure
 import programs
+
+# Where a load generator runs, alone unless a bench says otherwise.
+CORE = "1"
 
 # Before all that others run on the same cores, where that may be asked for.
 NICE = -20
@@ -36,10 +40,9 @@ def prefer_session(nice):
 
 def run(server, seconds, streams, seed=1):
     """Loads `server` with streams of requests; what became of each, and the server's CPU seconds a second."""
-    arguments = [",".join(f"{name}={value}" for name, value in stream.items()) for stream in streams]
-    command = ["taskset", "-c", measure.LOAD_CORE, programs.checked(programs.release("shoal-load")), f"127.0.0.1:{server.port}", str(seconds), str(seed)]
+    command = ["taskset", "-c", CORE, programs.checked(programs.release("shoal-load")), f"127.0.0.1:{server.port}", str(seconds), str(seed)]
     before = sum(measure.cpu_seconds(server.process.pid))
-    ran = subprocess.run(command + arguments, capture_output=True, text=True)
+    ran = subprocess.run(command + [json.dumps(stream) for stream in streams], capture_output=True, text=True)
     spent = sum(measure.cpu_seconds(server.process.pid)) - before
     if ran.returncode != 0:
         raise SystemExit(f"shoal-load at {server.name}: {ran.stderr}")
@@ -50,7 +53,25 @@ def run(server, seconds, streams, seed=1):
     return outcomes, spent / (seconds * 1.1)
 
 
-def saturation(server, path, seconds, connections=64):
+def closed(server, path, seconds, fields=(), connections=64):
+    """A closed loop by `shoal-load`, which asks for more than the servers measured here can answer: requests made in all, and a second."""
+    (outcome,), _ = run(server, seconds, [{"rate": 0, "path": path, "connections": connections, "fields": list(fields)}])
+    return outcome["answered_in_all"], outcome["rate"]
+
+
+def wrk(server, path, seconds, fields=(), connections=64):
+    """The same by wrk, which sleeps while it waits, and can ask over TLS."""
+    command = ["taskset", "-c", CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s"]
+    for field in fields:
+        command += ["-H", field]
+    text = subprocess.run(command + [server.url + path], capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in text or "Socket errors" in text:
+        raise SystemExit(f"wrk saw failures at {server.url}{path}:\n{text}")
+    requests = int(re.search(r"(\d+) requests in", text).group(1))
+    return requests, float(re.search(r"Requests/sec:\s*([\d.]+)", text).group(1))
+
+
+def saturation(server, path, seconds):
     """Hits a second that a whole core would serve: those of a closed loop, over the CPU that they took."""
-    (outcome,), busy = run(server, seconds, [{"rate": 0, "path": path, "connections": connections}])
+    (outcome,), busy = run(server, seconds, [{"rate": 0, "path": path, "connections": 64}])
     return outcome["rate"] / busy
