@@ -8,6 +8,7 @@
 //! [`Bytes`] do not tell where they are, so the pages of all such bodies stand in a table, which [`lend`] looks into. For a small
 //! body all that costs more than the copy; see [`LENT_MIN`].
 
+use crate::sys::adjacent;
 use bytes::Bytes;
 use memmap2::MmapMut;
 use parking_lot::RwLock;
@@ -28,7 +29,7 @@ impl Whole {
     /// Room for `length` bytes: in pages of their own from [`LENT_MIN`] on, if the system gives some.
     pub fn with_capacity(length: usize) -> Self {
         let apart = length >= LENT_MIN && LENT.read().len() < BODIES_MAX;
-        Self(match apart.then(|| MmapMut::map_anon(length)) {
+        Self(match apart.then(|| adjacent::map(length)) {
             Some(Ok(pages)) => Place::Pages { pages, filled: 0 },
             _ => Place::Heap(Vec::with_capacity(length)),
         })

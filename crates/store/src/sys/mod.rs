@@ -1,11 +1,12 @@
 //! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, a
-//! word with the allocator, one about large pages, pages lent to the kernel, and memory that bodies share ([`span`]).
+//! word with the allocator, one about large pages, pages lent to the kernel, adjacent pages ([`adjacent`]), and memory that bodies share ([`span`]).
 //!
 //! Words are atomics, so that threads may share them without locks and the compiler neither splits nor
 //! reorders stores: after a `kill -9` the page cache holds every store executed so far, in program order.
 
 #![allow(unsafe_code)]
 
+pub(crate) mod adjacent;
 pub(crate) mod span;
 
 use crate::door::Loaded;
