@@ -25,6 +25,7 @@ import time
 import load
 import measure
 import misses
+import network
 import page
 import programs
 import rivals
@@ -35,6 +36,9 @@ LOADS = {"shoal-load": load.closed, "wrk": load.wrk}
 
 
 def main():
+    # Before anything is read of the environment, which starting again would lose.
+    if "--network-of-machine" not in sys.argv:
+        network.enter()
     options = arguments()
     for tool in ["taskset"] + ["wrk"] * (options.load is load.wrk):
         if not shutil.which(tool):
@@ -83,6 +87,7 @@ def arguments():
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
     programs.add_shoal(parser)
     parser.add_argument("--no-rivals", action="store_true", help="leave out Varnish, Squid and Traffic Server")
+    parser.add_argument("--network-of-machine", action="store_true", help="do not make a network namespace with the kernel's usual congestion control")
     parser.add_argument("--only-nginx", action="store_true")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
@@ -202,7 +207,7 @@ def machine():
     nginx = nginx.strip().removeprefix("nginx version: ")
     model = models[0] if models else platform.machine()
     release = platform.release().split("-")[0]
-    return f"{model}, {os.cpu_count()} cores, Linux {release}, {nginx}"
+    return f"{model}, {os.cpu_count()} cores, Linux {release}, {network.congestion_control()}, {nginx}"
 
 
 if __name__ == "__main__":

@@ -69,10 +69,12 @@ impl Pipe {
     /// `None` when the system does not give one that is large enough.
     fn new() -> Option<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-        // A part of a page takes as much room as all of it.
-        let _ = fcntl_setpipe_size(&writer, 2 * LENT_AT_ONCE);
+        // A user without privileges may be refused so much.
+        if fcntl_setpipe_size(&writer, LENT_AT_FIRST).is_err() {
+            let _ = fcntl_setpipe_size(&writer, 2 * LENT_AGAIN);
+        }
         let sink = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        (fcntl_getpipe_size(&writer).ok()? >= 2 * LENT_AT_ONCE).then_some(Self {
+        (fcntl_getpipe_size(&writer).ok()? >= 2 * LENT_AGAIN).then_some(Self {
             reader,
             writer,
             sink,
@@ -98,7 +100,8 @@ impl Pipe {
 
     /// Bytes that the socket took, or `None` when the body cannot be lent.
     fn send(&mut self, socket: BorrowedFd<'_>, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
-        match lend(self.writer.as_fd(), &body[..body.len().min(LENT_AT_ONCE)]) {
+        let most = if head.is_empty() { LENT_AGAIN } else { LENT_AT_FIRST };
+        match lend(self.writer.as_fd(), &body[..body.len().min(most)]) {
             Some(lent) => self.holds = lent?,
             None => return Ok(None),
         }
@@ -136,8 +139,13 @@ fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| refused.contains(&Errno::from_raw_os_error(code)))
 }
 
-/// Bytes of a body lent at a time: a socket that takes fewer has the rest lent again.
-const LENT_AT_ONCE: usize = 256 << 10;
+/// Bytes of a body lent with its head: as many as there may be room for in a socket that is empty, and as a pipe may hold. A part of a page takes as
+/// much room there as all of it, so that it may be fewer.
+const LENT_AT_FIRST: usize = 1 << 20;
+
+/// Bytes lent after that. What the socket does not take of them is lent again, so they are not many more than it has room for when it is written to
+/// as soon as it can be.
+const LENT_AGAIN: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
