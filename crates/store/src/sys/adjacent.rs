@@ -5,7 +5,7 @@
 //! of 2 MiB, is adjacent by itself. What a body does not need of one goes back at once: the page is split into its small ones first, since of a whole
 //! one the system would keep everything until it is short of memory.
 
-use super::wish_for_large_pages;
+use super::{split_large_page, wish_for_large_pages};
 use memmap2::MmapMut;
 #[cfg(target_os = "linux")]
 use memmap2::{Advice, RemapOptions};
@@ -25,25 +25,13 @@ pub(crate) fn map(length: usize) -> io::Result<MmapMut> {
     if large > length {
         // Of a page that is all zero the system would keep none.
         (large - LARGE..length).step_by(SMALL).for_each(|start| pages[start] = 1);
-        split(&mut pages[large - LARGE..]);
+        split_large_page(&mut pages[large - LARGE..]);
     }
     shrink(&mut pages, length)?;
     // It is not to make a large page of them again, together with what is mapped beside them. A system without large pages refuses.
     #[cfg(target_os = "linux")]
     let _ = pages.advise(Advice::NoHugePage);
     Ok(pages)
-}
-
-/// Has the system split the large page that begins here, if there is one: which it does with one of which only a part is said to be cold.
-fn split(page: &mut [u8]) {
-    #[cfg(target_os = "linux")]
-    // SAFETY: the range is memory of this process that the caller alone has, and the advice changes neither its contents nor what
-    // may be done with it. Where the system does not know it, or the address is no page's, it refuses and does nothing.
-    unsafe {
-        libc::madvise(page.as_mut_ptr().cast(), 1, libc::MADV_COLD)
-    };
-    #[cfg(not(target_os = "linux"))]
-    let _ = page;
 }
 
 /// Gives back what is behind the first `length` bytes.
