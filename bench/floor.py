@@ -21,6 +21,7 @@ import tempfile
 
 import load
 import measure
+import network
 import page
 import programs
 import servers
@@ -33,6 +34,7 @@ KINDS = {"bare": measure.BARE, "browser": measure.BROWSER}
 
 
 def main():
+    network.enter()
     options = arguments()
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)

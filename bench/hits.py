@@ -36,9 +36,7 @@ LOADS = {"shoal-load": load.closed, "wrk": load.wrk}
 
 
 def main():
-    # Before anything is read of the environment, which starting again would lose.
-    if "--network-of-machine" not in sys.argv:
-        network.enter()
+    network.enter()
     options = arguments()
     for tool in ["taskset"] + ["wrk"] * (options.load is load.wrk):
         if not shutil.which(tool):
@@ -87,7 +85,6 @@ def arguments():
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
     programs.add_shoal(parser)
     parser.add_argument("--no-rivals", action="store_true", help="leave out Varnish, Squid and Traffic Server")
-    parser.add_argument("--network-of-machine", action="store_true", help="do not make a network namespace with the kernel's usual congestion control")
     parser.add_argument("--only-nginx", action="store_true")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()

@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 import measure
+import network
 import page
 import programs
 import servers
@@ -34,6 +35,7 @@ CONNECTIONS = 32
 
 
 def main():
+    network.enter()
     options = arguments()
     if not shutil.which("h2load"):
         raise SystemExit("h2load is not installed (Debian: apt-get install nghttp2-client)")

@@ -19,6 +19,7 @@ import time
 
 import measure
 import load
+import network
 import page
 import programs
 import servers
@@ -28,6 +29,7 @@ NGINX = "nginx, no sendfile, open_file_cache"
 
 
 def main():
+    network.enter()
     options = arguments()
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)

@@ -16,6 +16,7 @@ import tempfile
 
 import load
 import measure
+import network
 import page
 import programs
 import servers
@@ -25,6 +26,7 @@ KINDS = {"bare": measure.BARE, "browser": measure.BROWSER}
 
 
 def main():
+    network.enter()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--seconds", type=int, default=1, help="length of one point")

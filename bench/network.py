@@ -8,10 +8,18 @@ import sys
 # What Linux comes with. Another, BBR, spaces segments by timers, which a network between machines may want, and loopback does not.
 CONGESTION_CONTROL = "cubic"
 INSIDE = "SHOAL_BENCH_NETWORK"
+# An option of every bench that calls `enter`.
+OF_MACHINE = "--network-of-machine"
 
 
 def enter():
-    """Starts this bench again in a network namespace of its own, where this user may make one; else it stays where it is."""
+    """Starts this bench again in a network namespace of its own, where this user may make one; else it stays where it is.
+
+    To be called before anything is read of the environment, which starting again would lose.
+    """
+    if OF_MACHINE in sys.argv:
+        sys.argv.remove(OF_MACHINE)
+        return
     inside = os.environ.pop(INSIDE, None)
     if inside or os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("ip"):
         return

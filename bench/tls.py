@@ -20,6 +20,7 @@ import time
 
 import load
 import measure
+import network
 import page
 import programs
 import servers
@@ -30,6 +31,7 @@ SIZES = [1024, 65536, 1048576]
 
 
 def main():
+    network.enter()
     options = arguments()
     os.sched_setaffinity(0, {int(measure.LOAD_CORE)})
     text = f"The kernel {'has' if has_kernel_tls() else 'has no'} TLS of its own (kTLS).\n\n"
