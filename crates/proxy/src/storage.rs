@@ -9,7 +9,7 @@ use shoal_policy::{Admission, Policy};
 use shoal_settings::{Disk, Settings};
 use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings};
 use shoal_store::disks::{DiskState, Disks, Opener, Service, Share};
-use shoal_store::memory::{self, Ledger, MemoryTier};
+use shoal_store::memory::{self, Content, Ledger, MemoryTier};
 use shoal_store::{OpenOptions, Store, Usage};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -57,19 +57,21 @@ impl Storage {
             disk_object_max: store.object_max.0,
         };
         let disk = disks.as_ref().ok().map(|disks| Arc::clone(disks) as Arc<dyn Store>);
-        keep_free_pages_few(&ledger)?;
+        keep_memory_tidy(&memory)?;
         let shelf = Shelf::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
         Ok(Self { shelf: Arc::new(shelf), disks, epochs })
     }
 }
 
-/// Starts a thread that gives back what the allocator has free, for as long as anything is kept.
-fn keep_free_pages_few(ledger: &Arc<Ledger>) -> std::io::Result<()> {
-    let ledger = Arc::downgrade(ledger);
+/// Starts a thread that gives back what the allocator has free, and strikes off the books what nobody holds any more, for as long as anything is kept.
+fn keep_memory_tidy<V: Content>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<()> {
+    let memory = Arc::downgrade(memory);
     let work = move || {
-        while ledger.strong_count() > 0 {
+        while let Some(memory) = memory.upgrade() {
+            memory.sweep();
+            drop(memory);
             memory::return_free_pages();
-            std::thread::sleep(FREE_PAGES_LIFE);
+            std::thread::sleep(TIDY_EVERY);
         }
     };
     std::thread::Builder::new().name("shoal-memory".into()).spawn(work).map(drop)
@@ -192,8 +194,8 @@ const MEMORY_SHARDS_MAX: u64 = 64;
 /// The least that a shard of the RAM tier is given.
 const MEMORY_SHARD_BYTES: u64 = 4 << 20;
 
-/// How long free pages stay with the allocator.
-const FREE_PAGES_LIFE: Duration = Duration::from_secs(1);
+/// How long free pages stay with the allocator, and on the books what nobody holds any more.
+const TIDY_EVERY: Duration = Duration::from_secs(1);
 
 /// The table of purges, beside the store's own files.
 const PURGES: &str = "purges";

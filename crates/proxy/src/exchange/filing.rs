@@ -15,7 +15,7 @@ use crate::io_pool::Kind;
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
-use shoal_store::memory::{Arriving, Body, Reservation};
+use shoal_store::memory::{Arriving, Body, LENT_MIN, Reservation};
 use shoal_store::{Insert, StoredBody};
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Filing {
         let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
             Place::Gathering { reservation, .. } => {
-                total <= self.shelf.limits().memory_object_max && reservation.grow(bytes.len() as u64)
+                total <= self.shelf.limits().memory_object_max && reserve_up_to(reservation, total)
             }
             _ => true,
         };
@@ -121,10 +121,13 @@ impl Filing {
         let is_first = self.arrived() == 0;
         match &mut self.place {
             Place::Passing => bytes,
-            Place::Gathering { room, .. } => {
+            Place::Gathering { reservation, room } => {
                 let length = self.length.filter(|_| is_first);
                 let wanted = length.filter(|length| *length <= self.shelf.limits().memory_object_max);
-                if let Some(length) = wanted {
+                // Who has a piece of a large one keeps the room for all of it.
+                let charged =
+                    wanted.filter(|length| *length < LENT_MIN as u64 || reserve_up_to(reservation, *length));
+                if let Some(length) = charged {
                     *room = self.shelf.memory().room(self.key.hash(), length);
                 }
                 match room.as_mut().filter(|room| bytes.len() <= room.missing()) {
@@ -290,6 +293,11 @@ impl Filing {
             self.place = Place::Writing { insert, written: reached, reservation };
         }
     }
+}
+
+/// Reserves what is missing to so many bytes; false, and unchanged, when it cannot be had.
+fn reserve_up_to(reservation: &mut Reservation, bytes: u64) -> bool {
+    reservation.grow(bytes.saturating_sub(reservation.bytes()))
 }
 
 /// Lets go of the window, which slow readers would keep in RAM: what is in the store, up to the length given, they read

@@ -124,6 +124,16 @@ impl Record {
         matches!(self, Self::Response(own) if own.identity() == head.identity())
     }
 
+    /// Whether the other is a clone of this one.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Response(one), Self::Response(other)) => Arc::ptr_eq(one, other),
+            (Self::Vary(one), Self::Vary(other)) => Arc::ptr_eq(one, other),
+            (Self::Parts(one), Self::Parts(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// As bytes for the store.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);

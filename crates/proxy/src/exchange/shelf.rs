@@ -7,6 +7,7 @@ mod at_once;
 mod found;
 mod jobs;
 mod lanes;
+mod large_pages;
 mod refreshes;
 mod removals;
 
@@ -85,6 +86,11 @@ impl Resident {
         Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true) }
     }
 
+    /// Whether it is the same object, perhaps with its body elsewhere in memory.
+    fn is_same(&self, other: &Self) -> bool {
+        self.key == other.key && self.record.is_same(&other.record)
+    }
+
     /// What it is charged.
     fn weight(&self) -> u64 {
         (self.body.len() + self.record.weight() + self.key.full().len() + RESIDENT_BYTES) as u64
@@ -105,9 +111,7 @@ impl Shelf {
         if let Some(disk) = &disk {
             let memory = Arc::downgrade(&memory);
             disk.tell(Arc::new(move |key| {
-                if let Some(resident) = memory.upgrade().and_then(|memory| memory.peek(key)) {
-                    resident.is_settled.store(false, Relaxed);
-                }
+                memory.upgrade().inspect(|memory| unsettle(memory, key, |_| true));
             }));
         }
         let lanes = pools.into_iter().enumerate().map(|(number, pool)| Lane::new(number, pool)).collect();
@@ -195,15 +199,16 @@ impl Shelf {
 
     /// The object when it is in RAM.
     pub fn resident(&self, key: &ObjectKey) -> Option<Arc<Resident>> {
-        let found = self.memory.get(key.hash()).filter(|resident| resident.key == *key)?;
-        self.promote(&found);
-        Some(found)
+        self.resident_of(key.hash(), key.full())
     }
 
     /// The same for who has the full key and its hash apart.
     pub fn resident_of(&self, hash: Key, full: &[u8]) -> Option<Arc<Resident>> {
         let found = self.memory.get(hash).filter(|resident| resident.key.full() == full)?;
         self.promote(&found);
+        if found.body.hit() {
+            self.put_into_large_pages(&found);
+        }
         Some(found)
     }
 
@@ -293,8 +298,8 @@ impl Shelf {
         // On probation, or taken for purged since another URL was whose slot it shares: the disk takes it with its next hit.
         let is_left_out =
             matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation)))) || !validity.holds();
-        if is_left_out && let Some(resident) = self.memory.peek(key.hash()) {
-            resident.is_settled.store(false, Relaxed);
+        if is_left_out {
+            unsettle(&self.memory, key.hash(), |_| true);
         }
         if self.settle(outcome).is_none() && self.may_come(key) {
             self.remove_from_disk(key).await;
@@ -359,12 +364,25 @@ impl Shelf {
         (old, new): (&Head, &Arc<Head>),
         validity: &Validity,
     ) -> bool {
+        // Its body may have been put elsewhere meanwhile, which is done once.
+        (0..2).any(|_| self.refresh_where_it_is(key, (old, new), validity))
+    }
+
+    fn refresh_where_it_is(
+        &self,
+        key: &ObjectKey,
+        (old, new): (&Head, &Arc<Head>),
+        validity: &Validity,
+    ) -> bool {
         let is_old = |resident: &Resident| resident.key == *key && resident.record.is_response(old);
         let before = self.memory.peek(key.hash()).filter(|before| is_old(before));
         let Some(body) = before.map(|before| before.body.clone()) else { return false };
+        let place = body.as_ptr().addr();
         let resident = Resident::new(key, Record::Response(Arc::clone(new)), body);
         resident.is_settled.store(self.disk.is_none() || self.on_disk(key), Relaxed);
         let weight = resident.weight();
+        // The body that is replaced leaves the books: it must be this one.
+        let is_old = |now: &Resident| is_old(now) && now.body.as_ptr().addr() == place;
         let kept = self.memory.replace_if(key.hash(), Arc::new(resident), weight, is_old);
         if kept && !validity.holds() {
             self.memory.remove(key.hash());
@@ -407,6 +425,18 @@ impl Shelf {
             _ => self.metrics.disk_errors.count(),
         }
         tracing::debug!(%error, "the disk store answered with an error");
+    }
+}
+
+/// Has the object offered to the disk with its next hit, if it is one of those, wherever its body is by now.
+fn unsettle(memory: &MemoryTier<Resident>, key: Key, is_one: impl Fn(&Resident) -> bool) {
+    let mut before: Option<Arc<Resident>> = None;
+    while let Some(now) = memory.peek(key).filter(|now| is_one(now)) {
+        if before.is_some_and(|before| Arc::ptr_eq(&before, &now)) {
+            return;
+        }
+        now.is_settled.store(false, Relaxed);
+        before = Some(now);
     }
 }
 

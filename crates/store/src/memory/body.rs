@@ -1,7 +1,9 @@
 //! A body that the RAM tier keeps, wherever it stands.
 
 use super::lending::{LENT_MIN, Lent};
-use crate::sys::span::{Packed, Part, Room, Span};
+use crate::sys::block::Pages;
+use crate::sys::room::{Filled, Ground, Part, Room};
+use crate::sys::span::{Packed, Span};
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,11 +19,11 @@ enum Kept {
     /// In pages of its own.
     Lent(Arc<Lent>),
     /// In memory that it shares with others, and from which it can be moved.
-    Packed(Arc<Packed>),
+    Packed(Filled<Packed>),
 }
 
 impl Body {
-    pub(super) fn packed(packed: Arc<Packed>) -> Self {
+    pub(super) fn packed(packed: Filled<Packed>) -> Self {
         Self(Kept::Packed(packed))
     }
 
@@ -30,7 +32,7 @@ impl Body {
         match &self.0 {
             Kept::Bytes(bytes) => bytes.clone(),
             Kept::Lent(lent) => lent.bytes(),
-            Kept::Packed(packed) => Bytes::from_owner(Holder(Arc::clone(packed))),
+            Kept::Packed(packed) => Bytes::from_owner(Holder(packed.clone())),
         }
     }
 
@@ -38,20 +40,38 @@ impl Body {
     pub fn is_shared(&self) -> bool {
         match &self.0 {
             Kept::Bytes(bytes) => !bytes.is_empty() && !bytes.is_unique(),
-            Kept::Lent(lent) => Arc::strong_count(lent) > 1,
-            Kept::Packed(packed) => Arc::strong_count(packed) > 1,
+            Kept::Lent(lent) => lent.is_shared(),
+            Kept::Packed(packed) => packed.holders() > 1,
         }
+    }
+
+    /// Counts a hit of it. True when it has become worth to have it [in large pages](Self::in_large_pages).
+    pub fn hit(&self) -> bool {
+        matches!(&self.0, Kept::Lent(lent) if lent.hit())
+    }
+
+    /// Counts hits anew: nothing came of those that were counted.
+    pub fn count_hits_anew(&self) {
+        if let Kept::Lent(lent) = &self.0 {
+            lent.count_hits_anew();
+        }
+    }
+
+    /// A copy in large pages; `None` for one that is not large itself, or when there is no memory. The system may take a while for that.
+    pub fn in_large_pages(&self) -> Option<Self> {
+        let Kept::Lent(lent) = &self.0 else { return None };
+        Some(Self(Kept::Lent(lent.in_large_pages()?)))
     }
 
     /// Whether it stands in this span.
     pub(super) fn is_in(&self, span: &Arc<Span>) -> bool {
-        matches!(&self.0, Kept::Packed(packed) if packed.is_in(span))
+        matches!(&self.0, Kept::Packed(packed) if packed.ground().is_in(span))
     }
 
     /// Whether both are the very same bytes in a span.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            (Kept::Packed(one), Kept::Packed(other)) => Arc::ptr_eq(one, other),
+            (Kept::Packed(one), Kept::Packed(other)) => one.is(other),
             _ => false,
         }
     }
@@ -59,7 +79,7 @@ impl Body {
     /// How many hold it, of those that are in a span.
     pub(super) fn holders(&self) -> usize {
         match &self.0 {
-            Kept::Packed(packed) => Arc::strong_count(packed),
+            Kept::Packed(packed) => packed.holders(),
             _ => 1,
         }
     }
@@ -69,7 +89,7 @@ impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         let lent = if bytes.len() < LENT_MIN { None } else { Lent::around(&bytes) };
         Self(match lent {
-            Some(lent) if lent.filled().len() == bytes.len() => Kept::Lent(lent),
+            Some(lent) if lent.body().len() == bytes.len() => Kept::Lent(lent),
             _ => Kept::Bytes(bytes),
         })
     }
@@ -81,23 +101,35 @@ impl Deref for Body {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Kept::Bytes(bytes) => bytes,
-            Kept::Lent(lent) => lent.filled(),
+            Kept::Lent(lent) => lent.body(),
             Kept::Packed(packed) => packed,
         }
     }
 }
 
 /// A body that arrives, where it will stand.
-pub struct Arriving(Room);
+pub struct Arriving(Place);
+
+enum Place {
+    Pages(Room<Pages>),
+    Packed(Room<Packed>),
+}
 
 impl Arriving {
-    pub(super) fn new(room: Room) -> Self {
-        Self(room)
+    pub(super) fn in_pages(room: Room<Pages>) -> Self {
+        Self(Place::Pages(room))
+    }
+
+    pub(super) fn packed(room: Room<Packed>) -> Self {
+        Self(Place::Packed(room))
     }
 
     /// Bytes that are still missing.
     pub fn missing(&self) -> usize {
-        self.0.missing()
+        match &self.0 {
+            Place::Pages(room) => room.missing(),
+            Place::Packed(room) => room.missing(),
+        }
     }
 
     /// Adds a piece, and returns it as it stands there.
@@ -105,26 +137,32 @@ impl Arriving {
     /// # Panics
     /// When it is longer than what is missing.
     pub fn push(&mut self, piece: &[u8]) -> Bytes {
-        Bytes::from_owner(Piece(self.0.push(piece)))
+        match &mut self.0 {
+            Place::Pages(room) => Bytes::from_owner(Piece(room.push(piece))),
+            Place::Packed(room) => Bytes::from_owner(Piece(room.push(piece))),
+        }
     }
 
     /// The body, when nothing of it is missing.
     pub fn body(self) -> Option<Body> {
-        self.0.body().map(Body::packed)
+        (self.missing() == 0).then(|| match self.0 {
+            Place::Pages(room) => Body(Kept::Lent(Lent::new(room.body()))),
+            Place::Packed(room) => Body::packed(room.body()),
+        })
     }
 }
 
 /// A part of a body that arrives.
-struct Piece(Part);
+struct Piece<G>(Part<G>);
 
-impl AsRef<[u8]> for Piece {
+impl<G: Ground> AsRef<[u8]> for Piece<G> {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// One of those that hold a body in a span.
-struct Holder(Arc<Packed>);
+struct Holder(Filled<Packed>);
 
 impl AsRef<[u8]> for Holder {
     fn as_ref(&self) -> &[u8] {
@@ -134,7 +172,7 @@ impl AsRef<[u8]> for Holder {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lending::Whole;
+    use super::super::lending::{self, Whole};
     use super::*;
 
     fn whole(length: usize, byte: u8) -> Bytes {
@@ -147,7 +185,7 @@ mod tests {
         let span = Arc::new(Span::new(1 << 20, Arc::default()).expect("memory"));
         let mut room = span.room(length).expect("room");
         drop(room.push(&vec![byte; length]));
-        Body::packed(room.body().expect("whole"))
+        Body::packed(room.body())
     }
 
     #[test]
@@ -173,6 +211,28 @@ mod tests {
         assert!(!body.is_shared());
         let other = body.clone();
         assert!(body.is_shared() && other[..] == body[..]);
+    }
+
+    #[test]
+    fn a_large_body_is_put_together_where_it_will_stand() {
+        let length = 2 * LENT_MIN + 5;
+        let room = || Arriving::in_pages(lending::room(length).expect("memory"));
+        let mut arriving = room();
+        let parts: Vec<Bytes> =
+            (0_u8..3).map(|byte| arriving.push(&vec![byte; if byte < 2 { LENT_MIN } else { 5 }])).collect();
+        assert_eq!(arriving.missing(), 0);
+        let body = arriving.body().expect("whole");
+        assert_eq!(*body, parts.concat()[..]);
+        assert_eq!(body.as_ptr(), parts[0].as_ptr(), "where its parts were");
+        assert!(body.is_shared(), "who read it while it came still does");
+        let lent = Body::from(body.bytes());
+        assert!(matches!(lent.0, Kept::Lent(_)));
+        drop((lent, parts));
+        assert!(!body.is_shared());
+        let mut arriving = room();
+        let part = arriving.push(&vec![1; length - 1]);
+        assert!(arriving.body().is_none() && *part == vec![1; length - 1][..], "a byte is missing");
+        assert!(lending::room(LENT_MIN - 1).is_none());
     }
 
     #[test]

@@ -5,16 +5,19 @@
 //! again for something else would be sent in place of the body. Here a body has pages that nothing else ever uses, nothing
 //! writes to them once it is whole, and with it they go back to the system; what the kernel still sends of them it keeps by itself.
 //!
+//! A body that is asked for often is put into large pages, which are sent with less work.
+//!
 //! [`Bytes`] do not tell where they are, so the pages of all such bodies stand in a table, which [`lend`] looks into. For a small
 //! body all that costs more than the copy; see [`LENT_MIN`].
 
-use crate::sys::adjacent;
+use crate::sys::block::{Pages, gives_large_pages};
+use crate::sys::room::{Filled, Room};
 use bytes::Bytes;
-use memmap2::MmapMut;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// A body that is put together from pieces, in one piece.
@@ -22,17 +25,13 @@ pub struct Whole(Place);
 
 enum Place {
     Heap(Vec<u8>),
-    Pages { pages: MmapMut, filled: usize },
+    Pages(Room<Pages>),
 }
 
 impl Whole {
     /// Room for `length` bytes: in pages of their own from [`LENT_MIN`] on, if the system gives some.
     pub fn with_capacity(length: usize) -> Self {
-        let apart = length >= LENT_MIN && LENT.read().len() < BODIES_MAX;
-        Self(match apart.then(|| adjacent::map(length)) {
-            Some(Ok(pages)) => Place::Pages { pages, filled: 0 },
-            _ => Place::Heap(Vec::with_capacity(length)),
-        })
+        Self(room(length).map_or_else(|| Place::Heap(Vec::with_capacity(length)), Place::Pages))
     }
 
     /// Adds a piece.
@@ -45,10 +44,7 @@ impl Whole {
                 assert!(piece.len() <= bytes.capacity() - bytes.len(), "room for this piece");
                 bytes.extend_from_slice(piece);
             }
-            Place::Pages { pages, filled } => {
-                pages[*filled..*filled + piece.len()].copy_from_slice(piece);
-                *filled += piece.len();
-            }
+            Place::Pages(room) => drop(room.push(piece)),
         }
     }
 
@@ -56,7 +52,7 @@ impl Whole {
     pub fn length(&self) -> usize {
         match &self.0 {
             Place::Heap(bytes) => bytes.len(),
-            Place::Pages { filled, .. } => *filled,
+            Place::Pages(room) => room.filled(),
         }
     }
 
@@ -64,9 +60,14 @@ impl Whole {
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
             Place::Heap(bytes) => bytes.into(),
-            Place::Pages { pages, filled } => Lent::new(pages, filled).bytes(),
+            Place::Pages(room) => Lent::new(room.body()).bytes(),
         }
     }
+}
+
+/// Room for a large body in pages of its own. `None` for a smaller one, and when the system gives none.
+pub(super) fn room(length: usize) -> Option<Room<Pages>> {
+    (length >= LENT_MIN).then(|| Pages::new(length).ok().map(Room::new))?
 }
 
 /// Has the kernel take as many of these bytes as go into `pipe`, without copying them. `None` when they are not in pages of their own.
@@ -74,41 +75,76 @@ pub fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> Option<io::Result<usize>> {
     Lent::around(bytes).map(|_| crate::sys::lend(pipe, bytes))
 }
 
-/// The pages of a body that is whole.
+/// A body in pages of its own, in the table.
 pub(super) struct Lent {
-    pages: MmapMut,
-    filled: usize,
+    body: Filled<Pages>,
+    /// Hits since it is here; counted up to [`HITS_FOR_LARGE_PAGES`].
+    hits: AtomicU32,
 }
 
 impl Lent {
-    fn new(pages: MmapMut, filled: usize) -> Arc<Self> {
-        let lent = Arc::new(Self { pages, filled });
-        LENT.write().insert(lent.pages.as_ptr().addr(), Arc::downgrade(&lent));
+    pub(super) fn new(body: Filled<Pages>) -> Arc<Self> {
+        Self::after_hits(body, 0)
+    }
+
+    fn after_hits(body: Filled<Pages>, hits: u32) -> Arc<Self> {
+        let lent = Arc::new(Self { body, hits: AtomicU32::new(hits) });
+        LENT.write().insert(lent.address(), Arc::downgrade(&lent));
         lent
     }
 
-    /// The pages that these bytes are in.
+    /// The body that these bytes are of.
     pub(super) fn around(bytes: &[u8]) -> Option<Arc<Self>> {
         let range = bytes.as_ptr_range();
         let lent = LENT.read().range(..=range.start.addr()).next_back()?.1.upgrade()?;
-        (range.end <= lent.filled().as_ptr_range().end).then_some(lent)
+        (range.end <= lent.body().as_ptr_range().end).then_some(lent)
     }
 
     /// The body.
-    pub(super) fn filled(&self) -> &[u8] {
-        &self.pages[..self.filled]
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// For who is to hold it too.
     pub(super) fn bytes(self: &Arc<Self>) -> Bytes {
         Bytes::from_owner(Holder(Arc::clone(self)))
     }
+
+    /// Whether somebody else holds it, or a part that he had before it was whole.
+    pub(super) fn is_shared(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1 || self.body.holders() > 1
+    }
+
+    /// Counts a hit. True with the one that makes it worth to have it in large pages.
+    pub(super) fn hit(&self) -> bool {
+        let hits = self.hits.load(Relaxed);
+        hits < HITS_FOR_LARGE_PAGES
+            && self.hits.compare_exchange(hits, hits + 1, Relaxed, Relaxed).is_ok()
+            && hits + 1 == HITS_FOR_LARGE_PAGES
+            && gives_large_pages()
+    }
+
+    /// Begins to count anew, as nothing came of it.
+    pub(super) fn count_hits_anew(&self) {
+        self.hits.store(0, Relaxed);
+    }
+
+    /// A copy in large pages, if there is memory. To be called where it may take a while.
+    pub(super) fn in_large_pages(&self) -> Option<Arc<Self>> {
+        let mut room = Room::new(Pages::large(self.body.len()).ok()?);
+        drop(room.push(&self.body));
+        Some(Self::after_hits(room.body(), HITS_FOR_LARGE_PAGES))
+    }
+
+    fn address(&self) -> usize {
+        self.body.as_ptr().addr()
+    }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
         // Before the pages go, whose addresses may be somebody else's the next moment.
-        LENT.write().remove(&self.pages.as_ptr().addr());
+        LENT.write().remove(&self.address());
     }
 }
 
@@ -117,7 +153,7 @@ struct Holder(Arc<Lent>);
 
 impl AsRef<[u8]> for Holder {
     fn as_ref(&self) -> &[u8] {
-        self.0.filled()
+        self.0.body()
     }
 }
 
@@ -127,9 +163,8 @@ static LENT: RwLock<BTreeMap<usize, Weak<Lent>>> = RwLock::new(BTreeMap::new());
 /// From this length on it costs less to lend a body than to copy it: measured, see `docs/experiments/hits.md`.
 pub const LENT_MIN: usize = 128 << 10;
 
-/// Bodies in pages of their own. Each may take one of the mappings that the kernel allows a process, 65,530 by default, of which
-/// the allocator takes as many again.
-const BODIES_MAX: usize = 16_384;
+/// Large pages spare a hit about a tenth of its time, and to copy a body into them takes a few times that of a hit.
+const HITS_FOR_LARGE_PAGES: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -181,7 +216,7 @@ mod tests {
             lend(writer.as_fd(), &body[100..20_000]).expect("in pages of its own").expect("room in the pipe");
         assert_eq!(lent, 19_900);
         drop(body);
-        // Most likely at the same place.
+        // Perhaps in the same pages of memory, were they given back too early.
         let others: Vec<Bytes> = (2..10).map(|byte| whole(LENT_MIN, byte)).collect();
         assert_eq!(read(&reader, 30_000), vec![1; 19_900]);
         drop(others);

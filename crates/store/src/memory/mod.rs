@@ -18,6 +18,7 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
+pub use crate::sys::block::gives_large_pages;
 pub use body::{Arriving, Body};
 pub use ledger::{GiveBack, Ledger, Reservation};
 pub use lending::{LENT_MIN, Whole, lend};
@@ -100,13 +101,17 @@ impl<V: Content> MemoryTier<V> {
     }
 
     /// Where the body of an object that is to be inserted will stand, so that it can be put there while it arrives. `None` where it will stand
-    /// elsewhere: it is large, or empty, or there is no memory.
+    /// elsewhere: it is empty, or there is no memory. Who has a piece of a large one keeps all its pages, so that it is to be charged as a whole
+    /// before its first piece.
     pub fn room(&self, key: Key, length: u64) -> Option<Arriving> {
-        let length = usize::try_from(length).ok().filter(|length| (1..LENT_MIN).contains(length))?;
+        let length = usize::try_from(length).ok()?;
+        if length == 0 || length >= LENT_MIN {
+            return lending::room(length).map(Arriving::in_pages);
+        }
         let room = self.spans.room(key, length, Origin::Arrived);
         // Whatever becomes of it: not all that arrives is kept.
         self.empty_spans(length as u64);
-        room.map(Arriving::new)
+        room.map(Arriving::packed)
     }
 
     /// The body of an object that is to be inserted, where it will stand. What it is part of is not kept for it.
@@ -179,16 +184,52 @@ impl<V: Content> MemoryTier<V> {
         true
     }
 
+    /// Puts what `make` makes, a copy of what the key has that weighs so many bytes, in its place, if `replaces` says so of that: before it is made,
+    /// and when it is exchanged, under the lock. It is charged before it is made; what was there stays charged until it has been let
+    /// go and [swept up](Self::sweep). False, and nothing changed, when the key has nothing or something else, the budget cannot take both, or nothing is made.
+    pub fn exchange_if(
+        &self,
+        key: Key,
+        weight_bytes: u64,
+        replaces: impl Fn(&V) -> bool,
+        make: impl FnOnce() -> Option<Arc<V>>,
+    ) -> bool {
+        let bytes = weight_bytes.saturating_add(ENTRY_OVERHEAD_BYTES);
+        if !self.peek(key).is_some_and(|now| replaces(&now)) {
+            return false;
+        }
+        let Some((reservation, value)) =
+            self.ledger.try_reserve(bytes).and_then(|reservation| Some((reservation, make()?)))
+        else {
+            return false;
+        };
+        let exchanged = self.shard(key).lock().exchange_if(key, value, bytes, replaces);
+        if exchanged {
+            self.bytes.fetch_add(reservation.transfer(), Relaxed);
+        }
+        exchanged
+    }
+
+    /// Strikes off the books what was removed or exchanged and has been let go since. Whoever removes something does so for its shard; to be called
+    /// now and then for the others.
+    pub fn sweep(&self) {
+        self.shards.iter().for_each(|shard| self.release_lingering(shard));
+    }
+
     /// Removes the object; who holds it keeps it. False when it was absent.
     pub fn remove(&self, key: Key) -> bool {
-        let (removed, released) = {
-            let mut shard = self.shard(key).lock();
-            (shard.remove(key), shard.release_lingering())
-        };
+        let shard = self.shard(key);
+        let removed = shard.lock().remove(key);
+        self.release_lingering(shard);
+        removed
+    }
+
+    fn release_lingering(&self, shard: &Mutex<Shard<V>>) {
+        let released = shard.lock().release_lingering();
         let bytes = released.bytes;
+        // Not under the lock: a drop may be long.
         drop(released);
         self.take_off_the_books(bytes);
-        removed
     }
 
     /// What the tier holds.

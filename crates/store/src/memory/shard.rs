@@ -126,6 +126,21 @@ impl<V: Content> Shard<V> {
         Some(std::mem::replace(&mut object.value, value))
     }
 
+    /// Puts `value` in the place of what `wanted` accepts, which stays charged until `release_lingering` finds it let go.
+    pub(super) fn exchange_if(
+        &mut self,
+        key: Key,
+        value: Arc<V>,
+        bytes: u64,
+        wanted: impl Fn(&V) -> bool,
+    ) -> bool {
+        let object = self.objects.get_mut(&key).filter(|object| wanted(&object.value));
+        let Some(object) = object else { return false };
+        let before = std::mem::replace(&mut object.value, value);
+        self.lingering.push((before, std::mem::replace(&mut object.bytes, bytes)));
+        true
+    }
+
     /// The object's body, if it stands in `span` and nobody holds it.
     pub(super) fn movable(&mut self, key: Key, span: &Arc<Span>) -> Option<Body> {
         let value = Arc::get_mut(&mut self.objects.get_mut(&key)?.value)?;

@@ -13,7 +13,8 @@
 //! A body that somebody holds is not moved. Its span waits, and what else was in it goes back to the system page by page; so what a
 //! held body keeps in memory is its own pages.
 
-use crate::sys::span::{Packed, Room, Span};
+use crate::sys::room::{Filled, Room};
+use crate::sys::span::{Packed, Span};
 use parking_lot::Mutex;
 use shoal_core::Key;
 use std::sync::Arc;
@@ -84,7 +85,7 @@ impl Spans {
     }
 
     /// Room for the body of `key`. `None` when there is no memory.
-    pub(super) fn room(&self, key: Key, length: usize, origin: Origin) -> Option<Room> {
+    pub(super) fn room(&self, key: Key, length: usize, origin: Origin) -> Option<Room<Packed>> {
         let mut state = self.state.lock();
         let open = &mut state.open[origin as usize];
         match open.iter_mut().find_map(|contents| contents.room(key, length, &self.taken_bytes)) {
@@ -94,10 +95,10 @@ impl Spans {
     }
 
     /// A copy of the body in a span. `None` when there is no memory.
-    pub(super) fn put(&self, key: Key, body: &[u8], origin: Origin) -> Option<Arc<Packed>> {
+    pub(super) fn put(&self, key: Key, body: &[u8], origin: Origin) -> Option<Filled<Packed>> {
         let mut room = self.room(key, body.len(), origin)?;
         drop(room.push(body));
-        room.body()
+        Some(room.body())
     }
 
     /// Opens another span, and closes the one with the least room when there are enough.
@@ -164,7 +165,7 @@ impl Spans {
 
 impl Contents {
     /// Room for the body of `key`; what it takes is added to `all_taken_bytes` too.
-    fn room(&mut self, key: Key, length: usize, all_taken_bytes: &AtomicU64) -> Option<Room> {
+    fn room(&mut self, key: Key, length: usize, all_taken_bytes: &AtomicU64) -> Option<Room<Packed>> {
         let left = self.span.left_bytes();
         let room = self.span.room(length)?;
         self.keys.push(key);

@@ -1,12 +1,14 @@
 //! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, a
-//! word with the allocator, one about large pages, pages lent to the kernel, adjacent pages ([`adjacent`]), and memory that bodies share ([`span`]).
+//! word with the allocator, one about large pages, pages lent to the kernel, bodies that are filled while they are read ([`room`]), whole pages for large
+//! ones ([`block`]), and memory that small ones share ([`span`]).
 //!
 //! Words are atomics, so that threads may share them without locks and the compiler neither splits nor
 //! reorders stores: after a `kill -9` the page cache holds every store executed so far, in program order.
 
 #![allow(unsafe_code)]
 
-pub(crate) mod adjacent;
+pub(crate) mod block;
+pub(crate) mod room;
 pub(crate) mod span;
 
 use crate::door::Loaded;
@@ -124,26 +126,13 @@ impl Residency {
 /// Asks the system to have these bytes, which begin at a page, in large pages where it can. Nothing else about them changes.
 pub(crate) fn wish_for_large_pages(bytes: &mut [u8]) {
     #[cfg(target_os = "linux")]
-    advise(bytes, libc::MADV_HUGEPAGE);
-    #[cfg(not(target_os = "linux"))]
-    let _ = bytes;
-}
-
-/// Has the system split the large page that these bytes begin, if there is one: which it does with one of which only a part is said to be cold.
-fn split_large_page(bytes: &mut [u8]) {
-    #[cfg(target_os = "linux")]
-    advise(&mut bytes[..1], libc::MADV_COLD);
-    #[cfg(not(target_os = "linux"))]
-    let _ = bytes;
-}
-
-/// Tells the system something of these bytes that changes neither what they hold nor what may be done with them.
-#[cfg(target_os = "linux")]
-fn advise(bytes: &mut [u8], advice: libc::c_int) {
-    debug_assert!([libc::MADV_HUGEPAGE, libc::MADV_COLD].contains(&advice), "others empty pages");
     // SAFETY: the range is memory of this process that the caller alone has, and the advice changes neither its contents nor what
     // may be done with it. Where the system does not know it, or the address is no page's, it refuses and does nothing.
-    unsafe { libc::madvise(bytes.as_mut_ptr().cast(), bytes.len(), advice) };
+    unsafe {
+        libc::madvise(bytes.as_mut_ptr().cast(), bytes.len(), libc::MADV_HUGEPAGE);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = bytes;
 }
 
 /// Gives the pages of these bytes to a pipe, as many as it takes, without copying them. The caller sees to it that they are not

@@ -5,10 +5,11 @@
 //! system ([`Span::return_dead_pages`]). A count of bodies for each page tells which those are: it rises under the lock under which
 //! room is cut off, so that one that is found at zero there stays at zero meanwhile.
 
+use super::room::{Ground, Room};
 use memmap2::{MmapMut, MmapRaw};
 use parking_lot::Mutex;
 use std::io;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU16, AtomicU64,
@@ -34,20 +35,7 @@ struct Cut {
     returned: Box<[bool]>,
 }
 
-/// Room for one body, which is put in from its beginning on.
-pub(crate) struct Room {
-    packed: Arc<Packed>,
-    filled: u32,
-}
-
-/// A part of a body that is there, while the rest of it may still be missing.
-pub(crate) struct Part {
-    packed: Arc<Packed>,
-    start: u32,
-    length: u32,
-}
-
-/// A body in a span.
+/// Memory for a body in a span.
 pub(crate) struct Packed {
     span: Arc<Span>,
     start: u32,
@@ -83,7 +71,7 @@ impl Span {
     }
 
     /// Room for a body of so many bytes, at least one. `None` when so much is not left.
-    pub(crate) fn room(self: &Arc<Self>, length: usize) -> Option<Room> {
+    pub(crate) fn room(self: &Arc<Self>, length: usize) -> Option<Room<Packed>> {
         let mut cut = self.cut.lock();
         let start = cut.bytes;
         if length == 0 || length > self.bytes() - start {
@@ -98,7 +86,7 @@ impl Span {
         drop(cut);
         self.live_bytes.fetch_add(packed.room_bytes(), Relaxed);
         self.all_live_bytes.fetch_add(packed.room_bytes(), Relaxed);
-        Some(Room { packed: Arc::new(packed), filled: 0 })
+        Some(Room::new(packed))
     }
 
     /// Bytes that are not cut off yet.
@@ -133,61 +121,10 @@ impl Span {
     }
 }
 
-impl Room {
-    /// Bytes that are still missing.
-    pub(crate) fn missing(&self) -> usize {
-        (self.packed.length - self.filled) as usize
-    }
-
-    /// Puts the next piece of the body in.
-    ///
-    /// # Panics
-    /// When it is longer than what is missing.
-    pub(crate) fn push(&mut self, piece: &[u8]) -> Part {
-        assert!(piece.len() <= self.missing(), "room for this piece");
-        let part = Part { packed: Arc::clone(&self.packed), start: self.filled, length: piece.len() as u32 };
-        // SAFETY: the room lies in the mapping, which lives as long as the span, and was cut off for this body alone. Of it nobody reads
-        // what is behind `filled`: a part ends there, and the body can be had only when all of it is filled. Nobody else
-        // writes to it, since `self` is borrowed for that alone. `piece` is borrowed memory and hence elsewhere.
-        unsafe {
-            let start = self.packed.span.map.as_mut_ptr().add((self.packed.start + self.filled) as usize);
-            std::ptr::copy_nonoverlapping(piece.as_ptr(), start, piece.len());
-        }
-        self.filled += part.length;
-        part
-    }
-
-    /// The body, when nothing of it is missing.
-    pub(crate) fn body(self) -> Option<Arc<Packed>> {
-        (self.missing() == 0).then_some(self.packed)
-    }
-}
-
-impl Deref for Part {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: as with a whole body, below; this part of it was filled before this could be had, and nobody writes to it again.
-        unsafe { self.packed.bytes(self.start, self.length) }
-    }
-}
-
 impl Packed {
     /// Whether it is in this span.
     pub(crate) fn is_in(&self, span: &Arc<Span>) -> bool {
         Arc::ptr_eq(&self.span, span)
-    }
-
-    /// # Safety
-    /// The range is within the body, and nobody writes to it any more.
-    unsafe fn bytes(&self, start: u32, length: u32) -> &[u8] {
-        // SAFETY: the body lies in the mapping, which lives as long as the span, which this holds. It was cut off for this body alone.
-        // Its pages are not given away before this is dropped: their counts are above zero, and who clears the span has
-        // its only reference. The caller sees to the rest.
-        unsafe {
-            let start = self.span.map.as_ptr().add((self.start + start) as usize);
-            std::slice::from_raw_parts(start, length as usize)
-        }
     }
 
     fn pages(&self) -> Range<usize> {
@@ -200,12 +137,15 @@ impl Packed {
     }
 }
 
-impl Deref for Packed {
-    type Target = [u8];
+// SAFETY: the body lies in the mapping, which is anonymous and lives as long as the span, which this holds. It was cut off for this body alone.
+// Its pages are not given away before this is dropped: their counts are above zero, and who clears the span has its only reference.
+unsafe impl Ground for Packed {
+    fn start(&self) -> *mut u8 {
+        self.span.map.as_mut_ptr().wrapping_add(self.start as usize)
+    }
 
-    fn deref(&self) -> &[u8] {
-        // SAFETY: a body is had from its room when all of it is filled, and then that is gone.
-        unsafe { self.bytes(0, self.length) }
+    fn bytes(&self) -> usize {
+        self.length as usize
     }
 }
 
@@ -230,6 +170,7 @@ const ALIGNMENT: usize = 8;
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::{Filled, Part};
     use super::*;
 
     const PAGE: usize = 4096;
@@ -240,16 +181,16 @@ mod tests {
         (Arc::new(Span::new(bytes, Arc::clone(&live)).expect("memory")), live)
     }
 
-    fn packed(span: &Arc<Span>, body: &[u8]) -> Option<Arc<Packed>> {
+    fn packed(span: &Arc<Span>, body: &[u8]) -> Option<Filled<Packed>> {
         let mut room = span.room(body.len())?;
         drop(room.push(body));
-        room.body()
+        Some(room.body())
     }
 
     #[test]
     fn bodies_stand_beside_each_other_until_it_is_full() {
         let (span, live) = span(4);
-        let bodies: Vec<Arc<Packed>> = (0_u8..).map_while(|byte| packed(&span, &[byte; 1001])).collect();
+        let bodies: Vec<Filled<Packed>> = (0_u8..).map_while(|byte| packed(&span, &[byte; 1001])).collect();
         assert_eq!(bodies.len(), span.bytes() / 1008);
         for (byte, body) in bodies.iter().enumerate() {
             assert_eq!(body[..], [byte as u8; 1001]);
@@ -267,13 +208,14 @@ mod tests {
     fn parts_are_there_before_the_body_is_whole() {
         let (span, live) = span(2);
         let mut room = span.room(300).expect("room");
-        let parts: Vec<Part> = (0..3).map(|byte| room.push(&[byte; 100][..100 - byte as usize])).collect();
+        let parts: Vec<Part<Packed>> =
+            (0..3).map(|byte| room.push(&[byte; 100][..100 - byte as usize])).collect();
         assert_eq!(room.missing(), 3);
         for (byte, part) in parts.iter().enumerate() {
             assert_eq!(part[..], vec![byte as u8; 100 - byte][..]);
         }
         let last = room.push(&[3; 3]);
-        let body = room.body().expect("whole");
+        let body = room.body();
         assert_eq!(body[..], [&[0; 100][..], &[1; 99], &[2; 98], &[3; 3]].concat());
         drop((body, parts));
         assert_eq!((live.load(Relaxed), &last[..]), (304, &[3; 3][..]), "a part keeps all of it");
@@ -281,7 +223,9 @@ mod tests {
         assert_eq!(live.load(Relaxed), 0);
         let mut room = span.room(300).expect("room");
         drop(room.push(&[1; 299]));
-        assert!(room.body().is_none(), "a byte is missing");
+        let body = room.body();
+        assert_eq!((live.load(Relaxed), &body[..]), (304, &[1; 299][..]), "what is there");
+        drop(body);
         assert_eq!(live.load(Relaxed), 0);
     }
 

@@ -9,10 +9,11 @@
 use super::super::invalidations::Validity;
 use super::super::record::Record;
 use super::jobs::{read, write_resident};
-use super::{Found, Resident, Shelf};
+use super::{Found, Resident, Shelf, unsettle};
 use crate::io_pool::Kind;
 use bytes::Bytes;
 use shoal_core::ObjectKey;
+use shoal_store::memory::MemoryTier;
 use shoal_store::{AtOnce, Error, Store};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -68,21 +69,24 @@ impl Shelf {
         let (Some(store), lane) = (self.disk.clone(), self.lane_of(&resident.key)) else { return };
         let (memory, resident) = (Arc::clone(&self.memory), Arc::clone(resident));
         let key = &resident.key;
-        let is_there = || memory.peek(key.hash()).is_some_and(|now| Arc::ptr_eq(&now, &resident));
+        let failed = |memory: &MemoryTier<Resident>, resident: &Resident| {
+            unsettle(memory, resident.key.hash(), |now| now.is_same(resident));
+        };
+        let is_there = || memory.peek(key.hash()).is_some_and(|now| now.is_same(&resident));
         match self.keep_at_once(&store, (key, &resident.record, &resident.body.bytes()), &is_there) {
             Some(Ok(())) => return,
-            Some(Err(_)) => return resident.is_settled.store(false, Relaxed),
+            Some(Err(_)) => return failed(&memory, &resident),
             None => {}
         }
-        let unsettled = Arc::clone(&resident);
+        let (unsettled, shared) = (Arc::clone(&resident), Arc::clone(&memory));
         let work = move || {
             if let Err(error) = write_resident(&*store, &memory, &resident) {
                 tracing::debug!(%error, "an object in RAM could not be written to disk");
-                resident.is_settled.store(false, Relaxed);
+                failed(&memory, &resident);
             }
         };
         if lane.hangs() || lane.pool().submit(Kind::ChangeSoon, work).is_err() {
-            unsettled.is_settled.store(false, Relaxed);
+            failed(&shared, &unsettled);
         }
     }
 }
@@ -91,7 +95,7 @@ impl Shelf {
 mod tests {
     use super::super::super::invalidations::Invalidations;
     use super::super::super::record::VaryNote;
-    use super::super::{IoPool, Ledger, Limits, MemoryTier, Metrics};
+    use super::super::{IoPool, Ledger, Limits, Metrics};
     use super::*;
     use shoal_core::{Key, Timestamp};
     use shoal_store::arch::VolumeSettings;

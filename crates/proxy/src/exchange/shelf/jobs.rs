@@ -20,7 +20,7 @@ pub(super) fn write_resident(
     let mut insert = store.insert(key, &resident.record.encode(), Some(resident.body.len() as u64))?;
     insert.append(&resident.body)?;
     insert.commit(None)?;
-    if !memory.peek(key.hash()).is_some_and(|now| Arc::ptr_eq(&now, resident)) {
+    if !memory.peek(key.hash()).is_some_and(|now| now.is_same(resident)) {
         store.remove(key)?;
     }
     Ok(())

@@ -184,6 +184,9 @@ fn large_and_empty_bodies_stand_elsewhere() {
     let tier = tier(8 << 20);
     for length in [0, LENT_MIN, LENT_MIN + 1] {
         assert_eq!(*tier.place(key(1), vec![1; length].into()), vec![1; length]);
+        let mut room = tier.room(key(1), length as u64);
+        let part = room.as_mut().map(|room| room.push(&vec![1; length]));
+        assert_eq!((room.is_some(), part.map_or(0, |part| part.len())), (length > 0, length));
         assert_eq!(tier.usage().span_bytes, 0);
     }
     assert_eq!(tier.place(key(1), vec![1; LENT_MIN - 1].into()).len(), LENT_MIN - 1);
