@@ -245,7 +245,7 @@ fn stored_responses_are_kept_across_a_restart() {
         shoal.status()["store"]["space"]["objects"].as_u64() >= Some(1)
     });
     std::thread::sleep(Duration::from_millis(300));
-    shoal.restart();
+    shoal.restart_and_find_all();
     let answer = shoal.get("/a");
     answer.expect_body("body").expect_hit();
     assert_eq!((answer.field("x-kept"), answer.field("content-type")), (Some("yes"), Some("text/x")));

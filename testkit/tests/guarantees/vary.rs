@@ -152,10 +152,10 @@ fn variants_survive_a_restart() {
         shoal.ask(&with("/v", &[("X-V", variant)])).expect_body(variant);
     }
     shoal_testkit::wait::until("the variants are on disk", || {
-        shoal.status()["store"]["space"]["objects"].as_u64() >= Some(3)
+        shoal.status()["store"]["space"]["objects"].as_u64() >= Some(4)
     });
     std::thread::sleep(std::time::Duration::from_millis(300));
-    shoal.restart();
+    shoal.restart_and_find_all();
     for variant in ["a", "b", "c"] {
         shoal.ask(&with("/v", &[("X-V", variant)])).expect_body(variant).expect_hit();
     }
