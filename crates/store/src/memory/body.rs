@@ -1,9 +1,9 @@
 //! A body that the RAM tier keeps, wherever it stands.
 
 use super::lending::{LENT_MIN, Lent};
-use crate::sys::block::Pages;
 use crate::sys::room::{Filled, Ground, Part, Room};
 use crate::sys::span::{Packed, Span};
+use crate::sys::tract::Pages;
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -10,8 +10,8 @@
 //! [`Bytes`] do not tell where they are, so the pages of all such bodies stand in a table, which [`lend`] looks into. For a small
 //! body all that costs more than the copy; see [`LENT_MIN`].
 
-use crate::sys::block::{Pages, gives_large_pages};
 use crate::sys::room::{Filled, Room};
+use crate::sys::tract::{Pages, gives_large_pages};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;

@@ -1,15 +1,15 @@
 //! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, a
 //! word with the allocator, one about large pages, pages lent to the kernel, bodies that are filled while they are read ([`room`]), whole pages for large
-//! ones ([`block`]), and memory that small ones share ([`span`]).
+//! ones ([`tract`]), and memory that small ones share ([`span`]).
 //!
 //! Words are atomics, so that threads may share them without locks and the compiler neither splits nor
 //! reorders stores: after a `kill -9` the page cache holds every store executed so far, in program order.
 
 #![allow(unsafe_code)]
 
-pub(crate) mod block;
 pub(crate) mod room;
 pub(crate) mod span;
+pub(crate) mod tract;
 
 use crate::door::Loaded;
 use memmap2::{Advice, MmapOptions, MmapRaw};

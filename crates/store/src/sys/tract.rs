@@ -1,8 +1,8 @@
-//! Whole pages of memory for large bodies, many of which share a block: small pages, or large ones (2 MiB) where the system has such.
+//! Whole pages of memory for large bodies, many of which share a tract: small pages, or large ones (2 MiB) where the system has such.
 //!
 //! For each page that it sends the kernel takes hold of it, and lets it go again, by a counter. Small pages have one each; those of a large page have
 //! one together, which the kernel raises once for all of them (`docs/experiments/hits.md`, "Large bodies"). As few bodies are as long as large pages,
-//! a block is cut from its beginning on, a body after the other: large pages are full, and the system has one mapping to look after for many bodies.
+//! a tract is cut from its beginning on, a body after the other: large pages are full, and the system has one mapping to look after for many bodies.
 //!
 //! What has been cut off belongs to one body, and its addresses to nobody after that. With the body its pages go back to the system at once. A large
 //! page of which others have a part is split for that: of a whole one the system would keep everything until it is short of memory.
@@ -17,8 +17,8 @@ use std::sync::{Arc, LazyLock};
 
 /// Memory for one body: whole pages that nobody else has, had or will have.
 pub(crate) struct Pages {
-    block: Arc<Block>,
-    /// In bytes of the block, whole pages.
+    tract: Arc<Tract>,
+    /// In bytes of the tract, whole pages.
     range: Range<usize>,
     /// Bytes of the body.
     length: usize,
@@ -35,32 +35,32 @@ impl Pages {
         Self::of(&LARGE, length)
     }
 
-    fn of(blocks: &Blocks, length: usize) -> io::Result<Self> {
-        if length > BLOCK_BYTES / 4 {
-            // Of a block of its own nothing is left over.
-            return Block::new(length, blocks.size)?
+    fn of(tracts: &Tracts, length: usize) -> io::Result<Self> {
+        if length > TRACT_BYTES / 4 {
+            // Of a tract of its own nothing is left over.
+            return Tract::new(length, tracts.size)?
                 .cut(length)
                 .ok_or_else(|| io::ErrorKind::OutOfMemory.into());
         }
-        let mut block = blocks.current.lock();
-        if let Some(pages) = block.as_ref().and_then(|block| block.cut(length)) {
+        let mut tract = tracts.current.lock();
+        if let Some(pages) = tract.as_ref().and_then(|tract| tract.cut(length)) {
             return Ok(pages);
         }
-        let newer = Block::new(BLOCK_BYTES, blocks.size)?;
+        let newer = Tract::new(TRACT_BYTES, tracts.size)?;
         let pages = newer.cut(length).ok_or(io::ErrorKind::OutOfMemory)?;
-        let older = block.replace(newer);
-        drop(block);
+        let older = tract.replace(newer);
+        drop(tract);
         // What is left of it goes as a body's pages do: some of it may be in the last one's large page.
         drop(older.and_then(|older| older.cut(older.left())));
         Ok(pages)
     }
 }
 
-// SAFETY: the range lies in the mapping, which is anonymous and lives as long as the block, which this holds. It was cut off once, and its bytes go
+// SAFETY: the range lies in the mapping, which is anonymous and lives as long as the tract, which this holds. It was cut off once, and its bytes go
 // only when this is dropped.
 unsafe impl Ground for Pages {
     fn start(&self) -> *mut u8 {
-        self.block.map.as_mut_ptr().wrapping_add(self.block.first + self.range.start)
+        self.tract.map.as_mut_ptr().wrapping_add(self.tract.first + self.range.start)
     }
 
     fn bytes(&self) -> usize {
@@ -73,8 +73,8 @@ impl Drop for Pages {
         if self.range.is_empty() {
             return;
         }
-        self.block.split_at_the_edges_of(&self.range);
-        let Block { map, first, .. } = &*self.block;
+        self.tract.split_at_the_edges_of(&self.range);
+        let Tract { map, first, .. } = &*self.tract;
         // SAFETY: the range lies in the mapping, which is anonymous. Nobody has a reference into it any more, and nobody will have one, as it was
         // cut off once. What the kernel still sends of these pages it keeps by itself.
         let given = unsafe {
@@ -93,7 +93,7 @@ pub fn gives_large_pages() -> bool {
     *GIVES
 }
 
-/// Which pages a block has.
+/// Which pages a tract has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
     Small,
@@ -101,7 +101,7 @@ enum Size {
 }
 
 /// A stretch of addresses that begins where a large page may.
-struct Block {
+struct Tract {
     map: MmapRaw,
     /// Where in the mapping it begins, and how many bytes it has.
     first: usize,
@@ -115,24 +115,24 @@ struct Block {
     small: AtomicUsize,
 }
 
-impl Block {
+impl Tract {
     fn new(bytes: usize, size: Size) -> io::Result<Arc<Self>> {
         let page = super::page_bytes().ok_or(io::ErrorKind::Unsupported)?;
         let bytes = bytes.checked_next_multiple_of(page).ok_or(io::ErrorKind::OutOfMemory)?;
         let map: MmapRaw = MmapMut::map_anon(bytes.saturating_add(LARGE_BYTES))?.into();
         let first = map.as_ptr().align_offset(LARGE_BYTES).min(LARGE_BYTES);
-        let block =
+        let tract =
             Self { map, first, bytes, page, size, cut: AtomicUsize::new(0), small: AtomicUsize::new(0) };
-        if BLOCKS.fetch_add(1, Relaxed) >= BLOCKS_MAX {
+        if TRACTS.fetch_add(1, Relaxed) >= TRACTS_MAX {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         #[cfg(target_os = "linux")]
         match size {
-            Size::Large => block.map.advise_range(memmap2::Advice::HugePage, first, bytes)?,
+            Size::Large => tract.map.advise_range(memmap2::Advice::HugePage, first, bytes)?,
             // A system that has no large pages refuses.
-            Size::Small => drop(block.map.advise(memmap2::Advice::NoHugePage)),
+            Size::Small => drop(tract.map.advise(memmap2::Advice::NoHugePage)),
         }
-        Ok(Arc::new(block))
+        Ok(Arc::new(tract))
     }
 
     /// Pages for the next so many bytes, if as many are left.
@@ -140,7 +140,7 @@ impl Block {
         let whole = length.checked_next_multiple_of(self.page)?;
         let within = |cut: usize| cut.checked_add(whole).filter(|end| *end <= self.bytes);
         let start = self.cut.fetch_update(Relaxed, Relaxed, within).ok()?;
-        Some(Pages { block: Arc::clone(self), range: start..start + whole, length })
+        Some(Pages { tract: Arc::clone(self), range: start..start + whole, length })
     }
 
     fn left(&self) -> usize {
@@ -180,31 +180,31 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for Tract {
     fn drop(&mut self) {
-        BLOCKS.fetch_sub(1, Relaxed);
+        TRACTS.fetch_sub(1, Relaxed);
     }
 }
 
-/// Blocks of one size of pages.
-struct Blocks {
+/// Tracts of one size of pages.
+struct Tracts {
     size: Size,
     /// The one that is cut from.
-    current: Mutex<Option<Arc<Block>>>,
+    current: Mutex<Option<Arc<Tract>>>,
 }
 
-static SMALL: Blocks = Blocks { size: Size::Small, current: Mutex::new(None) };
-static LARGE: Blocks = Blocks { size: Size::Large, current: Mutex::new(None) };
+static SMALL: Tracts = Tracts { size: Size::Small, current: Mutex::new(None) };
+static LARGE: Tracts = Tracts { size: Size::Large, current: Mutex::new(None) };
 
-/// Blocks that there are.
-static BLOCKS: AtomicUsize = AtomicUsize::new(0);
+/// Tracts that there are.
+static TRACTS: AtomicUsize = AtomicUsize::new(0);
 
-/// Of the mappings that the kernel allows a process, 65,530 by default, a block may take four: two of its own, one before and one behind it, which
+/// Of the mappings that the kernel allows a process, 65,530 by default, a tract may take four: two of its own, one before and one behind it, which
 /// only fill up to where a large page may begin.
-const BLOCKS_MAX: usize = 8_192;
+const TRACTS_MAX: usize = 8_192;
 
 /// Long enough for most bodies to share it, and short enough to keep few addresses for the last of them.
-const BLOCK_BYTES: usize = 8 * LARGE_BYTES;
+const TRACT_BYTES: usize = 8 * LARGE_BYTES;
 
 /// Bytes of a large page on most machines. With others nothing is wrong, and nothing won.
 const LARGE_BYTES: usize = 2 << 20;
@@ -246,7 +246,7 @@ mod tests {
         Some(flags >> 15 & 0b11 != 0)
     }
 
-    /// A body that fills so many bytes of the block.
+    /// A body that fills so many bytes of the tract.
     fn body(pages: Option<Pages>, byte: u8) -> Filled<Pages> {
         let mut room = Room::new(pages.expect("as much is left"));
         drop(room.push(&vec![byte; room.missing()]));
@@ -261,9 +261,9 @@ mod tests {
             LARGE_BYTES / 2 - 1,
             LARGE_BYTES,
             LARGE_BYTES + 1,
-            BLOCK_BYTES / 4,
-            BLOCK_BYTES / 4 + 1,
-            BLOCK_BYTES + 5,
+            TRACT_BYTES / 4,
+            TRACT_BYTES / 4 + 1,
+            TRACT_BYTES + 5,
         ];
         let bodies: Vec<_> =
             (1..).zip(lengths).map(|(byte, length)| body(Pages::new(length).ok(), byte)).collect();
@@ -277,12 +277,12 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn its_pages_go_with_it_and_those_beside_it_stay() {
         for size in [Size::Small, Size::Large] {
-            let block = Block::new(BLOCK_BYTES, size).expect("memory");
+            let tract = Tract::new(TRACT_BYTES, size).expect("memory");
             let mut bodies: Vec<_> =
-                (0..24).map(|byte| Some(body(block.cut(BLOCK_BYTES / 25), byte))).collect();
+                (0..24).map(|byte| Some(body(tract.cut(TRACT_BYTES / 25), byte))).collect();
             for number in [1, 5, 6, 7, 0, 23, 11] {
                 let gone = bodies[number].take().expect("once");
-                let (address, pages) = (gone.as_ptr().addr(), gone.len().div_ceil(block.page));
+                let (address, pages) = (gone.as_ptr().addr(), gone.len().div_ceil(tract.page));
                 assert_eq!(resident(address, pages), pages);
                 drop(gone);
                 assert_eq!(resident(address, pages), 0, "{number}");
@@ -296,9 +296,9 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_large_page_is_split_when_the_first_of_its_bodies_goes() {
-        let block = Block::new(LARGE_BYTES, Size::Large).expect("memory");
+        let tract = Tract::new(LARGE_BYTES, Size::Large).expect("memory");
         let [first, second, third] =
-            [LARGE_BYTES / 2, LARGE_BYTES / 4, LARGE_BYTES / 4].map(|length| body(block.cut(length), 1));
+            [LARGE_BYTES / 2, LARGE_BYTES / 4, LARGE_BYTES / 4].map(|length| body(tract.cut(length), 1));
         if is_in_large_page(second.as_ptr().addr()) != Some(true) {
             eprintln!("left out: there was no large page, or only root is told");
             return;
@@ -310,12 +310,12 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_cut_up_to_its_end() {
-        let block = Block::new(LARGE_BYTES, Size::Large).expect("memory");
-        let first = block.cut(LARGE_BYTES - 8192).expect("room");
-        assert!(block.cut(12_288).is_none());
-        let last = block.cut(8191).expect("room");
-        assert!(block.left() == 0 && block.cut(4096).is_none());
+    fn a_tract_is_cut_up_to_its_end() {
+        let tract = Tract::new(LARGE_BYTES, Size::Large).expect("memory");
+        let first = tract.cut(LARGE_BYTES - 8192).expect("room");
+        assert!(tract.cut(12_288).is_none());
+        let last = tract.cut(8191).expect("room");
+        assert!(tract.left() == 0 && tract.cut(4096).is_none());
         assert_eq!(first.start().addr() + LARGE_BYTES - 8192, last.start().addr());
         assert!(first.start().addr().is_multiple_of(LARGE_BYTES));
     }
