@@ -60,13 +60,15 @@ pub(super) struct Begun {
     glanced: Option<Glanced>,
     /// Nothing was answered before: the client may yet speak another protocol.
     is_new: bool,
+    /// What the input begins with cannot be answered at once.
+    is_ordinary: bool,
 }
 
 impl Begun {
     /// What `guest` has said.
     pub fn of(input: &[u8], received: Instant, guest: &Guest) -> Self {
         let (input, output) = (spare::filled(Side::Client, input), Output::default());
-        Self { input, received, output, glanced: None, is_new: !guest.has_spoken }
+        Self { input, received, output, glanced: None, is_new: !guest.has_spoken, is_ordinary: true }
     }
 
     /// The same with what is left of the reply to what was said before.
@@ -74,9 +76,10 @@ impl Begun {
         Self { output, glanced: Some(glanced), ..self }
     }
 
-    /// Nothing yet.
-    fn nothing(input: BytesMut, is_new: bool) -> Self {
-        Self { input, received: Instant::now(), output: Output::default(), glanced: None, is_new }
+    /// What nobody has looked at.
+    fn with(input: BytesMut, is_new: bool) -> Self {
+        let (received, output) = (Instant::now(), Output::default());
+        Self { input, received, output, glanced: None, is_new, is_ordinary: false }
     }
 }
 
@@ -90,7 +93,7 @@ pub(super) fn begin<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, share
     let (client, live) = (Arc::new(entrance.client(&stream, peer)), shared.live.load_full());
     let due = Instant::now() + live.head_timeout;
     if let Some((stream, standing)) = wait(stream, Standing { client, live, _seat: seat }, due, false) {
-        let begun = Begun::nothing(BytesMut::new(), true);
+        let begun = Begun::with(BytesMut::new(), true);
         tokio::spawn(go_on(stream, begun, standing, Arc::clone(shared)));
     }
 }
@@ -125,7 +128,7 @@ async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Ar
         }
     }
     let Some(tls) = &entrance.tls else {
-        let begun = Begun::nothing(early, true);
+        let begun = Begun::with(early, true);
         let standing = Standing { client: Arc::new(client), live, _seat: seat };
         return go_on(stream, begun, standing, shared).await;
     };
@@ -176,17 +179,16 @@ pub(super) async fn go_on<H: Handler>(
     loop {
         let (client, live) = (Arc::clone(&standing.client), Arc::clone(&standing.live));
         let keep_alive = live.keep_alive;
-        let Begun { input, received, output, glanced, is_new } = begun;
+        let Begun { input, received, output, glanced, is_new, is_ordinary } = begun;
         let mut socket = Socket::new(stream, if is_new { live.head_timeout } else { keep_alive });
         let start = match glanced {
             Some(glanced) => {
                 socket.deadline.lift();
                 Start::Answering(glanced, received)
             }
-            None if input.is_empty() => Start::New,
             None => {
-                socket.begun = Some(received);
-                Start::Asking
+                socket.begun = (!input.is_empty()).then_some(received);
+                if is_ordinary { Start::Asking } else { Start::New }
             }
         };
         (socket.input, socket.output) = (input, output);
@@ -203,7 +205,7 @@ pub(super) async fn go_on<H: Handler>(
             Some(back) => (stream, standing) = back,
             None => return,
         }
-        begun = Begun::nothing(BytesMut::new(), false);
+        begun = Begun::with(BytesMut::new(), false);
     }
 }
 

@@ -24,6 +24,17 @@ fn both_versions_name_the_client() {
 }
 
 #[test]
+fn a_hit_that_comes_with_the_header_is_answered_at_a_glance() {
+    let server = behind("127.0.0.1/32");
+    let mut client = server.connect();
+    client.send("PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\nGET /hit/3 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.text(), response.field("age")), ("hhh", Some("17")), "{}", response.head);
+    // The ordinary way says who went it.
+    assert_eq!(client.get("/memory/1").field("x-handler"), Some("scripted"));
+}
+
+#[test]
 fn a_balancer_may_speak_for_itself() {
     let server = behind("127.0.0.1/32");
     let mut client = server.connect();
