@@ -4,6 +4,7 @@
 //! The chosen protocol's future is boxed, so that a connection takes the memory of what it speaks and not of the
 //! largest thing that it might have spoken.
 
+use super::account::Account;
 use super::client_io::ClientIo;
 use super::http1::Start;
 use super::http1::glance::Glanced;
@@ -83,6 +84,32 @@ impl Begun {
     }
 }
 
+/// What a task is handed with the connection that it is to serve. Should the task end before it begins, as at a shutdown, a
+/// reply that is under way counts as cut.
+pub(super) struct Handover<H: Handler>(Option<(Begun, Arc<Shared<H>>)>);
+
+impl<H: Handler> Handover<H> {
+    /// Hands over `begun`.
+    pub fn new(begun: Begun, shared: Arc<Shared<H>>) -> Self {
+        Self(Some((begun, shared)))
+    }
+
+    fn take(mut self) -> Option<(Begun, Arc<Shared<H>>)> {
+        self.0.take()
+    }
+}
+
+impl<H: Handler> Drop for Handover<H> {
+    fn drop(&mut self) {
+        let Some((begun, shared)) = self.0.take() else { return };
+        if let Some(Glanced::Sending { record, head_bytes }) = begun.glanced {
+            let mut account = Account::open(&shared, record, begun.received);
+            account.head_bytes = head_bytes as u64;
+            account.body_bytes = begun.output.data_written() as u64;
+        }
+    }
+}
+
 /// Takes in what was accepted: in the clear it waits for what the client says, else it has a task from the start.
 pub(super) fn begin<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: &Arc<Shared<H>>) {
     if !entrance.is_plain(arrival.peer.ip()) {
@@ -94,7 +121,7 @@ pub(super) fn begin<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, share
     let due = Instant::now() + live.head_timeout;
     if let Some((stream, standing)) = wait(stream, Standing { client, live, _seat: seat }, due, false) {
         let begun = Begun::with(BytesMut::new(), true);
-        tokio::spawn(go_on(stream, begun, standing, Arc::clone(shared)));
+        tokio::spawn(go_on(stream, Handover::new(begun, Arc::clone(shared)), standing));
     }
 }
 
@@ -130,7 +157,7 @@ async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Ar
     let Some(tls) = &entrance.tls else {
         let begun = Begun::with(early, true);
         let standing = Standing { client: Arc::new(client), live, _seat: seat };
-        return go_on(stream, begun, standing, shared).await;
+        return go_on(stream, Handover::new(begun, shared), standing).await;
     };
     // The handshake's memory goes when it is over.
     let shaking = Box::pin(shake_hands(Rewind::new(early.freeze(), stream), tls, &mut client, &live));
@@ -170,12 +197,8 @@ async fn shake_hands(
 }
 
 /// Serves a connection in the clear to its end, or until it waits without a task.
-pub(super) async fn go_on<H: Handler>(
-    mut stream: TcpStream,
-    mut begun: Begun,
-    mut standing: Standing,
-    shared: Arc<Shared<H>>,
-) {
+pub(super) async fn go_on<H: Handler>(mut stream: TcpStream, handover: Handover<H>, mut standing: Standing) {
+    let Some((mut begun, shared)) = handover.take() else { return };
     loop {
         let (client, live) = (Arc::clone(&standing.client), Arc::clone(&standing.live));
         let keep_alive = live.keep_alive;

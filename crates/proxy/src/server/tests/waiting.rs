@@ -3,16 +3,19 @@
 use super::client::Client;
 use super::handler::Scripted;
 use super::wait_until;
+use crate::message;
 use crate::metrics::Metrics;
 use crate::server::waiting::HITS_TO_RETURN;
-use crate::server::{Running, bind};
+use crate::server::{Detached, Running, bind};
 use parking_lot::Mutex;
 use proptest::prelude::*;
-use shoal_settings::{Listen, Settings};
+use shoal_settings::{ClientLimits, Listen, Settings};
+use std::future::poll_fn;
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
@@ -151,6 +154,38 @@ fn who_has_asked_when_the_server_drains_is_answered() {
     let response = other.response();
     assert_eq!((response.text(), response.field("connection")), ("hh", Some("close")));
     running.join();
+}
+
+/// As when the server is stopped in the very turn in which the connection got its task.
+#[test]
+fn a_reply_whose_task_never_runs_counts_as_cut() {
+    let (handler, metrics) = (Arc::new(Scripted::default()), Arc::new(Metrics::default()));
+    let server = Detached::new(Arc::clone(&handler), Arc::clone(&metrics), &ClientLimits::default());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let address = listener.local_addr().expect("bound");
+    let mut client = Client::connect(address);
+    let near = listener.accept().expect("it connects").0;
+    near.set_nonblocking(true).expect("a socket");
+    socket2::SockRef::from(&near).set_send_buffer_size(4096).expect("a socket");
+    // Nobody reads, so that one of the replies fills what the kernel has room for.
+    client.send("GET /hit/100000 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(60));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let peer = message::Client { address, local: address, listener: 0, tls: false, server_name: None };
+    runtime.block_on(async {
+        let begun = || handler.begun.load(SeqCst) > 0;
+        tokio::select! {
+            biased;
+            () = server.serve_waiting(near, peer) => {}
+            () = poll_fn(|_| if begun() { Poll::Ready(()) } else { Poll::Pending }) => {}
+        }
+    });
+    drop(runtime);
+    let records = handler.records.lock();
+    let (cut, whole) = records.split_last().expect("a reply was begun");
+    assert!(cut.aborted && !whole.iter().any(|record| record.aborted));
+    assert_eq!((records.len(), metrics.responses_cut.value()), (handler.begun.load(SeqCst), 1));
+    let sent = records.len() as u64 * cut.head_bytes + whole.len() as u64 * 100_000 + cut.body_bytes;
+    assert_eq!(client.rest().len() as u64, sent);
 }
 
 /// Else nobody would be served beside it.

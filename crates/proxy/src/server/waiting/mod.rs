@@ -19,7 +19,7 @@ mod room;
 pub(super) use room::Guest;
 
 use super::Shared;
-use super::connection::{self, Begun};
+use super::connection::{self, Begun, Handover};
 use super::drain::DrainWatch;
 use super::http1::glance::{Glanced, Written, answer};
 use super::socket::INPUT_BYTES;
@@ -215,9 +215,10 @@ impl<H: Handler> Attendant<H> {
             Some((room.release(call.key)?, fate))
         });
         if let Some((guest, Fate::Leaves(begun))) = fate {
+            let handover = Handover::new(begun, Arc::clone(&self.shared));
             // A socket that the runtime cannot watch is closed.
             if let Ok(stream) = tokio::net::TcpStream::from_std(guest.stream) {
-                tokio::spawn(connection::go_on(stream, begun, guest.standing, Arc::clone(&self.shared)));
+                tokio::spawn(connection::go_on(stream, handover, guest.standing));
             }
         }
     }
