@@ -78,7 +78,7 @@ metrics! {
     upstream_reused = "counter" "shoal_upstream_connections_reused_total" "" "Requests to origins sent on a connection that carried others.";
     upstream_waits = "counter" "shoal_upstream_waits_total" "" "Requests that waited since their origin had all its connections in use.";
     upstream_retries = "counter" "shoal_upstream_retries_total" "" "Requests sent again after a kept connection turned out dead.";
-    upstream_failovers = "counter" "shoal_upstream_failovers_total" "" "Upstreams of a site that could not be reached, so that another was tried.";
+    upstream_failovers = "counter" "shoal_upstream_failovers_total" "" "Upstreams of a site that could not be reached or did not answer, so that another was tried.";
     upstream_checks = "counter" "shoal_upstream_checks_total" "" "Active health checks made.";
     upstream_checks_failed = "counter" "shoal_upstream_checks_failed_total" "" "Active health checks that found an upstream unhealthy.";
     upstream_body_bytes = "counter" "shoal_upstream_body_bytes_total" "" "Bytes of response bodies received from origins, health checks apart.";

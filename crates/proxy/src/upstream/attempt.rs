@@ -1,8 +1,9 @@
 //! One request's way to an answer: choose a connection, send, judge the head; again where that is safe.
 //!
-//! A request is sent a second time only on a fresh connection, only once, only with its body untouched, and only if
-//! the origin cannot have acted on it, or may act twice: RFC 9112, 9.3.1: "a proxy MUST NOT automatically retry
-//! non-idempotent requests" unless it knows that the first was not processed.
+//! A request is sent a second time only with its body untouched, and only if the origin cannot have acted on it, or may act
+//! twice: RFC 9112, 9.3.1: "a proxy MUST NOT automatically retry non-idempotent requests" unless it knows that the first was
+//! not processed. Where a kept connection was dead it is sent again, once, on a fresh one. What a site's upstream does not answer goes
+//! to the next one; what it may have acted on to one more at most, so that a request by which upstreams die does not reach all.
 
 use super::Inner;
 use super::carrier::{Aim, Answer, Carrier, Found, Wish};
@@ -40,10 +41,23 @@ pub struct Errand<'a> {
 }
 
 /// An attempt that failed.
-struct Lost {
-    error: UpstreamError,
-    /// Whether another may be made.
-    again: bool,
+pub(super) struct Lost {
+    /// Why.
+    pub error: UpstreamError,
+    again: Again,
+    /// It was made on a connection that had carried requests before.
+    reused: bool,
+}
+
+/// Whether a request whose attempt failed may be sent again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// The origin may have acted on it and must not do so twice, or it began to answer, or the fault is not the origin's.
+    No,
+    /// The origin may have acted on it, and may do so again.
+    Repeated,
+    /// The origin has not acted on it.
+    Unsent,
 }
 
 impl Inner {
@@ -81,7 +95,8 @@ impl<'a> Journey<'a> {
         match destination {
             Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
                 Ok(()) => {
-                    self.ask(Aim { origin, rules: Some(rules), is_check: false, place: None }, now).await
+                    let aim = Aim { origin, rules: Some(rules), is_check: false, place: None };
+                    self.ask(aim, now).await.map_err(|lost| lost.error)
                 }
                 Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
             },
@@ -89,7 +104,7 @@ impl<'a> Journey<'a> {
         }
     }
 
-    /// Asks a site's upstreams in turn, until one is reached.
+    /// Asks a site's upstreams in turn, until one answers or the request may not be sent again.
     async fn ask_one_of(
         &mut self,
         group: &Arc<Group>,
@@ -97,31 +112,37 @@ impl<'a> Journey<'a> {
         mut now: Instant,
     ) -> Result<UpstreamResponse, UpstreamError> {
         let mut tried = Vec::new();
-        let mut last = None;
+        let (mut last, mut was_repeated) = (None, false);
         while let Some(index) = group.choose(key, &tried, now.into_std()) {
+            if !tried.is_empty() {
+                self.inner.metrics.upstream_failovers.count();
+            }
             self.in_flight = Some(InFlight::begin(group, index));
             let member = &group.members()[index];
             let place = member.place(&self.inner.pool);
             let outcome =
                 self.ask(Aim { origin: &member.origin, rules: None, is_check: false, place }, now).await;
-            let mut error = match outcome {
+            let Lost { mut error, again, .. } = match outcome {
                 Ok(response) => {
                     group.answered(index);
                     return Ok(response);
                 }
-                Err(error) => error,
+                Err(lost) => lost,
             };
             now = Instant::now();
             if error.cause.blames_upstream() {
                 error.is_told = group.failed(index, now.into_std(), &error);
             }
             tried.push(index);
-            let reached = !error.cause.before_sending();
             last = Some(error);
-            if reached {
+            let goes_on = match again {
+                Again::Unsent => true,
+                Again::Repeated => !std::mem::replace(&mut was_repeated, true),
+                Again::No => false,
+            };
+            if !goes_on {
                 break;
             }
-            self.inner.metrics.upstream_failovers.count();
         }
         let mut error = last.expect("a group has a member, so one was tried");
         error.retry_after = error.retry_after.or(group.back_in(now.into_std()));
@@ -129,22 +150,22 @@ impl<'a> Journey<'a> {
     }
 
     /// Asks one origin, at `now`.
-    pub async fn ask(&mut self, aim: Aim<'_>, now: Instant) -> Result<UpstreamResponse, UpstreamError> {
+    pub async fn ask(&mut self, aim: Aim<'_>, now: Instant) -> Result<UpstreamResponse, Lost> {
         match self.attempt(aim, false, now).await {
-            Err(lost) if lost.again => {
+            Err(lost) if lost.reused && lost.again != Again::No => {
                 self.inner.metrics.upstream_retries.count();
                 // Rare, and every request would carry the room for it.
-                Box::pin(self.attempt(aim, true, Instant::now())).await.map_err(|lost| lost.error)
+                Box::pin(self.attempt(aim, true, Instant::now())).await
             }
-            outcome => outcome.map_err(|lost| lost.error),
+            outcome => outcome,
         }
     }
 
     /// Sends the request once, from `now` on; `fresh` asks for a connection that carried none before.
     async fn attempt(&mut self, aim: Aim<'_>, fresh: bool, now: Instant) -> Result<UpstreamResponse, Lost> {
-        let lost = |error| Lost { error, again: false };
         let wish = Wish { fresh, http1_only: self.head.upgrade.is_some() };
-        let Found { carrier, reused, at } = Carrier::find(self.inner, aim, wish, now).await.map_err(lost)?;
+        let found = Carrier::find(self.inner, aim, wish, now).await.map_err(Lost::before_sending)?;
+        let Found { carrier, reused, at } = found;
         let is_sent_once = self.body.is_some() || !self.head.method.is_idempotent();
         let sending = Sending::new(self.body.take(), self.hold, self.interim.clone(), at);
         let request_time = clock::time_at(at.into_std());
@@ -168,24 +189,29 @@ impl<'a> Journey<'a> {
             }
         };
         match answered {
-            Ok(answer) => self.judge(aim, answer, request_time, &sending.upload).map_err(lost),
+            Ok(answer) => self.judge(aim, answer, request_time, &sending.upload).map_err(|error| Lost {
+                error,
+                again: Again::No,
+                reused,
+            }),
             Err(failure) => {
-                let again = reused && self.may_repeat(&failure, &sending.upload);
-                Err(Lost { error: failure.into_error(aim.origin), again })
+                let again = self.again(&failure, &sending.upload);
+                Err(Lost { error: failure.into_error(aim.origin), again, reused })
             }
         }
     }
 
     /// Whether the request may be sent again after `failure`; takes its body back for that.
-    fn may_repeat(&mut self, failure: &Failure, upload: &Upload) -> bool {
-        let harmless = failure.unsent || failure.dead && self.head.method.is_idempotent();
-        match upload.take_untouched() {
-            Some(body) if harmless => {
-                self.body = body;
-                true
-            }
-            _ => false,
-        }
+    fn again(&mut self, failure: &Failure, upload: &Upload) -> Again {
+        let again = match failure {
+            Failure { unsent: true, .. } => Again::Unsent,
+            // RFC 9110, 9.2.2: "a client SHOULD NOT automatically retry a request with a non-idempotent method".
+            Failure { dead: true, .. } if self.head.method.is_idempotent() => Again::Repeated,
+            _ => return Again::No,
+        };
+        let Some(body) = upload.take_untouched() else { return Again::No };
+        self.body = body;
+        again
     }
 
     /// Checks an answer's head and makes the response of it.
@@ -231,6 +257,14 @@ impl<'a> Journey<'a> {
             peer,
             upgraded,
         })
+    }
+}
+
+impl Lost {
+    /// No connection was to be had.
+    fn before_sending(error: UpstreamError) -> Self {
+        let again = if error.cause.is_of_connecting() { Again::Unsent } else { Again::No };
+        Self { error, again, reused: false }
     }
 }
 

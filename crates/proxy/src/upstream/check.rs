@@ -39,7 +39,7 @@ async fn ask(inner: &Inner, group: &Group, index: usize, check: &HealthCheck) ->
     let aim = Aim { origin, rules: None, is_check: true, place: None };
     let ask = async {
         let mut journey = Journey::new(inner, head, None, None);
-        let response = journey.ask(aim, Instant::now()).await.map_err(|error| error.to_string())?;
+        let response = journey.ask(aim, Instant::now()).await.map_err(|lost| lost.error.to_string())?;
         // Read to its end, the connection can be used again; a body that is longer is not worth it.
         let mut body = response.body;
         let mut read = 0;

@@ -139,9 +139,8 @@ impl Cause {
         }
     }
 
-    /// Whether no byte of the request can have reached an origin, so that another address or upstream
-    /// may be tried whatever the method.
-    pub fn before_sending(&self) -> bool {
+    /// Whether another upstream may have a connection where one has none for this cause.
+    pub(super) fn is_of_connecting(&self) -> bool {
         matches!(
             self,
             Self::DnsError
@@ -153,6 +152,7 @@ impl Cause {
                 | Self::TlsCertificate
                 | Self::TlsAlert
                 | Self::TlsProtocol
+                | Self::Terminated
         )
     }
 

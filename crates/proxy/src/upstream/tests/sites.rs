@@ -84,14 +84,66 @@ async fn with_all_upstreams_dead_the_error_is_told_and_they_are_asked_again() {
     assert_eq!(ask(&asker, &group, Method::GET).await, Ok(200), "asked although it is out");
 }
 
-#[tokio::test]
-async fn a_request_that_reached_an_upstream_is_not_sent_to_another() {
-    let cutting = RawOrigin::start(vec![vec![Read]]).await;
-    let alive = serving(OK).await;
+/// What comes of a request whose first upstream does this with it, and what the second got.
+async fn after(first: Vec<Step>, method: Method, body: RequestBody) -> (Result<u16, Cause>, usize) {
+    let (failing, alive) = (RawOrigin::start(vec![first]).await, serving(OK).await);
     let asker = Asker::new(&alive);
-    let group = group(&[(cutting.address, 1), (alive.address, 1)], |_| ());
-    assert_eq!(ask(&asker, &group, Method::POST).await, Err(Cause::Terminated));
-    assert_eq!((cutting.requests().len(), alive.requests().len()), (1, 0));
+    let group = group(&[(failing.address, 1), (alive.address, 1)], |_| ());
+    let destination = Destination::Group { group, key: 1 };
+    let request = UpstreamRequest { destination, body, ..asker.request(method, "/") };
+    let outcome = asker.upstreams.fetch(request).await.map(|response| response.status.as_u16());
+    assert_eq!(failing.connections(), 1);
+    assert_eq!(asker.metrics.upstream_failovers.value() as usize, alive.connections());
+    (outcome.map_err(|error| error.cause), alive.requests().len())
+}
+
+#[tokio::test]
+async fn what_an_upstream_breaks_off_goes_to_the_next_where_that_is_safe() {
+    for method in [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS] {
+        assert_eq!(after(vec![Read], method, None).await, (Ok(200), 1));
+    }
+    assert_eq!(after(vec![ReadHead, Reset], Method::GET, None).await, (Ok(200), 1));
+    // Not idempotent: the first may have acted on it.
+    assert_eq!(after(vec![Read], Method::POST, None).await, (Err(Cause::Terminated), 0));
+    // Its body has gone.
+    assert_eq!(after(vec![Read], Method::PUT, body("data")).await, (Err(Cause::Terminated), 0));
+    // It began to answer.
+    let partial = vec![Read, Say("HTTP/1.1 200")];
+    assert_eq!(after(partial, Method::GET, None).await, (Err(Cause::Incomplete), 0));
+    assert_eq!(after(vec![Read, Say("nonsense\r\n")], Method::GET, None).await, (Err(Cause::Malformed), 0));
+    // It may still be at it.
+    assert_eq!(after(vec![Read, Hang], Method::GET, None).await, (Err(Cause::ResponseTimeout), 0));
+}
+
+#[tokio::test]
+async fn a_request_by_which_upstreams_die_does_not_reach_all() {
+    let mut origins = Vec::new();
+    for _ in 0..4 {
+        origins.push(RawOrigin::start(vec![vec![Read]]).await);
+    }
+    let asker = Asker::new(&origins[0]);
+    let addresses: Vec<_> = origins.iter().map(|origin| (origin.address, 1)).collect();
+    let group = group(&addresses, |_| ());
+    assert_eq!(ask(&asker, &group, Method::GET).await, Err(Cause::Terminated));
+    let got: usize = origins.iter().map(|origin| origin.requests().len()).sum();
+    assert_eq!((got, asker.metrics.upstream_failovers.value()), (2, 1));
+    assert_eq!(group.members().iter().map(|member| member.failures.value()).sum::<u64>(), 2);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_is_dead_leads_to_a_fresh_one_and_then_to_the_next_upstream() {
+    let alive = serving(OK).await;
+    let dying = RawOrigin::start(vec![vec![Read, Say(OK), Read], vec![Read]]).await;
+    let asker = Asker::new(&alive);
+    let group = group(&[(dying.address, 1), (alive.address, 1)], |_| ());
+    for _ in 0..2 {
+        assert_eq!(ask(&asker, &group, Method::GET).await, Ok(200));
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(ask(&asker, &group, Method::GET).await, Ok(200));
+    assert_eq!((dying.requests().len(), dying.connections(), alive.requests().len()), (3, 2, 2));
+    let metrics = &asker.metrics;
+    assert_eq!((metrics.upstream_retries.value(), metrics.upstream_failovers.value()), (1, 1));
 }
 
 #[tokio::test]
