@@ -79,12 +79,18 @@ fn keep_memory_tidy<V: Content>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<
 
 /// The table of purges that outlives the process, where that can be.
 fn purges(directory: &Path) -> Epochs {
-    let now = Timestamp::from_system(SystemTime::now());
-    let made = std::fs::create_dir_all(directory);
-    made.and_then(|()| Epochs::open(&directory.join(PURGES), now)).unwrap_or_else(|error| {
+    let epochs = Epochs::volatile();
+    if let Err(error) = take_up_purges(&epochs, directory) {
         tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
-        Epochs::volatile()
-    })
+        epochs.let_go(&error.to_string());
+    }
+    epochs
+}
+
+/// Adds the purges that are written down in the store's folder, and writes them there from now on.
+pub(crate) fn take_up_purges(epochs: &Epochs, directory: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    epochs.take_up(&directory.join(PURGES), Timestamp::from_system(SystemTime::now()))
 }
 
 /// Bytes of RAM for the neighbourhoods of objects that were read from volumes.

@@ -114,6 +114,11 @@ impl Exchange {
         self.in_force.rcu(|before| InForce { live: Arc::clone(&live), log: Arc::clone(&before.log) });
     }
 
+    /// When what was purged.
+    pub fn epochs(&self) -> &Epochs {
+        &self.epochs
+    }
+
     /// Writes the access log elsewhere from now on.
     pub fn replace_log(&self, log: AccessLog) {
         let log = Arc::new(log);

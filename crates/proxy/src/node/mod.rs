@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::per_core::own_place;
 use crate::route::{Route, Routes};
 use crate::server::{self, Running};
-use crate::storage::{NoDisks, Storage};
+use crate::storage::{NoDisks, Storage, take_up_purges};
 use crate::upstream::{Member, SetupError, Upstreams};
 use in_force::in_force;
 use parking_lot::Mutex;
@@ -178,12 +178,29 @@ impl Node {
             Err(NoDisks(wanted)) if wanted.is_empty() => return Err("this node has no disk store".into()),
             Err(_) => return Err("no disk could be opened at the start; the next start tries again".into()),
         };
+        let store = self.settings.lock().store.clone();
+        let directory = &store.directory;
+        // Of several disks none has them.
+        let has_purges = store.disks.is_empty() && directory.to_string_lossy() == path;
+        if online && has_purges {
+            take_up_purges(self.exchange.epochs(), directory)
+                .map_err(|error| format!("{path}: what was purged cannot be read there: {error}"))?;
+        }
         let done = if online { disks.bring_online(path) } else { disks.take_offline(path) };
+        if has_purges && (done.is_err() || !online) {
+            self.let_go_of_purges();
+        }
         done.map_err(|error| match error {
             // Says what it is about: a name that no disk has, or a disk by its path.
             shoal_store::Error::Unusable(why) => why,
             error => error.to_string(),
         })
+    }
+
+    /// Closes the table of purges once it is written down, so that its disk can be unmounted. One that hangs is not waited for long.
+    fn let_go_of_purges(&self) {
+        let _ = timers().map(|runtime| runtime.block_on(self.exchange.purges_written()));
+        self.exchange.epochs().let_go("its disk is out of service");
     }
 
     /// Whether clients are accepted.
@@ -339,6 +356,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::io::{Read, Write};
     use std::net::{Ipv4Addr, TcpStream};
+    use std::path::Path;
 
     #[test]
     fn every_worker_counts_at_a_place_of_its_own() {
@@ -362,14 +380,51 @@ mod tests {
     #[test]
     fn a_disk_that_there_is_none_of_is_no_unusable_store() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut settings = Settings { workers: 1, ..Settings::default() };
-        settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
-        settings.store.directory = folder.path().join("store");
-        settings.store.disk = shoal_core::ByteCount::mib(16);
-        let node = Node::start(settings).expect("a node");
+        let node = with_store(&folder.path().join("store"));
         let refusal = node.set_disk_online("/nowhere", false).expect_err("there is no such disk");
         node.drain(Duration::ZERO);
         assert!(refusal.starts_with("no disk of the store is called \"/nowhere\"; there are: "), "{refusal}");
+    }
+
+    /// A node whose store is in this folder.
+    fn with_store(folder: &Path) -> Node {
+        let mut settings = Settings { workers: 1, ..Settings::default() };
+        settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
+        settings.store.directory = folder.to_owned();
+        settings.store.disk = shoal_core::ByteCount::mib(16);
+        Node::start(settings).expect("a node")
+    }
+
+    /// Whether this process has a file in the folder open, which keeps a disk from being unmounted.
+    fn is_open_in(folder: &Path) -> bool {
+        let open = std::fs::read_dir("/proc/self/fd").expect("there").flatten();
+        open.flat_map(|open| std::fs::read_link(open.path())).any(|file| file.starts_with(folder))
+    }
+
+    #[test]
+    fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = folder.path().join("store");
+        let node = with_store(&store);
+        let path = store.to_str().expect("UTF-8");
+        let tag = || PurgeRequest::Tag("news".into());
+        assert_eq!(node.purge(tag()), PurgeOutcome::Purged { responses: None });
+        node.set_disk_online(path, false).expect("it is in service");
+        let begun = Instant::now();
+        while is_open_in(&store) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "a file of it stays open");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Another disk at the same path.
+        std::fs::remove_dir_all(&store).expect("it was there");
+        let PurgeOutcome::Failed(why) = node.purge(tag()) else { panic!("it cannot be written down") };
+        assert!(why.contains("its disk is out of service"), "{why}");
+        node.set_disk_online(path, true).expect("it can be opened");
+        assert_eq!(node.purge(PurgeRequest::All), PurgeOutcome::Purged { responses: None });
+        node.drain(Duration::ZERO);
+        let words = std::fs::read(store.join("purges")).expect("there");
+        let purged = words.chunks(8).filter(|word| word.iter().any(|byte| *byte != 0)).count();
+        assert_eq!(purged, 2, "the tag and everything");
     }
 
     #[test]

@@ -60,11 +60,14 @@ impl TableFile {
     }
 
     /// Waits until all that was ordered is written down, or could not be.
-    pub async fn written(&self) -> Result<(), Arc<str>> {
+    pub fn written(&self) -> impl Future<Output = Result<(), Arc<str>>> + use<> {
         let last = self.0.orders.lock().last;
-        let mut done = self.0.done.subscribe();
-        let reached = done.wait_for(|done| done.last >= last).await.expect("this holds the sender");
-        reached.failure.clone().map_or(Ok(()), Err)
+        let shared = Arc::clone(&self.0);
+        async move {
+            let mut done = shared.done.subscribe();
+            let reached = done.wait_for(|done| done.last >= last).await.expect("this holds the sender");
+            reached.failure.clone().map_or(Ok(()), Err)
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! A fixed table holds, for each slot, when the names that hash to it were last purged. An object remembers the
 //! slots of its names and when it was asked for; it is gone when any of its slots was purged since. Two names
 //! that share a slot are purged together, which costs a miss and never serves what should be gone. The table
-//! never grows, and survives a restart: it is a file of [`SLOTS`] little-endian times in milliseconds.
+//! never grows, and survives a restart: it is a file of [`SLOTS`] little-endian times in milliseconds. The file goes and comes with
+//! the disk that it is on: what is purged while it is away is written to it once it is back.
 //!
 //! These times are the clock's as long as that goes on. When it is set back they stand still, but for a step with each purge, until it has
 //! caught up: a purge comes after all that was asked for before it, and before all that is asked for after it (a hybrid clock, after
@@ -12,6 +13,7 @@
 mod file;
 
 use file::TableFile;
+use parking_lot::RwLock;
 use shoal_core::Timestamp;
 use std::fs::File;
 use std::io::Read;
@@ -25,7 +27,17 @@ pub struct Epochs {
     slots: Arc<[AtomicU64]>,
     /// The latest time that was given out.
     latest: AtomicU64,
-    file: Option<TableFile>,
+    keeping: RwLock<Keeping>,
+}
+
+/// Where the table outlives the process.
+enum Keeping {
+    /// Nowhere, since nothing else does.
+    Nowhere,
+    /// In its file.
+    File(TableFile),
+    /// Nowhere, though it should.
+    Lost(Arc<str>),
 }
 
 /// A name's place in the table.
@@ -54,29 +66,43 @@ impl Epochs {
     /// Size of the table's file.
     pub const BYTES: u64 = (SLOTS * WORD) as u64;
 
-    /// A table that is forgotten at exit.
+    /// A table that is forgotten at exit, as everything is that it tells of.
     pub fn volatile() -> Self {
         let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { slots, latest: AtomicU64::new(0), file: None }
+        Self { slots, latest: AtomicU64::new(0), keeping: RwLock::new(Keeping::Nowhere) }
     }
 
-    /// The table in `path`, made when absent. A time shortly after `now` is that of a purge before the clock was set back
-    /// (a machine without a clock of its own starts in the past), and holds. One further off is damage: it counts as
-    /// `now`, which costs hits once.
+    /// The table in `path`, made when absent: see [`take_up`](Self::take_up).
     pub fn open(path: &Path, now: Timestamp) -> std::io::Result<Self> {
-        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        let mut stored = Vec::new();
-        Read::by_ref(&mut file).take((SLOTS * WORD) as u64).read_to_end(&mut stored)?;
-        stored.resize(SLOTS * WORD, 0);
-        file.set_len((SLOTS * WORD) as u64)?;
-        let times = stored.chunks_exact(WORD).map(|word| word.try_into().expect("a chunk of eight bytes"));
+        let epochs = Self::volatile();
+        epochs.take_up(path, now)?;
+        Ok(epochs)
+    }
+
+    /// Adds what the table in `path` says, made when absent, and keeps everything there from now on. A time shortly after `now` is that of a
+    /// purge before the clock was set back (a machine without a clock of its own starts in the past), and holds. One further off is
+    /// damage: it counts as `now`, which costs hits once.
+    pub fn take_up(&self, path: &Path, now: Timestamp) -> std::io::Result<()> {
+        let (file, stored) = read(path)?;
+        let file = TableFile::start(file, Arc::clone(&self.slots))?;
+        // Who purges meanwhile writes it down when this file has taken the place of the one before.
+        let mut keeping = self.keeping.write();
         let latest = now.plus(SET_BACK_MAX).millis();
-        let sound = |time: u64| if time > latest { now.millis() } else { time };
-        let slots: Arc<[AtomicU64]> =
-            times.map(|word| AtomicU64::new(sound(u64::from_le_bytes(word)))).collect();
-        let purged = slots.iter().map(|slot| slot.load(Ordering::Relaxed)).max().unwrap_or(0);
-        let file = TableFile::start(file, Arc::clone(&slots))?;
-        Ok(Self { slots, latest: AtomicU64::new(purged.saturating_add(1)), file: Some(file) })
+        let sound = stored.iter().map(|time| if *time > latest { now.millis() } else { *time });
+        for (number, time) in (0..=u16::MAX).zip(sound) {
+            let known = self.slots[usize::from(number)].fetch_max(time, Ordering::SeqCst);
+            self.latest.fetch_max(time.saturating_add(1), Ordering::SeqCst);
+            if known > time {
+                file.write(Slot(number));
+            }
+        }
+        *keeping = Keeping::File(file);
+        Ok(())
+    }
+
+    /// Keeps the table in RAM only, until it is taken up again. What was purged before is still written where that is possible.
+    pub fn let_go(&self, why: &str) {
+        *self.keeping.write() = Keeping::Lost(why.into());
     }
 
     /// The time of something that is asked for when the clock says `now`, for [`purged`](Self::purged).
@@ -95,7 +121,7 @@ impl Epochs {
         let slot = name.slot();
         let time = self.step(now).millis() - 1;
         self.slots[usize::from(slot.0)].fetch_max(time, Ordering::SeqCst);
-        if let Some(file) = &self.file {
+        if let Keeping::File(file) = &*self.keeping.read() {
             file.write(slot);
         }
     }
@@ -112,10 +138,12 @@ impl Epochs {
     /// # Errors
     /// Why something is not: then it holds until the next restart, or until a later purge could be written.
     pub async fn written(&self) -> Result<(), Arc<str>> {
-        match &self.file {
-            Some(file) => file.written().await,
-            None => Ok(()),
-        }
+        let written = match &*self.keeping.read() {
+            Keeping::Nowhere => return Ok(()),
+            Keeping::Lost(why) => return Err(Arc::clone(why)),
+            Keeping::File(file) => file.written(),
+        };
+        written.await
     }
 
     /// Whether an object with these names, asked for at `requested`, has been purged since.
@@ -138,6 +166,17 @@ impl Name<'_> {
     }
 }
 
+/// The table's file, and the times in it.
+fn read(path: &Path) -> std::io::Result<(File, Vec<u64>)> {
+    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    let mut stored = Vec::new();
+    Read::by_ref(&mut file).take(Epochs::BYTES).read_to_end(&mut stored)?;
+    stored.resize(SLOTS * WORD, 0);
+    file.set_len(Epochs::BYTES)?;
+    let words = stored.chunks_exact(WORD).map(|word| word.try_into().expect("a chunk of eight bytes"));
+    Ok((file, words.map(u64::from_le_bytes).collect()))
+}
+
 fn hash(parts: &[&[u8]]) -> u64 {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     for part in parts {
@@ -151,6 +190,8 @@ fn hash(parts: &[&[u8]]) -> u64 {
 pub const SLOTS: usize = 65_536;
 
 const WORD: usize = 8;
+
+const _: () = assert!(SLOTS == u16::MAX as usize + 1, "a slot's number is any that fits into its type");
 
 /// As far as a clock is taken to have been set back.
 const SET_BACK_MAX: Duration = Duration::from_secs(86_400);
@@ -209,6 +250,51 @@ mod tests {
         let epochs = Epochs::open(&path, at(8)).expect("read again");
         assert!(epochs.purged(&[Name::All.slot()], at(7)));
         assert!(!epochs.purged(&[Name::All.slot()], at(8)));
+    }
+
+    #[tokio::test]
+    async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, [sport, news, weather]) =
+            (folder.path().join("purged"), ["sport", "news", "weather"].map(|tag| [Name::Tag(tag).slot()]));
+        let earlier = Epochs::open(&path, at(7)).expect("made");
+        earlier.purge(Name::Tag("sport"), at(7));
+        earlier.purge(Name::Tag("news"), at(8));
+        earlier.written().await.expect("written");
+        let epochs = Epochs::volatile();
+        epochs.let_go("its disk is away");
+        epochs.purge(Name::Tag("news"), at(20));
+        assert_eq!(&*epochs.written().await.expect_err("it has no file"), "its disk is away");
+        epochs.take_up(&path, at(30)).expect("read");
+        let check = |epochs: &Epochs| {
+            assert!(epochs.purged(&sport, at(7)) && !epochs.purged(&sport, at(8)));
+            assert!(epochs.purged(&news, at(20)) && !epochs.purged(&news, at(21)));
+        };
+        check(&epochs);
+        epochs.purge(Name::Tag("weather"), at(31));
+        epochs.written().await.expect("written");
+        let next = Epochs::open(&path, at(40)).expect("read again");
+        check(&next);
+        assert!(next.purged(&weather, at(31)));
+    }
+
+    #[tokio::test]
+    async fn a_table_that_is_let_go_of_leaves_its_disk_free() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("purged");
+        let epochs = Epochs::open(&path, at(7)).expect("made");
+        epochs.purge(Name::All, at(7));
+        epochs.written().await.expect("written");
+        epochs.let_go("its disk is away");
+        let is_open = || {
+            let open = std::fs::read_dir("/proc/self/fd").expect("there");
+            open.flatten().any(|open| std::fs::read_link(open.path()).is_ok_and(|target| target == path))
+        };
+        let begun = std::time::Instant::now();
+        while is_open() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "its file stays open");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     #[tokio::test]
