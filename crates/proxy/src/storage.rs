@@ -8,9 +8,9 @@ use shoal_core::Timestamp;
 use shoal_policy::{Admission, Policy};
 use shoal_settings::{Disk, Settings};
 use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings};
-use shoal_store::disks::{DiskState, Disks, Opener, Service, Share};
+use shoal_store::disks::{Disks, Opener, Share};
 use shoal_store::memory::{self, Content, Ledger, MemoryTier};
-use shoal_store::{OpenOptions, Store, Usage};
+use shoal_store::{OpenOptions, Store};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,17 +20,14 @@ use std::time::{Duration, SystemTime};
 pub(crate) struct Storage {
     /// RAM and disks as the exchange sees them.
     pub shelf: Arc<Shelf>,
-    /// The disks as an operator sees them.
-    pub disks: Result<Arc<Disks>, NoDisks>,
+    /// The disks as an operator sees them; `None` when none are wanted.
+    pub disks: Option<Arc<Disks>>,
     /// When what was purged.
     pub epochs: Epochs,
 }
 
-/// Why there is no disk store: none was wanted, or each disk could not be opened, which is told of it.
-pub(crate) struct NoDisks(pub Vec<DiskState>);
-
 impl Storage {
-    /// Makes or opens everything. Disks that cannot be used are said in the log; without any, RAM serves alone.
+    /// Makes or opens everything. Disks that cannot be used are said in the log; without any, RAM serves alone until one comes.
     pub(crate) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Self> {
         memory::return_freed_bytes();
         let store = &settings.store;
@@ -49,14 +46,14 @@ impl Storage {
         let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
         let disks = open_disks(settings, windows);
         let epochs = match &disks {
-            Ok(_) => purges(&store.directory),
-            Err(_) => Epochs::volatile(),
+            Some(_) => purges(&store.directory),
+            None => Epochs::volatile(),
         };
         let limits = Limits {
             memory_object_max: settings.cache.ram_object_max.0,
             disk_object_max: store.object_max.0,
         };
-        let disk = disks.as_ref().ok().map(|disks| Arc::clone(disks) as Arc<dyn Store>);
+        let disk = disks.as_ref().map(|disks| Arc::clone(disks) as Arc<dyn Store>);
         keep_memory_tidy(&memory)?;
         let shelf = Shelf::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
         Ok(Self { shelf: Arc::new(shelf), disks, epochs })
@@ -103,11 +100,11 @@ fn windows_bytes(settings: &Settings) -> u64 {
 }
 
 /// Opens the disks that can be opened. Each has its share of RAM for windows.
-fn open_disks(settings: &Settings, window_bytes: u64) -> Result<Arc<Disks>, NoDisks> {
+fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
     let store = &settings.store;
     let disks = store.all_disks();
     if disks.is_empty() {
-        return Err(NoDisks(Vec::new()));
+        return None;
     }
     let all_bytes: u128 = disks.iter().map(|disk| u128::from(disk.bytes.0)).sum();
     let with_opener = |disk: Disk| {
@@ -121,15 +118,11 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Result<Arc<Disks>, NoDi
         });
         (share, opener)
     };
-    Disks::open(disks.iter().cloned().map(with_opener)).map(Arc::new).map_err(|error| {
-        tracing::error!(%error, "no disk store: serving from RAM only until the next start");
-        let why = match disks.len() {
-            1 => error.to_string(),
-            // The error is the last one's.
-            _ => "like all others it could not be opened; the error log says why".into(),
-        };
-        NoDisks(disks.iter().map(|disk| unopened(disk, &why)).collect())
-    })
+    let disks = Disks::open(disks.into_iter().map(with_opener));
+    if !disks.serves() {
+        tracing::error!("no disk can be used: RAM serves alone until one is brought online");
+    }
+    Some(Arc::new(disks))
 }
 
 /// Says when a store is about to be made: whoever expected one there has not mounted its disk, or has named another folder.
@@ -138,18 +131,6 @@ fn tell_of_new(folder: &Path) {
     let has_store = ["architecture", "index"].iter().any(|name| folder.join(name).exists());
     if !is_other && !has_store {
         tracing::info!(disk = %folder.display(), "there is no store yet: a new one is made");
-    }
-}
-
-/// How a disk is that could not be opened.
-fn unopened(disk: &Disk, why: &str) -> DiskState {
-    DiskState {
-        path: disk.path.to_string_lossy().into_owned(),
-        bytes: disk.bytes.0,
-        service: Service::Unopened,
-        why: why.to_owned(),
-        usage: Usage::default(),
-        failures: 0,
     }
 }
 

@@ -20,6 +20,11 @@ pub trait Store: Send + Sync {
     /// an instant, and an entry that it names may still turn out to be a miss. Always true where nothing is remembered.
     fn may_contain(&self, key: Key) -> bool;
 
+    /// Whether anything is kept at all: not while every disk is out of service. Touches no device.
+    fn serves(&self) -> bool {
+        true
+    }
+
     /// Whether the index names all that is stored. False while a store looks for what was written last before a crash: until
     /// then objects may come that [`may_contain`](Self::may_contain) denies, so that who wants one gone has to say so
     /// whatever that answers. Touches no device.

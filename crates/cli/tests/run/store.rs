@@ -236,12 +236,13 @@ fn a_disk_that_cannot_be_opened_is_said_once_and_the_rest_serves() {
 
 /// RAM serves alone then, and whoever looks is told so: nothing looks like a store that happens to be empty.
 #[test]
-fn a_store_that_cannot_be_opened_is_told_wherever_one_looks() {
+fn a_store_that_cannot_be_opened_is_told_wherever_one_looks_and_serves_once_it_can() {
     let taken = TempDir::new().expect("a folder");
     let file = taken.path().join("a-file");
     std::fs::write(&file, "no folder").expect("written");
-    let node =
-        Node::start_with(&CONFIGURATION.replace("[store]\n", &format!("[store]\ndirectory = {file:?}\n")));
+    let ours =
+        format!("[forward]\nallow_private_destinations = [\"127.0.0.1\"]\n[store]\ndirectory = {file:?}\n");
+    let node = Node::start_with(&CONFIGURATION.replace("[store]\n", &ours));
     assert!(node.greeting.contains("/a-file OUT OF SERVICE: "), "{}", node.greeting);
     let status = lines(&node.command(&["status", ADMIN[0], ADMIN[1]])).join("\n");
     assert!(status.contains("disk     out of service: RAM serves alone"), "{status}");
@@ -249,9 +250,25 @@ fn a_store_that_cannot_be_opened_is_told_wherever_one_looks() {
     let metrics = node.metrics();
     let served = format!("shoal_store_disk_in_service{{disk=\"{}\"}} 0", file.display());
     assert!(metrics.lines().any(|line| line == served), "{metrics}");
-    let online = node.command(&["store", "online", file.to_str().expect("UTF-8"), ADMIN[0], ADMIN[1]]);
-    let why = String::from_utf8_lossy(&online.stderr);
-    assert_eq!((online.status.code(), why.contains("the next start tries again")), (Some(1), true), "{why}");
+    let online = || node.command(&["store", "online", file.to_str().expect("UTF-8"), ADMIN[0], ADMIN[1]]);
+    let purge = || node.command(&["purge", "--tag", "news", ADMIN[0], ADMIN[1]]);
+    for refused in [online(), purge()] {
+        let why = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!((refused.status.code(), why.contains("(os error ")), (Some(1), true), "{why}");
+    }
+    std::fs::remove_file(&file).expect("it was there");
+    assert_eq!(lines(&online()), [format!("{} is in service", file.display())]);
+    assert_eq!(purge().status.code(), Some(0), "it is written down");
+    let status = lines(&node.command(&["status", ADMIN[0], ADMIN[1]])).join("\n");
+    assert!(!status.contains("out of service"), "{status}");
+    let origin = origin();
+    fetched(&node, &format!("http://{origin}/object/1"));
+    let served = format!("shoal_store_disk_objects{{disk=\"{}\"}} 1", file.display());
+    let begun = std::time::Instant::now();
+    while !node.metrics().lines().any(|line| line == served) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{}", node.metrics());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

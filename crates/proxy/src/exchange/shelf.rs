@@ -192,9 +192,12 @@ impl Shelf {
 
     /// Whether a body of this length would be kept somewhere. `None` means that the length is not known.
     pub fn takes(&self, length: Option<u64>) -> bool {
-        let max =
-            if self.disk.is_some() { self.limits.disk_object_max } else { self.limits.memory_object_max };
-        length.unwrap_or(0) <= max.max(self.limits.memory_object_max)
+        let disk_max = if self.disk.as_ref().is_some_and(|disk| disk.serves()) {
+            self.limits.disk_object_max
+        } else {
+            0
+        };
+        length.unwrap_or(0) <= disk_max.max(self.limits.memory_object_max)
     }
 
     /// The object when it is in RAM.
@@ -417,10 +420,8 @@ impl Shelf {
     /// Counts a failure of the disk.
     pub fn note(&self, error: &Error) {
         match error {
-            Error::Declined(Declined::TooLarge | Declined::NoSpace | Declined::Locked) => {
-                self.metrics.disk_declined.count();
-            }
             Error::Declined(Declined::OnProbation) => self.metrics.disk_on_probation.count(),
+            Error::Declined(_) => self.metrics.disk_declined.count(),
             Error::Corrupt { .. } => self.metrics.disk_corrupt.count(),
             _ => self.metrics.disk_errors.count(),
         }

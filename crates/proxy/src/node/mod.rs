@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::per_core::own_place;
 use crate::route::{Route, Routes};
 use crate::server::{self, Running};
-use crate::storage::{NoDisks, Storage, take_up_purges};
+use crate::storage::{Storage, take_up_purges};
 use crate::upstream::{Member, SetupError, Upstreams};
 use in_force::in_force;
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ use tokio::runtime::{Handle, Runtime};
 pub struct Node {
     exchange: Arc<Exchange>,
     shelf: Arc<Shelf>,
-    disks: Result<Arc<Disks>, NoDisks>,
+    disks: Option<Arc<Disks>>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
     /// Those at work: what waits for the next start is not among them. Held for a moment, never while a file is read.
@@ -173,11 +173,7 @@ impl Node {
     /// # Errors
     /// Why it could not be done, in a line.
     pub fn set_disk_online(&self, path: &str, online: bool) -> Result<bool, String> {
-        let disks = match &self.disks {
-            Ok(disks) => disks,
-            Err(NoDisks(wanted)) if wanted.is_empty() => return Err("this node has no disk store".into()),
-            Err(_) => return Err("no disk could be opened at the start; the next start tries again".into()),
-        };
+        let disks = self.disks.as_ref().ok_or("this node has no disk store")?;
         let store = self.settings.lock().store.clone();
         let directory = &store.directory;
         // Of several disks none has them.
@@ -231,10 +227,7 @@ impl Node {
 
     /// How each disk is; `None` where no disk store is wanted.
     fn disk_states(&self) -> Option<Vec<DiskState>> {
-        match &self.disks {
-            Ok(disks) => Some(disks.states()),
-            Err(NoDisks(wanted)) => Some(wanted.clone()).filter(|wanted| !wanted.is_empty()),
-        }
+        self.disks.as_ref().map(|disks| disks.states())
     }
 
     fn ram(&self) -> Ram {

@@ -9,6 +9,7 @@
 //! What is removed while a disk is out is remembered and removed from it before it serves again, so that a purge holds.
 //! An object that comes to stand on one disk is removed from the others, which may have an older one from when
 //! another disk was out.
+//! When no disk is in service, from the start or later, the store misses and declines until an operator has brought one back.
 //!
 //! A call costs what the disk's own store takes, and a logarithm for each disk. Two disks or twenty: no call goes to more
 //! than one device, but for a removal where several have the key.
@@ -23,7 +24,7 @@ mod watched;
 pub use disk::{DiskState, Service};
 
 use crate::together::each_together;
-use crate::{AtOnce, Error, GaveUp, Insert, Store, Stored, Usage};
+use crate::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, Usage};
 use bytes::Bytes;
 use disk::Disk;
 use serving::Serving;
@@ -56,22 +57,16 @@ pub struct Share {
 pub type Opener = Box<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync>;
 
 impl Disks {
-    /// Opens all disks that can be opened. One that cannot is said once, and its share goes to the others.
-    ///
-    /// # Errors
-    /// The last disk's, when none can be opened.
-    pub fn open(disks: impl IntoIterator<Item = (Share, Opener)>) -> Result<Self, Error> {
+    /// Opens all disks that can be opened. One that cannot is said once and is out of service: its share goes to the others until it is
+    /// brought online, and so with all of them.
+    pub fn open(disks: impl IntoIterator<Item = (Share, Opener)>) -> Self {
         let disks: Vec<Disk> = disks.into_iter().map(|(share, opener)| Disk::new(share, opener)).collect();
-        let mut refusal = Error::Unusable("there are no disks".into());
         for disk in &disks {
             if let Err(error) = disk.start() {
                 error!(disk = disk.path(), %error, "this disk cannot be used; the rest goes on without it");
-                refusal = error;
             }
         }
-        let is_any = disks.iter().any(|disk| disk.store().is_some());
-        let shared = Arc::new(Shared { disks, gave_up: OnceLock::new() });
-        is_any.then_some(Self { shared }).ok_or(refusal)
+        Self { shared: Arc::new(Shared { disks, gave_up: OnceLock::new() }) }
     }
 
     /// How each disk is, in the order of the settings.
@@ -128,6 +123,12 @@ impl Shared {
         let best = self.disks.iter().enumerate().filter_map(scored);
         let (at, _) = best.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
         Some((at, self.disks[at].store()?))
+    }
+
+    /// Declines an object since no disk is in service. What the disks have of its key is older from now on.
+    fn declined(&self, key: &ObjectKey) -> Error {
+        self.disks.iter().for_each(|disk| disk.note_if_out(key, false));
+        Error::Declined(Declined::OutOfService)
     }
 
     /// Passes on what a disk answered, and takes the disk out of service when it goes on failing.
@@ -206,6 +207,10 @@ impl Store for Disks {
         store.map_or("none", |store| store.name())
     }
 
+    fn serves(&self) -> bool {
+        self.shared.disks.iter().any(Disk::is_in_service)
+    }
+
     fn lane(&self, key: Key) -> usize {
         self.shared.home(key).map_or(0, |(at, _)| at)
     }
@@ -242,7 +247,7 @@ impl Store for Disks {
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error> {
         let Some((at, store)) = self.shared.home(key.hash()) else {
-            return Err(Error::Declined(crate::Declined::OutOfService));
+            return Err(self.shared.declined(key));
         };
         let insert = self.shared.settle(at, store.insert(key, metadata, body_bytes))?;
         Ok(Box::new(WatchedInsert::new(insert, (key.clone(), at), &self.shared, store)))
@@ -255,12 +260,13 @@ impl Store for Disks {
         body: &Bytes,
         still: &dyn Fn() -> bool,
     ) -> Result<AtOnce, Error> {
-        // An older one on another disk has to be removed from there, which may take that one's device.
-        let Some((at, store)) =
-            self.shared.home(key.hash()).filter(|(at, _)| !self.shared.is_elsewhere(key, *at))
-        else {
-            return Ok(AtOnce::MustWait);
+        let Some((at, store)) = self.shared.home(key.hash()) else {
+            return Err(self.shared.declined(key));
         };
+        // An older one on another disk has to be removed from there, which may take that one's device.
+        if self.shared.is_elsewhere(key, at) {
+            return Ok(AtOnce::MustWait);
+        }
         let made = store.insert_at_once(key, metadata, body, still)?;
         if made != AtOnce::MustWait {
             self.shared.supersede(key, at);

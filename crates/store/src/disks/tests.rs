@@ -1,10 +1,10 @@
 //! Several disks over files in RAM, some of which fail, go and come back.
 
 use super::*;
+use crate::OpenOptions;
 use crate::arch::{Parts, Settings, open_store};
 use crate::door::{CrashPoint, Faults, Faulty, FileSystem, Memory};
 use crate::index::MemoryHome;
-use crate::{Declined, OpenOptions};
 use shoal_core::Timestamp;
 
 const OBJECTS: u32 = 300;
@@ -53,7 +53,7 @@ fn settings() -> Settings {
 fn disks(worlds: &[World], architecture: &'static str) -> Disks {
     let share = |at: usize| Share { path: format!("/disk/{at}"), bytes: 16 << 20 };
     let opened = worlds.iter().enumerate().map(|(at, world)| (share(at), world.opener(architecture)));
-    Disks::open(opened).expect("a disk can be opened")
+    Disks::open(opened)
 }
 
 fn key(number: u32) -> ObjectKey {
@@ -176,7 +176,7 @@ fn a_disk_that_fails_while_it_comes_back_still_has_to_be_told_what_was_removed()
     let opener: Opener =
         Box::new(move || World { crash: Arc::clone(&next.lock()), ..reopened.clone() }.opener("volume")());
     let share = Share { path: "/disk/0".into(), bytes: 16 << 20 };
-    let disks = Disks::open([(share, opener)]).expect("it can be opened");
+    let disks = Disks::open([(share, opener)]);
     (0..OBJECTS).for_each(|number| put(&disks, number, 0).expect("it is stored"));
     disks.take_offline("/disk/0").expect("there is such a disk");
     (0..100).for_each(|number| drop(disks.remove(&key(number))));
@@ -259,7 +259,7 @@ fn nothing_is_inserted_at_once_while_another_disk_may_have_an_older_one() {
 }
 
 #[test]
-fn disks_that_cannot_be_opened_leave_the_others_to_serve_and_none_is_an_error() {
+fn disks_that_cannot_be_opened_leave_the_others_to_serve() {
     let worlds = [World::new(), World::new()];
     worlds[0].crash.come();
     let disks = filled(&worlds, "volume");
@@ -268,10 +268,43 @@ fn disks_that_cannot_be_opened_leave_the_others_to_serve_and_none_is_an_error() 
     (0..OBJECTS).for_each(|number| assert_eq!(found(&disks, number).expect("sound"), Some(0)));
     assert!(disks.bring_online("/disk/0").is_err(), "it still cannot be opened");
     assert!(disks.take_offline("/disk/2").is_err_and(|error| error.to_string().contains("/disk/0, /disk/1")));
-    worlds[1].crash.come();
-    let share = Share { path: "/disk/1".into(), bytes: 1 };
-    assert!(Disks::open([(share, worlds[1].opener("volume"))]).is_err());
-    assert!(Disks::open([]).is_err());
+}
+
+#[test]
+fn when_no_disk_can_be_opened_each_comes_into_service_once_it_can() {
+    let worlds = [World::new(), World::new()];
+    filled(&worlds, "volume").close().expect("everything is on disk");
+    let crash = Arc::new(parking_lot::Mutex::new([true; 2]));
+    let share = |at: usize| Share { path: format!("/disk/{at}"), bytes: 16 << 20 };
+    let opener = |at: usize| -> Opener {
+        let (world, crash) = (worlds[at].clone(), Arc::clone(&crash));
+        Box::new(move || match crash.lock()[at] {
+            true => Err(Error::Unusable(format!("disk {at} is not there"))),
+            false => world.opener("volume")(),
+        })
+    };
+    let disks = Disks::open([(share(0), opener(0)), (share(1), opener(1))]);
+    let why: Vec<_> = disks.states().into_iter().map(|state| (state.service, state.why)).collect();
+    let unopened = |at| (Service::Unopened, format!("unusable store: disk {at} is not there"));
+    assert_eq!(why, [unopened(0), unopened(1)], "each says for itself why");
+    assert!(!disks.serves() && found(&disks, 1).expect("a miss").is_none());
+    (0..100).for_each(|number| drop(disks.remove(&key(number))));
+    for number in 100..200 {
+        let refusal = match number % 2 {
+            0 => put(&disks, number, 1).err(),
+            _ => disks.insert_at_once(&key(number), b"meta", &body(number, 1).into(), &|| true).err(),
+        };
+        assert!(matches!(refusal, Some(Error::Declined(Declined::OutOfService))), "{refusal:?}");
+    }
+    *crash.lock() = [false, true];
+    assert!(disks.bring_online("/disk/0").expect("it can be opened") && disks.serves());
+    assert!(disks.bring_online("/disk/1").is_err());
+    *crash.lock() = [false; 2];
+    assert!(disks.bring_online("/disk/1").expect("it can be opened"));
+    for number in 0..OBJECTS {
+        let expected = if number < 200 { None } else { Some(0) };
+        assert_eq!(found(&disks, number).expect("sound"), expected, "{number}: what is older stays away");
+    }
 }
 
 #[test]
@@ -305,7 +338,7 @@ fn two_stores_of_one_folder_are_refused_and_leave_the_first_at_work() {
         let opener: Opener = Box::new(move || crate::open(&options));
         (Share { path: path.into(), bytes: 1 }, opener)
     };
-    let disks = Disks::open([one("a"), one("b")]).expect("the first can be opened");
+    let disks = Disks::open([one("a"), one("b")]);
     let services: Vec<_> = disks.states().iter().map(|state| state.service).collect();
     assert_eq!(services, [Service::InService, Service::Unopened]);
     assert!(disks.states()[1].why.contains("in use by another process"), "{:?}", disks.states());

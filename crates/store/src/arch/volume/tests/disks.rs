@@ -46,7 +46,7 @@ impl Follower {
 #[test]
 fn what_is_removed_before_the_log_has_been_followed_does_not_come_with_it() {
     let disk = Follower::new();
-    let disks = Disks::open([disk.share("a")]).unwrap();
+    let disks = Disks::open([disk.share("a")]);
     for number in 0..10 {
         disks.remove(&key(number)).unwrap();
     }
@@ -59,7 +59,7 @@ fn what_is_removed_before_the_log_has_been_followed_does_not_come_with_it() {
 #[test]
 fn what_comes_to_stand_on_another_disk_does_not_come_with_the_log_either() {
     let (first, second) = (Follower::new(), Follower::new());
-    let disks = Disks::open([first.share("a"), second.share("b")]).unwrap();
+    let disks = Disks::open([first.share("a"), second.share("b")]);
     second.follow();
     let late = Bytes::from_static(b"late");
     for number in 0..50 {
@@ -85,7 +85,7 @@ fn what_comes_to_stand_on_another_disk_does_not_come_with_the_log_either() {
 fn a_disk_that_comes_back_loses_what_was_removed_meanwhile_also_from_its_log() {
     let (first, second) = (Follower::new(), Follower::new());
     first.crash.lock().come();
-    let disks = Disks::open([first.share("a"), second.share("b")]).unwrap();
+    let disks = Disks::open([first.share("a"), second.share("b")]);
     second.follow();
     for number in 0..50 {
         disks.remove(&key(number)).unwrap();
@@ -102,7 +102,7 @@ fn a_disk_that_comes_back_loses_what_was_removed_meanwhile_also_from_its_log() {
 fn a_disk_that_has_missed_too_much_is_not_taken_for_empty_before_its_log_has_been_followed() {
     let (first, second) = (Follower::new(), Follower::new());
     first.crash.lock().come();
-    let disks = Disks::open([first.share("a"), second.share("b")]).unwrap();
+    let disks = Disks::open([first.share("a"), second.share("b")]);
     second.follow();
     for number in 0..200_u32 {
         let long = [&number.to_le_bytes()[..], &[b'x'; 60_000]].concat();
@@ -117,7 +117,7 @@ fn a_disk_that_has_missed_too_much_is_not_taken_for_empty_before_its_log_has_bee
 #[test]
 fn what_was_removed_while_a_disk_began_to_fail_is_not_found_when_it_comes_back() {
     let disk = Follower::new();
-    let disks = Disks::open([disk.share("a")]).unwrap();
+    let disks = Disks::open([disk.share("a")]);
     disk.follow();
     disk.crash.lock().come();
     (0..10).for_each(|number| drop(disks.remove(&key(number))));
