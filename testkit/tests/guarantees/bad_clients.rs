@@ -1,10 +1,12 @@
 //! Clients that are slow on purpose, leave half, reset in the middle or ask for everything at once: each is bounded in
 //! time and memory and counted, and nobody else notices.
 
+mod pipelining;
+
 use shoal_testkit::seeded::body;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 const LARGE: usize = 8 << 20;
@@ -185,42 +187,6 @@ fn resets_in_the_middle_of_a_body_harm_nobody() {
         let cut = shoal.metric("shoal_responses_cut_total", "");
         assert!(cut >= 40, "{cut} of 40 are counted");
     }
-}
-
-/// Asks for ten thousand things before it reads the first answer. What it asks waits in its own socket, and others are served.
-#[test]
-fn a_client_that_pipelines_ten_thousand_requests() {
-    const REQUESTS: usize = 10_000;
-    let origin = origin();
-    origin.on("/block", Answer::fresh(body("block", 2000), 600));
-    let shoal = Setup::to(&origin).set("workers", 1).start();
-    shoal.get("/block").expect_status(200);
-    shoal.get("/small").expect_status(200);
-    let idle = shoal.resident_bytes();
-    let stream = TcpStream::connect(shoal.address("reverse")).expect("a connection");
-    let mut asking = stream.try_clone().expect("a second handle");
-    let asks = std::thread::spawn(move || {
-        asking.write_all(&get("/block").repeat(REQUESTS)).expect("all are taken in the end");
-        asking.shutdown(Shutdown::Write).expect("an open connection");
-    });
-    for _ in 0..20 {
-        others_are_served(&shoal);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let held = shoal.resident_bytes().saturating_sub(idle);
-    assert!(held < 4 << 20, "{held} bytes for one client");
-    let mut client = Connection::over(Box::new(stream));
-    for number in 0..REQUESTS {
-        let response = client.try_response("GET").unwrap_or_else(|why| panic!("answer {number}: {why}"));
-        assert!(response.body == body("block", 2000), "answer {number}");
-        if number % 1000 == 0 {
-            others_are_served(&shoal);
-        }
-    }
-    assert!(client.closes());
-    asks.join().expect("everything was asked");
-    assert_eq!(origin.count("/block"), 1);
-    all_have_gone(&shoal);
 }
 
 /// What is being read from the disk is not written over, however often the rest of the store is.

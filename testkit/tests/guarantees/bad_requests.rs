@@ -254,7 +254,7 @@ fn sound_requests_that_look_odd_are_served() {
         ("space around a value", "GET /a HTTP/1.1\r\nHost: \t site.test \t\r\n\r\n"),
         ("an unknown method", "FROBNICATE /a HTTP/1.1\r\nHost: site.test\r\n\r\n"),
         ("an absolute target", "GET http://site.test/a HTTP/1.1\r\nHost: site.test\r\n\r\n"),
-        ("equal lengths in a list", "POST /a HTTP/1.1\r\nHost: site.test\r\nContent-Length: 3\r\n\r\nabc"),
+        ("a body with a length", "POST /a HTTP/1.1\r\nHost: site.test\r\nContent-Length: 3\r\n\r\nabc"),
         (
             "chunk extensions",
             "POST /a HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: Chunked\r\n\r\n3;a=\"b\"\r\nabc\r\n0\r\n\r\n",
