@@ -261,12 +261,13 @@ impl Account {
         if self.is_wrong || !is_between_frames {
             return None;
         }
+        let change = self.change_to_come();
         for (&id, seen) in self.streams.iter().filter(|(_, seen)| !seen.is_over()) {
             if seen.waits_for_ever() {
                 write_reset(&mut words, id, Code::CANCEL);
                 continue;
             }
-            if seen.window < 1 << 30 {
+            if seen.window + change < 1 << 30 {
                 write_window_update(&mut words, id, 1 << 24);
             }
             if seen.may_say() {
@@ -278,6 +279,12 @@ impl Account {
             write_window_update(&mut words, 0, 1 << 28);
         }
         Some(words)
+    }
+
+    /// By how much the streams' windows change with the settings that the server has yet to acknowledge.
+    fn change_to_come(&self) -> i64 {
+        let last = self.settings.iter().rev().find_map(|settings| settings.initial_window);
+        last.map_or(0, |window| i64::from(window) - self.stream_window)
     }
 
     /// What the server still owes: the end of streams, answers to settings and pings.
