@@ -7,7 +7,7 @@
 
 use super::Volume;
 use super::checkpoint::Header;
-use super::format::{Chunk, END_BYTES, End, Head, Item, Kind, PIECE_BYTES, UNIT_BYTES};
+use super::format::{Chunk, END_BYTES, End, Head, Item, Kind, PIECE_BYTES, Place, UNIT_BYTES, decode_table};
 use super::opening::{existing, index_header};
 use super::pages::Pages;
 use super::recovery::{Walked, whole_chunk};
@@ -239,20 +239,29 @@ impl View {
             return Ok(Some(head.body_bytes));
         }
         let Some(pin) = self.volume.stripes.pin([stripe]) else { return Ok(None) };
-        let pieces = self.volume.pieces_of(&head, payload, pin).map_err(|_| "table of pieces")?;
-        let Some((places, _pin)) = pieces else { return Ok(None) };
+        let (places, _pin) = match self.volume.pieces_of(&head, payload, pin) {
+            Ok(Some(pieces)) => pieces,
+            Ok(None) => return Ok(None),
+            Err(_) if decode_table(payload).iter().any(|place| self.is_gone(place, &head)) => {
+                return Ok(None);
+            }
+            Err(_) => return Err("table of pieces"),
+        };
         for (index, place) in places.iter().enumerate() {
             let left = head.body_bytes - (index * PIECE_BYTES) as u64;
             let length = left.min(PIECE_BYTES as u64) as usize;
             if self.volume.read_piece(*place, index as u32, length, head.id).is_err() {
-                let stripe = self.volume.geometry.stripe_of(place.position);
-                let first = stripe.and_then(|stripe| self.volume.first_chunk(stripe));
-                // Written over since the index was written.
-                let is_gone = first.is_some_and(|chunk| chunk.sequence > head.sequence);
-                return if is_gone { Ok(None) } else { Err("piece of a body") };
+                return if self.is_gone(place, &head) { Ok(None) } else { Err("piece of a body") };
             }
         }
         Ok(Some(head.body_bytes))
+    }
+
+    /// Whether a piece of the object has been written over since the index was written.
+    fn is_gone(&self, place: &Place, head: &Head) -> bool {
+        let stripe = self.volume.geometry.stripe_of(place.position);
+        let first = stripe.and_then(|stripe| self.volume.first_chunk(stripe));
+        first.is_some_and(|chunk| chunk.sequence > head.sequence)
     }
 }
 

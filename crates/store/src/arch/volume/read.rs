@@ -262,9 +262,17 @@ impl Volume {
             return Ok(Some(whole(&record, metadata, payload)));
         }
         let metadata = Bytes::copy_from_slice(metadata);
-        let Some((places, pin)) = self.pieces_of(&head, payload, pin)? else {
-            self.table.remove(key.hash(), entry);
-            return Ok(None);
+        let (places, pin) = match self.pieces_of(&head, payload, pin) {
+            Ok(Some(pieces)) => pieces,
+            Ok(None) => {
+                self.table.remove(key.hash(), entry);
+                return Ok(None);
+            }
+            Err(Error::Corrupt { part }) => {
+                self.drop_corrupt(key, entry, part);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
         };
         // Pinned first and looked at afterwards: what is still in the table has all its pieces.
         if self.table.entry_at(key.hash(), entry.position()).is_none() {
@@ -274,7 +282,8 @@ impl Volume {
         Ok(Some(Stored { metadata, body: Arc::new(body) }))
     }
 
-    /// Where a large object's pieces are, with all their stripes pinned.
+    /// Where a large object's pieces are, with all their stripes pinned. `None` when some are gone; [`Error::Corrupt`] when a piece of
+    /// their table is damaged.
     pub(super) fn pieces_of(
         &self,
         head: &Head,
@@ -301,7 +310,8 @@ impl Volume {
                 let length = (direct_bytes as usize - listed.len()).min(PIECE_BYTES);
                 match self.read_piece(*place, index as u32, length, !head.id) {
                     Ok(piece) => listed.extend_from_slice(&piece),
-                    Err(Error::Corrupt { .. }) => return Ok(None),
+                    Err(Error::Corrupt { .. }) if self.is_in_doubt(place.position) => return Ok(None),
+                    Err(Error::Corrupt { .. }) => return Err(Error::Corrupt { part: "table of pieces" }),
                     Err(error) => return Err(error),
                 }
             }

@@ -1,6 +1,7 @@
 //! A volume seen from outside, sound and damaged, stopped and at work.
 
 use super::*;
+use crate::arch::volume::format::{HEAD_BYTES, PIECE_BYTES, decode_table};
 use crate::arch::volume::look_at;
 use crate::door::Untouched;
 use crate::inspect::Inspect;
@@ -101,6 +102,41 @@ fn every_damaged_object_is_found_and_no_other() {
         }
     }
     assert_eq!(view(&world, false).verify(&mut |_, _| {}).damaged, 0);
+}
+
+/// Of a body whose table is too long for its record, and so is in pieces itself.
+#[test]
+fn a_damaged_piece_of_a_table_is_told_and_costs_that_object_alone() {
+    let world = World::new(400 << 20);
+    let mut store = world.open();
+    // So large a body is taken by volumes of four times its length; there is room for it in this one.
+    Arc::get_mut(&mut store.volume).expect("nobody else has it").object_max_bytes = 1 << 30;
+    put(&store, 1, 0, 200_000).expect("it is stored");
+    let length: usize = (PIECE_BYTES / 16 + 1) * PIECE_BYTES;
+    let mut insert = store.insert(&key(2), b"meta", Some(length as u64)).expect("it is taken");
+    let part = vec![7; PIECE_BYTES];
+    (0..length / PIECE_BYTES).for_each(|_| insert.append(&part).expect("it is written"));
+    insert.commit(None).expect("it is stored");
+    store.write_all();
+    let tables = {
+        let found = store.volume.find(&key(2)).expect("sound").expect("it is there");
+        decode_table(found.head.payload(&found.record).expect("a table"))
+    };
+    assert_eq!(tables.len(), 2, "the table takes two pieces");
+    store.close().expect("closed");
+    assert_eq!(view(&world, false).verify(&mut |_, _| {}).objects, 2);
+    for table in tables {
+        let flip = |bytes: &mut Vec<u8>| bytes[table.position as usize + HEAD_BYTES + 7] ^= 4;
+        world.files.tamper(DATA, flip);
+        let verified = view(&world, false).verify(&mut |_, _| {});
+        let parts: Vec<_> = verified.damage.iter().map(|damage| damage.part).collect();
+        assert_eq!((verified.objects, verified.damaged, parts), (1, 1, vec!["table of pieces"]));
+        let store = world.open();
+        assert!(store.open(&key(2)).expect("the disk is sound").is_none());
+        assert_eq!((store.usage().corrupt, version_of(&store, 1)), (1, Some(0)));
+        drop(store);
+        world.files.tamper(DATA, flip);
+    }
 }
 
 #[test]
