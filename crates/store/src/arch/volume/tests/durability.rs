@@ -141,6 +141,51 @@ fn a_round_ends_however_much_is_inserted_meanwhile() {
     }
 }
 
+/// What stands beside it in the same pages is written with it, and is there whatever is left of that.
+#[test]
+fn metadata_that_is_replaced_while_power_is_lost_is_the_old_or_the_new_or_costs_that_object_alone() {
+    let world = World::new(64 << 20);
+    let store = world.open();
+    let length = |number: u32| if number.is_multiple_of(3) { 70_000 } else { 1000 + number as usize * 37 };
+    // The versions differ at both ends.
+    let metadata = |version: u32, number: u32| {
+        let spare = b" and no more".repeat(number as usize % 100);
+        let text = metadata_of(version, length(number));
+        [&text[..], &spare, &text].concat()
+    };
+    for number in 0..300 {
+        let body = body_of(number, 1, length(number));
+        let mut insert = store.insert(&key(number), &metadata(1, number), Some(body.len() as u64)).unwrap();
+        insert.append(&body).unwrap();
+        insert.commit(None).unwrap();
+    }
+    store.write_all();
+    let is_replaced = |number: u32| number.is_multiple_of(4);
+    for number in (0..300).filter(|number| is_replaced(*number)) {
+        assert!(store.update_metadata(&key(number), &metadata(2, number), &|_| true).unwrap());
+    }
+    let (mut old, mut new, mut lost) = (0, 0, 0);
+    for seed in 0..10 {
+        let left = world.after_power_loss(seed);
+        let left = left.open();
+        for number in 0..300 {
+            let Some(found) = left.open(&key(number)).unwrap() else {
+                assert!(is_replaced(number), "{number} is lost, seed {seed}");
+                lost += 1;
+                continue;
+            };
+            let body = found.body.read(0, 1 << 20).unwrap();
+            assert!(!body.is_empty() && body_of(number, 1, length(number)).starts_with(&body), "{number}");
+            match found.metadata {
+                found if found == metadata(1, number) => old += 1,
+                found if found == metadata(2, number) && is_replaced(number) => new += 1,
+                found => panic!("{number}: {found:?}, seed {seed}"),
+            }
+        }
+    }
+    assert!(lost > 0 && new > lost && old > new, "{old} with the old, {new} with the new, {lost} lost");
+}
+
 #[test]
 fn what_could_not_be_brought_to_disk_is_tried_again() {
     let world = World::new(8 << 20);
