@@ -160,6 +160,18 @@ pub struct Ram {
     /// Bytes of bodies that were moved to close gaps, since the start.
     #[serde(default)]
     pub moved_bytes: u64,
+    /// Stretches of memory that large bodies are cut from.
+    #[serde(default)]
+    pub tracts: u64,
+    /// Most of these that there may be.
+    #[serde(default)]
+    pub tracts_max: u64,
+    /// Bytes of addresses that they take.
+    #[serde(default)]
+    pub tract_address_bytes: u64,
+    /// Bytes of the bodies in them, in whole pages.
+    #[serde(default)]
+    pub tract_body_bytes: u64,
 }
 
 /// The disk store.

@@ -75,10 +75,14 @@ fn gauges(status: &Status) -> Vec<Row> {
     rows
 }
 
-fn ram(ram: &Ram) -> [Row; 6] {
+fn ram(ram: &Ram) -> [Row; 10] {
     let (held, space) = ("RAM used for stored responses, bodies in flight and neighbourhoods.", &ram.space);
     let spans = "Memory in which small bodies stand, with the gaps between them.";
     let moved = "Bytes of bodies that were moved to close gaps.";
+    let tracts = "Stretches of memory that large bodies are cut from; each is kept by the last body in it.";
+    let tracts_max = "Most of these stretches; large bodies beyond them are copied when they are sent.";
+    let addresses = "Addresses that these stretches take, with up to 4 KiB of page tables for each 2 MiB beside the RAM limit.";
+    let bodies = "Bytes of large bodies in these stretches, in whole pages.";
     [
         ("gauge", "shoal_ram_objects", "", "Stored responses held in RAM.", space.objects),
         ("gauge", "shoal_ram_bytes", "", held, space.bytes),
@@ -92,6 +96,10 @@ fn ram(ram: &Ram) -> [Row; 6] {
         ),
         ("gauge", "shoal_ram_span_bytes", "", spans, ram.span_bytes),
         ("counter", "shoal_ram_moved_bytes_total", "", moved, ram.moved_bytes),
+        ("gauge", "shoal_ram_tracts", "", tracts, ram.tracts),
+        ("gauge", "shoal_ram_tracts_max", "", tracts_max, ram.tracts_max),
+        ("gauge", "shoal_ram_tract_address_bytes", "", addresses, ram.tract_address_bytes),
+        ("gauge", "shoal_ram_tract_body_bytes", "", bodies, ram.tract_body_bytes),
     ]
 }
 

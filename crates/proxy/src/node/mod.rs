@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_settings::{AdminAddress, Settings};
 use shoal_store::disks::{DiskState, Disks};
+use shoal_store::memory;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -231,12 +232,16 @@ impl Node {
     }
 
     fn ram(&self) -> Ram {
-        let (memory, ledger) = (self.shelf.memory().usage(), self.shelf.ledger());
+        let (memory, ledger, tracts) = (self.shelf.memory().usage(), self.shelf.ledger(), memory::tracts());
         Ram {
             space: Space { objects: memory.objects, bytes: ledger.used(), bytes_max: ledger.limit() },
             evictions: memory.evictions,
             span_bytes: memory.span_bytes,
             moved_bytes: memory.moved_bytes,
+            tracts: tracts.tracts,
+            tracts_max: tracts.tracts_max,
+            tract_address_bytes: tracts.address_bytes,
+            tract_body_bytes: tracts.body_bytes,
         }
     }
 

@@ -18,7 +18,7 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
-pub use crate::sys::tract::gives_large_pages;
+pub use crate::sys::tract::{TractUsage, gives_large_pages, tracts};
 pub use body::{Arriving, Body};
 pub use ledger::{GiveBack, Ledger, Reservation};
 pub use lending::{LENT_MIN, Whole, lend};

@@ -73,6 +73,7 @@ impl Drop for Pages {
         if self.range.is_empty() {
             return;
         }
+        BODY_BYTES.fetch_sub(self.range.len(), Relaxed);
         self.tract.split_at_the_edges_of(&self.range);
         let Tract { map, first, .. } = &*self.tract;
         // SAFETY: the range lies in the mapping, which is anonymous. Nobody has a reference into it any more, and nobody will have one, as it was
@@ -91,6 +92,29 @@ pub fn gives_large_pages() -> bool {
         cfg!(target_os = "linux") && setting.is_ok_and(|setting| !setting.contains("[never]"))
     });
     *GIVES
+}
+
+/// What the tracts of this process take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TractUsage {
+    /// How many there are.
+    pub tracts: u64,
+    /// How many there may be: further bodies get no pages of their own.
+    pub tracts_max: u64,
+    /// Bytes of addresses, which one body keeps for the whole of its tract. For each 2 MiB of them 4 KiB of page table may be in memory.
+    pub address_bytes: u64,
+    /// Bytes of bodies, in whole pages: in memory as far as they have arrived.
+    pub body_bytes: u64,
+}
+
+/// What the tracts of this process take now.
+pub fn tracts() -> TractUsage {
+    TractUsage {
+        tracts: TRACTS.load(Relaxed) as u64,
+        tracts_max: TRACTS_MAX as u64,
+        address_bytes: ADDRESS_BYTES.load(Relaxed) as u64,
+        body_bytes: BODY_BYTES.load(Relaxed) as u64,
+    }
 }
 
 /// Which pages a tract has.
@@ -123,6 +147,7 @@ impl Tract {
         let first = map.as_ptr().align_offset(LARGE_BYTES).min(LARGE_BYTES);
         let tract =
             Self { map, first, bytes, page, size, cut: AtomicUsize::new(0), small: AtomicUsize::new(0) };
+        ADDRESS_BYTES.fetch_add(tract.map.len(), Relaxed);
         if TRACTS.fetch_add(1, Relaxed) >= TRACTS_MAX {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
@@ -140,6 +165,7 @@ impl Tract {
         let whole = length.checked_next_multiple_of(self.page)?;
         let within = |cut: usize| cut.checked_add(whole).filter(|end| *end <= self.bytes);
         let start = self.cut.fetch_update(Relaxed, Relaxed, within).ok()?;
+        BODY_BYTES.fetch_add(whole, Relaxed);
         Some(Pages { tract: Arc::clone(self), range: start..start + whole, length })
     }
 
@@ -183,6 +209,7 @@ impl Tract {
 impl Drop for Tract {
     fn drop(&mut self) {
         TRACTS.fetch_sub(1, Relaxed);
+        ADDRESS_BYTES.fetch_sub(self.map.len(), Relaxed);
     }
 }
 
@@ -198,6 +225,9 @@ static LARGE: Tracts = Tracts { size: Size::Large, current: Mutex::new(None) };
 
 /// Tracts that there are.
 static TRACTS: AtomicUsize = AtomicUsize::new(0);
+/// What they take.
+static ADDRESS_BYTES: AtomicUsize = AtomicUsize::new(0);
+static BODY_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Of the mappings that the kernel allows a process, 65,530 by default, a tract may take four: two of its own, one before and one behind it, which
 /// only fill up to where a large page may begin.
@@ -307,6 +337,22 @@ mod tests {
         assert_eq!(is_in_large_page(second.as_ptr().addr()), Some(false));
         drop(third);
         assert!(second.iter().all(|&byte| byte == 1));
+    }
+
+    /// Others' tracts are counted too, and have far fewer bytes.
+    #[test]
+    fn what_tracts_take_is_counted_as_long_as_a_body_is_in_them() {
+        const MANY: u64 = 8 << 30;
+        assert!(tracts().address_bytes < MANY / 2 && tracts().body_bytes < MANY / 2);
+        let bytes = MANY as usize / 32;
+        let maps: Vec<_> = (0..64).map(|_| Tract::new(bytes, Size::Small).expect("addresses")).collect();
+        assert!(tracts().tracts >= 64 && tracts().tracts <= tracts().tracts_max);
+        assert!(tracts().address_bytes >= 2 * MANY && tracts().body_bytes < MANY / 2);
+        let bodies: Vec<_> = maps.iter().map(|tract| tract.cut(bytes).expect("all of it")).collect();
+        drop(maps);
+        assert!(tracts().address_bytes >= 2 * MANY && tracts().body_bytes >= 2 * MANY);
+        drop(bodies);
+        assert!(tracts().address_bytes < MANY / 2 && tracts().body_bytes < MANY / 2);
     }
 
     #[test]
