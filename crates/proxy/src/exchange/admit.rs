@@ -54,8 +54,11 @@ impl Exchange {
     /// Settles who asks for what, and which way the request goes.
     pub(super) fn admit(self: &Arc<Self>, request: Request) -> Admitted {
         let answered = |reply: Reply| Admitted::Answered(Box::new(reply));
-        let live = self.live();
         let Request { head, body, client, interim, received } = request;
+        let requested = clock::time_at(received);
+        // Before the settings are looked at, as Live::begin says.
+        let purge_time = self.epochs.time(requested);
+        let live = self.live();
         let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
         let user = match mode {
             Mode::Forward => match self.admit_client(&head, &client) {
@@ -76,14 +79,8 @@ impl Exchange {
         let target = match Target::of(&head, mode, &client) {
             Ok(target) => target,
             Err(why) => {
-                let verdict = Verdict::local("target");
-                return answered(self.early(
-                    &head,
-                    &client,
-                    StatusCode::BAD_REQUEST,
-                    bad_target(why),
-                    verdict,
-                ));
+                let (status, verdict) = (StatusCode::BAD_REQUEST, Verdict::local("target"));
+                return answered(self.early(&head, &client, status, bad_target(why), verdict));
             }
         };
         if head.method.as_str() == "PURGE" {
@@ -103,7 +100,6 @@ impl Exchange {
             let verdict = Verdict::local("site");
             return answered(self.early(&head, &client, StatusCode::NOT_FOUND, NO_SITE, verdict));
         }
-        let requested = clock::time_at(received);
         let ask = Arc::new(Ask {
             primary: target.key(),
             path: target.path_and_query(&head.uri),
@@ -118,7 +114,7 @@ impl Exchange {
             live,
             interim,
             requested,
-            purge_time: self.epochs.time(requested),
+            purge_time,
         });
         Admitted::Asked(ask, body, received)
     }

@@ -7,13 +7,13 @@ use crate::access_log::AccessLog;
 use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
-use shoal_core::Timestamp;
 use shoal_semantics::status_fields::{CacheStatus, Handling};
 use shoal_semantics::{Rules, surrogate};
 use shoal_settings::{Cache, Mode, Settings};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What requests are answered by: of one piece, so that a hit asks for it once.
 pub(super) struct InForce {
@@ -41,8 +41,9 @@ pub struct Live {
     pub modes: Vec<Mode>,
     /// Who may use forward mode, and for what.
     pub forward: Arc<ForwardRules>,
-    /// What was asked for before this, in forward mode, came from an address that other rules allowed.
-    pub forward_since: Timestamp,
+    /// What was asked for before this, in forward mode, came from an address that other rules allowed. A time in milliseconds, which
+    /// is known only once these settings are in force.
+    pub(super) forward_since: AtomicU64,
     /// The sites of reverse mode.
     pub routes: Routes,
     /// Who may purge.
@@ -97,7 +98,7 @@ impl Live {
             hop: hop(&cache.name, identity),
             modes: settings.listen.iter().map(|listen| listen.mode).collect(),
             forward: Arc::new(ForwardRules::new(&settings.forward, own).map_err(LiveError::Access)?),
-            forward_since: Timestamp::from_millis(0),
+            forward_since: AtomicU64::new(0),
             routes: Routes::after(previous, &settings.site, identity).map_err(LiveError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             hit_fields: HitFields::new(&hit_status(&cache.name), &own_proxy_status),
@@ -109,7 +110,7 @@ impl Live {
     /// Whether the rules in force allowed the address that a stored response came from, as far as it was asked for under them. Its
     /// host's name is asked about with each request; its address only a fetch can tell.
     pub fn allowed_address(&self, head: &Head) -> bool {
-        head.names.via_site || head.requested >= self.forward_since
+        head.names.via_site || head.requested.millis() >= self.forward_since.load(Relaxed)
     }
 
     /// How responses to `ask` are judged.

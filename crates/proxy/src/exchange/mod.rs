@@ -54,7 +54,7 @@ use shelf::Shelf;
 use shoal_core::Timestamp;
 use shoal_wire::PlainGet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime};
 
 /// Answers requests out of the cache and from the origins.
@@ -103,15 +103,18 @@ impl Exchange {
         })
     }
 
-    /// Puts other settings in force; requests under way finish under theirs.
-    pub fn reload(&self, mut live: Live) {
+    /// Puts other settings in force, one after the other; requests under way finish under theirs.
+    pub fn reload(&self, live: Live) {
         let before = self.live();
-        live.forward_since = match live.forward.judges_addresses_as(&before.forward) {
-            true => before.forward_since,
-            false => self.epochs.step(self.now()),
-        };
+        let judges_as_before = live.forward.judges_addresses_as(&before.forward);
+        let since = if judges_as_before { before.forward_since.load(Relaxed) } else { u64::MAX };
+        live.forward_since.store(since, Relaxed);
         let live = Arc::new(live);
         self.in_force.rcu(|before| InForce { live: Arc::clone(&live), log: Arc::clone(&before.log) });
+        if !judges_as_before {
+            // Whoever was admitted by the rules before has a time before this one, having taken it before he looked at them.
+            live.forward_since.store(self.epochs.step(self.now()).millis(), Relaxed);
+        }
     }
 
     /// When what was purged.
@@ -181,4 +184,79 @@ impl Handler for Front {
     fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply {
         self.0.refusal(status, reason, client)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shelf::Limits;
+    use super::*;
+    use crate::io_pool::IoPool;
+    use admit::Admitted;
+    use shoal_settings::{Listen, Settings};
+    use shoal_store::memory::{Ledger, MemoryTier};
+    use std::collections::HashMap;
+    use std::sync::atomic::AtomicBool;
+
+    fn exchange(settings: &Settings) -> Arc<Exchange> {
+        let metrics = Arc::new(Metrics::default());
+        let ledger = Ledger::new(settings.cache.ram.0);
+        let memory = MemoryTier::new(Arc::clone(&ledger), 64, 1);
+        let pools = vec![Arc::new(IoPool::new(1, 1).expect("a thread"))];
+        let limits = Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
+        Exchange::new(Parts {
+            live: Live::new(settings, &[], 1).expect("sound settings"),
+            shelf: Arc::new(Shelf::new((memory, ledger, None), None, pools, Arc::clone(&metrics), limits)),
+            epochs: Epochs::volatile(),
+            upstreams: Arc::new(Upstreams::new(settings, Arc::clone(&metrics)).expect("the defaults")),
+            log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("no log"),
+            metrics,
+        })
+    }
+
+    fn request() -> Request {
+        let head = http::Request::get("http://a.test/").body(()).expect("a request").into_parts().0.into();
+        let address = ([127, 0, 0, 1], 1).into();
+        let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
+        Request { head, body: None, client: Arc::new(client), interim: None, received: Instant::now() }
+    }
+
+    /// Else what came of it would count as allowed by the new ones.
+    #[test]
+    fn what_was_judged_by_rules_counts_as_asked_for_before_those_that_follow() {
+        let mut settings = Settings::default();
+        settings.log.access = "none".into();
+        settings.listen = vec![Listen::forward(([127, 0, 0, 1], 0).into())];
+        let exchange = exchange(&settings);
+        let mut lives = vec![exchange.live()];
+        let is_over = AtomicBool::new(false);
+        let admitted = std::thread::scope(|scope| {
+            let admitting = scope.spawn(|| {
+                let mut admitted: Vec<(Arc<Live>, Timestamp)> = Vec::new();
+                while !is_over.load(Relaxed) {
+                    let Admitted::Asked(ask, ..) = exchange.admit(request()) else { panic!("it is allowed") };
+                    // The latest of those judged by the same rules.
+                    admitted.pop_if(|(live, _)| Arc::ptr_eq(live, &ask.live));
+                    admitted.push((Arc::clone(&ask.live), ask.purge_time));
+                }
+                admitted
+            });
+            for round in 0..RELOADS {
+                settings.forward.deny_destinations = vec![format!("192.0.2.{}", round % 2)];
+                exchange.reload(Live::new(&settings, &[], 1).expect("sound settings"));
+                lives.push(exchange.live());
+            }
+            is_over.store(true, Relaxed);
+            admitting.join().expect("no panic")
+        });
+        assert!(admitted.len() > 1, "some were admitted meanwhile");
+        let ends = lives.windows(2).map(|pair| (Arc::as_ptr(&pair[0]), pair[1].forward_since.load(Relaxed)));
+        let ends: HashMap<_, _> = ends.collect();
+        for (live, time) in &admitted {
+            let end = ends.get(&Arc::as_ptr(live)).copied().unwrap_or(u64::MAX);
+            assert!(time.millis() < end, "{time:?} is not before {end}");
+        }
+    }
+
+    /// So many that some fall into the midst of an admission.
+    const RELOADS: usize = 20_000;
 }
