@@ -320,3 +320,6 @@ impl<T: ClientIo> Connection<T> {
 /// RFC 9110 section 15.5.9: the client did not send a whole request within the time that we wait.
 const REQUEST_TIMEOUT: Refusal =
     Refusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request not received in time" };
+
+#[cfg(test)]
+mod tests;

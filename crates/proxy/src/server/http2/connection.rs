@@ -298,3 +298,53 @@ const TURN_BYTES_MAX: usize = 1 << 20;
 
 /// Room for at least so many bytes is made before a read.
 const ROOM_MIN: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Client;
+    use crate::metrics::Metrics;
+    use crate::server::Detached;
+    use crate::server::http2::state::Link;
+    use crate::server::tests::handler::Scripted;
+    use crate::server::tests::http2_frames::{frame, get, post};
+    use shoal_settings::ClientLimits;
+    use shoal_wire::http2::{END_STREAM, FrameKind, PREFACE};
+    use std::future::poll_fn;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    #[tokio::test]
+    async fn a_connection_that_waits_holds_no_buffer() {
+        let server =
+            Detached::new(Arc::<Scripted>::default(), Arc::<Metrics>::default(), &ClientLimits::default());
+        let body = frame(FrameKind::Data, END_STREAM, 1, &[0; 16_384]);
+        for (what, said) in [
+            ("nothing", Vec::new()),
+            ("a hit", get(1, "/hit/1000")),
+            ("an ordinary request", get(1, "/memory/1000")),
+            ("a body", [post(1, "/count", &[]), body].concat()),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
+            let address = listener.local_addr().expect("bound");
+            let (far, near) = tokio::join!(TcpStream::connect(address), listener.accept());
+            let (mut far, near) = (far.expect("connected"), near.expect("accepted").0);
+            let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
+            let (shared, live) = (Arc::clone(&server.0), server.0.live.load_full());
+            let streams = Streams { shared, live, client: Arc::new(client), link: Link::new() };
+            let mut connection = Connection::new(near, BytesMut::new(), Arc::new(streams));
+            let settings = frame(FrameKind::Settings, 0, 0, &[]);
+            far.write_all(&[PREFACE, &settings, &said].concat()).await.expect("it is open");
+            let serving = poll_fn(|context| connection.poll(context));
+            let waited = tokio::time::timeout(std::time::Duration::from_millis(200), serving).await;
+            assert!(waited.is_err(), "the connection stays open");
+            let asked = connection.incoming.last_stream();
+            assert_eq!(asked, u32::from(!said.is_empty()), "{what}: it was read");
+            assert_eq!(
+                (connection.input.capacity(), connection.output.is_empty()),
+                (0, true),
+                "after {what}"
+            );
+        }
+    }
+}

@@ -132,7 +132,7 @@ impl Raw {
     }
 }
 
-pub(super) fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(in crate::server) fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&FrameHead::of(kind, flags, stream, payload.len()).to_bytes()[..], payload].concat()
 }
 
@@ -145,11 +145,11 @@ pub(super) fn block(method: &str, path: &str, more: &[(&str, &str)]) -> Vec<u8> 
     block
 }
 
-pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
+pub(in crate::server) fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(FrameKind::Headers, END_HEADERS | END_STREAM, stream, &block("GET", path, &[]))
 }
 
-pub(super) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
+pub(in crate::server) fn post(stream: u32, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     frame(FrameKind::Headers, END_HEADERS, stream, &block("POST", path, more))
 }
 

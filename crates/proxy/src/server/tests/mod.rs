@@ -1,12 +1,12 @@
 //! The transports over real loopback sockets, with a handler that does what the path says.
 
 mod client;
-mod handler;
+pub(in crate::server) mod handler;
 mod http1;
 mod http1_bodies;
 mod http2;
 mod http2_abuse;
-mod http2_frames;
+pub(in crate::server) mod http2_frames;
 mod http2_sequences;
 mod lifecycle;
 mod proxied;
