@@ -142,6 +142,9 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
                 Taken::Blocked => return Ok(()),
                 Taken::All { .. } if self.output.is_clogged() => return Ok(()),
                 Taken::All { wanted } => match self.poll_fill(context, wanted)? {
+                    // A client that ends its sending has gone, unlike one of HTTP/1: it can neither acknowledge anything nor open a
+                    // window. RFC 9113 section 9.1: "it is expected that clients will not close connections until it is
+                    // determined that no further communication with a server is necessary".
                     Poll::Ready(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                     Poll::Ready(_) => {}
                     Poll::Pending => return Ok(()),

@@ -1,5 +1,6 @@
 //! HTTP/2 with prior knowledge: streams, bodies both ways, interim responses, resets, limits, tunnels, drain.
 
+use super::http2_frames::{Raw, get};
 use super::{Server, until};
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
@@ -10,7 +11,7 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
@@ -217,6 +218,23 @@ async fn a_lost_connection_drops_every_stream() {
     client.connection.abort();
     drop((client, first, second));
     until("the drops", || server.handler.dropped.load(Ordering::SeqCst) == 2).await;
+}
+
+/// It can acknowledge nothing any more, and open no window. What is answered at once it gets.
+#[tokio::test]
+async fn a_client_that_ends_its_sending_has_gone() {
+    let server = Server::start();
+    let mut raw = Raw::open(&server, &[]).await;
+    raw.send(&get(1, "/never")).await;
+    until("the request", || server.handler.begun.load(Ordering::SeqCst) == 1).await;
+    raw.send(&get(3, "/hit/5")).await;
+    raw.stream.shutdown().await.expect("it is open");
+    let ended = Instant::now();
+    until("the drop", || server.handler.dropped.load(Ordering::SeqCst) == 1).await;
+    assert!(ended.elapsed() < Duration::from_secs(1), "after {:?}", ended.elapsed());
+    assert_eq!(raw.status().await, (3, "200".into()));
+    assert_eq!(raw.body().await, 5);
+    assert!(raw.next().await.is_none(), "the connection ends");
 }
 
 #[tokio::test]
