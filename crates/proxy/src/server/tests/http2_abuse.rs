@@ -108,6 +108,32 @@ async fn frames_that_are_cut_wherever_reads_end_are_in_time() {
     assert_eq!(raw.status().await, (1, "200".into()));
 }
 
+/// Whatever trickles in meanwhile: the bytes of one frame, or the frames of one head.
+#[tokio::test]
+async fn what_trickles_in_has_no_more_time() {
+    let server = Server::with(|settings| settings.client.head_timeout = Duration::from_millis(300));
+    let bytes = get(1, "/memory/1").chunks(1).map(<[u8]>::to_vec).collect();
+    let more = frame(FrameKind::Continuation, 0, 1, &[0x10, 1, b'x', 1, b'y']);
+    let mut frames = vec![more; 30];
+    frames[0] = frame(FrameKind::Headers, 0, 1, &block("GET", "/memory/1", &[]));
+    for (name, pieces) in [("bytes", bytes), ("frames", frames)] {
+        let pieces: Vec<Vec<u8>> = pieces;
+        let mut raw = Raw::open(&server, &[]).await;
+        let mut code = None;
+        for piece in pieces {
+            raw.send(&piece).await;
+            let turn = Duration::from_millis(30);
+            while let Ok(Some(came)) = tokio::time::timeout(turn, raw.next()).await {
+                if came.is(FrameKind::GoAway) {
+                    code = Some(came.code());
+                }
+            }
+        }
+        assert_eq!(code, Some(Code::ENHANCE_YOUR_CALM), "{name}");
+    }
+    assert_eq!(server.metrics.h2_given_up.value(), 2);
+}
+
 /// A client that may not send, for what others have sent is not read yet, is not too slow.
 #[tokio::test]
 async fn who_has_no_room_is_waited_for() {

@@ -1,6 +1,7 @@
 //! The PROXY protocol on plain listeners.
 
 use super::{Server, wait_until};
+use std::io::Write;
 use std::time::Duration;
 
 fn behind(network: &str) -> Server {
@@ -55,6 +56,18 @@ fn balancers_must_send_a_header() {
     let mut silent = server.connect();
     assert_eq!(silent.rest(), b"");
     wait_until("the count", || server.metrics.proxy_protocol_refused.value() == 2);
+}
+
+#[test]
+fn a_header_that_trickles_in_has_no_more_time() {
+    let server = behind("127.0.0.1/32");
+    let mut client = server.connect();
+    for byte in b"PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\n" {
+        // The server may have gone.
+        let _ = client.stream.write_all(&[*byte]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(server.metrics.proxy_protocol_refused.value(), 1);
 }
 
 #[test]

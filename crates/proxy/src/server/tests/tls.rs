@@ -243,6 +243,19 @@ fn silent_handshakes_time_out() {
     });
     assert_eq!(server.connect().rest(), b"");
     wait_until("the failure", || server.metrics.tls_failures.value() == 1);
+    // One that trickles in has no more time.
+    let name = ServerName::try_from("one.test").expect("a name");
+    let mut session =
+        ClientConnection::new(authority.trusting(&[]), name).expect("a configuration that fits");
+    let mut hello = Vec::new();
+    session.write_tls(&mut hello).expect("a vector takes all");
+    let mut client = server.connect();
+    for byte in &hello[..40] {
+        // The server may have gone.
+        let _ = client.stream.write_all(&[*byte]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(server.metrics.tls_failures.value(), 2);
 }
 
 #[test]
