@@ -1,7 +1,7 @@
 //! Everything that keeps responses, made from the settings: RAM tier, disks, pools for their jobs, the table of purges.
 
-use crate::exchange::Epochs;
 use crate::exchange::shelf::{Limits, Shelf};
+use crate::exchange::{Epochs, Name};
 use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
 use shoal_core::Timestamp;
@@ -46,7 +46,8 @@ impl Storage {
         let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
         let disks = open_disks(settings, windows);
         let epochs = match &disks {
-            Some(_) => purges(&store.directory),
+            // A disk that keeps them itself and does not serve is brought online with them.
+            Some(disks) => purges(&store.directory, disks.serves() || !store.disks.is_empty()),
             None => Epochs::volatile(),
         };
         let limits = Limits {
@@ -74,12 +75,17 @@ fn keep_memory_tidy<V: Content>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<
     std::thread::Builder::new().name("shoal-memory".into()).spawn(work).map(drop)
 }
 
-/// The table of purges that outlives the process, where that can be.
-fn purges(directory: &Path) -> Epochs {
+/// The table of purges that outlives the process, where that can be. One that is there and cannot be read may say of anything that it was
+/// purged: where something `may_be_found`, all of it counts as purged then.
+fn purges(directory: &Path, may_be_found: bool) -> Epochs {
     let epochs = Epochs::volatile();
     if let Err(error) = take_up_purges(&epochs, directory) {
         tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
         epochs.let_go(&error.to_string());
+        if may_be_found && !matches!(directory.join(PURGES).try_exists(), Ok(false)) {
+            tracing::error!("what was purged before is not known: nothing that was stored before is served");
+            epochs.purge(Name::All, Timestamp::from_system(SystemTime::now()));
+        }
     }
     epochs
 }

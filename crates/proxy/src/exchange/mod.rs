@@ -37,7 +37,7 @@ pub mod shelf;
 pub(crate) mod target;
 mod verdict;
 
-pub use epochs::Epochs;
+pub use epochs::{Epochs, Name};
 use live::InForce;
 pub use live::{Live, LiveError};
 

@@ -349,12 +349,15 @@ impl std::error::Error for NodeError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::Name;
     use crate::per_core::ALL_PLACES;
+    use shoal_core::Timestamp;
     use shoal_settings::Listen;
     use std::collections::BTreeSet;
     use std::io::{Read, Write};
     use std::net::{Ipv4Addr, TcpStream};
     use std::path::Path;
+    use std::time::SystemTime;
 
     #[test]
     fn every_worker_counts_at_a_place_of_its_own() {
@@ -423,6 +426,25 @@ mod tests {
         let words = std::fs::read(store.join("purges")).expect("there");
         let purged = words.chunks(8).filter(|word| word.iter().any(|byte| *byte != 0)).count();
         assert_eq!(purged, 2, "the tag and everything");
+    }
+
+    #[test]
+    fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = folder.path().join("store");
+        let is_purged = |before: Timestamp| {
+            let node = with_store(&store);
+            let is_purged = node.exchange.epochs().purged(&[Name::All.slot()], before);
+            node.drain(Duration::ZERO);
+            is_purged
+        };
+        let now = || Timestamp::from_system(SystemTime::now());
+        assert!(!is_purged(now()), "there is no table");
+        let before = now();
+        assert!(!is_purged(before), "there is an empty one");
+        std::fs::remove_file(store.join("purges")).expect("it was there");
+        std::fs::create_dir(store.join("purges")).expect("no file");
+        assert!(is_purged(before) && !is_purged(now().plus(Duration::from_secs(60))));
     }
 
     #[test]
