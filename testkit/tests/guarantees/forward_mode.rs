@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use shoal_testkit::address::closed_port;
 use shoal_testkit::origin::After;
-use shoal_testkit::{Answer, Gate, Origin, Request, Resource, Setup};
+use shoal_testkit::{Answer, Gate, Origin, Request, Resource, Setup, Shoal};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -261,6 +261,27 @@ fn what_is_stored_of_an_address_denied_later_is_refused() {
             shoal.ask_forward(&plain).expect_body("body").expect_hit();
             assert_eq!(origin.count("/a"), 2, "{after}: validated once");
         }
+    }
+}
+
+/// Nor are parts that came before such a reload joined to those that come after it.
+#[test]
+fn parts_of_an_address_denied_later_are_asked_for_again() {
+    for (deny, asked) in [("", 2), ("deny_destinations = [\"192.0.2.0/24\"]", 3)] {
+        let origin = Origin::start();
+        origin.serve("/a", Resource::new("0123456789").etag("\"v\"").cache_control("max-age=60"));
+        let mut shoal = Setup::bare().start();
+        let url = format!("http://localhost:{}/a", origin.address().port());
+        let ask = |shoal: &Shoal, range: &str, body: &str| {
+            let request = Request::get(&url).field("Range", &format!("bytes={range}"));
+            assert_eq!(shoal.ask_forward(&request).expect_status(206).text(), body, "{range}");
+        };
+        ask(&shoal, "0-4", "01234");
+        shoal.change(|text| text.replace("[forward]", &format!("[forward]\n{deny}")));
+        shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
+        ask(&shoal, "5-9", "56789");
+        ask(&shoal, "0-9", "0123456789");
+        assert_eq!(origin.count("/a"), asked, "{deny}");
     }
 }
 

@@ -88,7 +88,9 @@ impl Exchange {
             }
             let object = part_key(key, note.generation, part.start, part.end);
             let Some(found) = self.find(&object, &ask.primary).await else { continue };
-            if found.body.length() != part.end - part.start {
+            // The note has the head of the newest part alone.
+            let is_allowed = found.record.head().is_none_or(|head| ask.live.allowed_address(head));
+            if !is_allowed || found.body.length() != part.end - part.start {
                 continue;
             }
             if part.start > at {
