@@ -6,13 +6,15 @@ use crate::message::{
     RequestBody, Sent, StoredHead, StreamBody,
 };
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
+use shoal_core::Fields;
 use shoal_store::memory::Body;
 use shoal_wire::PlainGet;
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -79,11 +81,12 @@ impl Answers {
         self.begun.load(Relaxed) == self.sent.load(Relaxed) + self.dropped.load(Relaxed)
     }
 
-    /// - `/hit/N`, `/memory/N`: so many bytes; `/empty`: none; `/304`: none, of so many
+    /// - `/hit/N`, `/memory/N`, `/stored/N`: so many bytes; `/empty`: none; `/304`: none, of so many
     /// - `/frames`, `/long`, `/fails`, `/trailers`: a body in frames; one that is shorter than it says, or fails; with trailers
-    /// - `/hints`: two interim responses first; `/gated`: once [`gate`](Self::gate) lets it, or late; `/never`: later than anybody waits.
+    /// - `/hints`: two interim responses first, in their time; `/gated`: once [`gate`](Self::gate) lets it, or late; `/never`: later than anybody waits.
     ///   Who pipelines much is not read meanwhile, and cannot let anything go on
-    /// - `/count`: what came; `/echo`: the same back; `/first`: once some of it is there; CONNECT: in a tunnel
+    /// - `/count`: what came; `/echo`: the same back; `/first`: some time after some of it is there, which is asked for by hand; CONNECT: in
+    ///   a tunnel
     async fn reply(&self, mut request: Request) -> Reply {
         if request.head.method == Method::CONNECT {
             return reply(StatusCode::OK, echo());
@@ -99,11 +102,13 @@ impl Answers {
             "long" => frames([Ok(data(10))], Some(11)),
             "fails" => frames([Ok(data(10)), Err(BodyError::Timeout)], None),
             "trailers" => frames([Ok(data(10)), Ok(Frame::trailers(fields("x-sum")))], None),
+            "stored" => return stored(body(argument)),
             "hints" => {
                 for _ in 0..2 {
-                    if let Some(sink) = &request.interim {
-                        let _ = sink.try_send((StatusCode::EARLY_HINTS, fields("link")));
-                    }
+                    turns(WAIT_TURNS).await;
+                    request.say(StatusCode::EARLY_HINTS);
+                    // Nothing is switched by an interim response.
+                    request.say(StatusCode::SWITCHING_PROTOCOLS);
                 }
                 ReplyBody::Memory(body("5"))
             }
@@ -124,14 +129,27 @@ impl Answers {
                 None => ReplyBody::Empty,
             },
             "first" => {
-                if let Some(body) = &mut request.body {
+                if request.body.is_some() && request.head.fields.value(&header::EXPECT).is_some() {
+                    request.say(StatusCode::CONTINUE);
+                }
+                if let Some(mut body) = request.body.take() {
                     let _ = body.frame().await;
                 }
+                turns(WAIT_TURNS).await;
                 ReplyBody::Memory(body("5"))
             }
             _ => return reply(StatusCode::NOT_FOUND, ReplyBody::Empty),
         };
         reply(StatusCode::OK, body)
+    }
+}
+
+impl Request {
+    /// Sends an interim response, if there is room.
+    fn say(&self, status: StatusCode) {
+        if let Some(sink) = &self.interim {
+            let _ = sink.try_send((status, fields("link")));
+        }
     }
 }
 
@@ -163,6 +181,16 @@ impl http_body::Body for Frames {
 
 fn reply(status: StatusCode, body: ReplyBody) -> Reply {
     Reply { head: ReplyHead::Built(status, HeaderMap::new()), body, record: Box::default() }
+}
+
+fn stored(body: Bytes) -> Reply {
+    let head = ReplyHead::Stored {
+        stored: Arc::new(StoredHead::new(StatusCode::OK, &HeaderMap::new())),
+        age_seconds: 17,
+        cache_status: Bytes::from_static(b"shoal; hit"),
+        proxy_status: HeaderValue::from_static("shoal"),
+    };
+    Reply { head, body: ReplyBody::Memory(body), record: Box::default() }
 }
 
 fn frames<const N: usize>(all: [Result<Frame<Bytes>, BodyError>; N], length: Option<u64>) -> ReplyBody {
@@ -214,6 +242,8 @@ fn echo() -> ReplyBody {
     ReplyBody::Tunnel(Box::new(near))
 }
 
+/// Turns that pass before a reply which takes its time.
+const WAIT_TURNS: u32 = 3;
 /// Turns after which what waits comes by itself, and what never comes.
 const GATED_TURNS: u32 = 300;
 const NEVER_TURNS: u32 = 2 * TURNS_MAX;

@@ -138,7 +138,8 @@ impl Asked {
 
     /// Bytes of the body that was asked for, if that is known.
     fn wanted(&self) -> Option<usize> {
-        let number = self.path.strip_prefix("/hit/").or(self.path.strip_prefix("/memory/"))?;
+        let number =
+            ["/hit/", "/memory/", "/stored/"].iter().find_map(|verb| self.path.strip_prefix(verb))?;
         Some(number.parse::<usize>().ok()?.min(300_000))
     }
 }
@@ -154,7 +155,8 @@ fn head(buffer: &mut BytesMut, asked: Option<&Asked>) -> Option<ResponseHead> {
         let asked = asked.expect("who sent no request gets no interim response");
         let is_due = match head.status {
             StatusCode::CONTINUE => asked.expects_continue,
-            _ => asked.path == "/hints",
+            StatusCode::EARLY_HINTS => asked.path == "/hints",
+            _ => false,
         };
         assert!(is_due && asked.version != Version::HTTP_10, "{head:?} to {asked:?}");
     }

@@ -28,7 +28,7 @@ impl Script {
         let words = match kind {
             0..3 => {
                 let bytes = place * 17 * self.input.number()? / 64;
-                request("GET", &format!("/{}/{bytes}", ["hit", "memory", "count"][usize::from(kind)]), "")
+                request("GET", &format!("/{}/{bytes}", ["hit", "memory", "stored"][usize::from(kind)]), "")
             }
             3 => request(ASKED[place].0, ASKED[place].1, ""),
             4 => request("GET", "/hit/99", FIELDS[place]),
