@@ -81,9 +81,7 @@ fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<Seen>, BadHea
             // Some origins send an empty line too many after a body.
             Some([]) => {}
             Some(line) => break line,
-            None if lines.ahead().iter().zip(b"HTTP/1.").all(|(byte, expected)| byte == expected) => {
-                return Ok(None);
-            }
+            None if may_begin_a_head(lines.ahead()) => return Ok(None),
             None => return Err(NO_VERSION),
         }
     };
@@ -96,6 +94,11 @@ fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<Seen>, BadHea
         Section::Whole { .. } | Section::TooMany => Err(BadHead::TooLarge),
         Section::Partial => Ok(None),
     }
+}
+
+/// Whether what has come of a line may become an empty one, or a status line.
+fn may_begin_a_head(begun: &[u8]) -> bool {
+    begun == b"\r" || begun.iter().zip(b"HTTP/1.").all(|(byte, expected)| byte == expected)
 }
 
 /// RFC 9112 section 4: `status-line = HTTP-version SP status-code SP [ reason-phrase ]`; the second blank may be missing.
@@ -206,7 +209,7 @@ mod tests {
         /// However it is cut into pieces, the same head comes out.
         #[test]
         fn pieces_make_the_same_head(cuts in prop::collection::vec(1usize..9, 0..40)) {
-            let text = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: a\r\n b\r\n\r\nhello";
+            let text = b"\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: a\r\n b\r\n\r\nhello";
             let (mut parser, mut buffer, mut rest) = (ResponseHeadParser::default(), BytesMut::new(), &text[..]);
             let mut cuts = cuts.into_iter();
             let head = loop {
