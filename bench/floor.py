@@ -5,9 +5,8 @@
     python3 bench/floor.py --write         also put it into docs/experiments/hits.md
 
 The server that does nothing (`shoal-floor` of testkit) sends the bytes that Shoal answers with, one read and one write for each, and asks the kernel itself who is ready. Where
-its ratio is below a bar, the kernel's part of a hit is the obstacle. The first table is of servers that always have requests to answer; the second of servers under
-wrk, which is the slower side of a pair with a quick server, so that this sleeps between requests and pays for waking up. With a C compiler and liburing (Debian's `liburing-dev`) there is a second server that does nothing, over io_uring
-(`floor_ring.c`). Needs nginx, wrk, taskset, and `cargo build --release -p shoal -p shoal-testkit`.
+its ratio is below a bar, the kernel's part of a hit is the obstacle. The servers take turns as in `hits.py`. With a C compiler and liburing (Debian's `liburing-dev`) there is a second
+server that does nothing, over io_uring (`floor_ring.c`). Needs nginx, taskset, and `cargo build --release -p shoal -p shoal-testkit`.
 """
 
 import argparse
@@ -18,6 +17,7 @@ import socket
 import statistics
 import subprocess
 import tempfile
+import time
 
 import load
 import measure
@@ -29,7 +29,6 @@ import servers
 NGINX = "nginx, no sendfile, open_file_cache"
 FLOOR = "a server that does nothing"
 RING = "the same over io_uring"
-LOADS = {"saturated": load.closed, "under wrk": load.wrk}
 KINDS = {"bare": measure.BARE, "browser": measure.BROWSER}
 
 
@@ -39,7 +38,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)
         options.ring = built_ring(folder)
-        text = "\n\n".join(table(folder, name, options) for name in LOADS)
+        text = table(options)
     print(text)
     if options.write:
         page.write("hits.md", "floor.py", text)
@@ -48,7 +47,7 @@ def main():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=2, help="length of one point")
+    parser.add_argument("--seconds", type=int, default=2, help="how long each server is loaded for one point")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
     parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
@@ -67,46 +66,57 @@ def built_ring(folder):
     return program
 
 
-def table(folder, name_of_load, options):
-    """Hits per CPU-second of each server at each size and kind of request, under one of the loads."""
+def table(options):
+    """Hits per CPU-second of each server at each size and kind of request."""
     columns, rows, others = [], {NGINX: [], "shoal": [], FLOOR: []} | ({RING: []} if options.ring else {}), []
     for size in options.sizes:
-        points = measured(folder, size, name_of_load, options)
+        points = measured(size, options)
         for kind in KINDS:
             columns.append(f"{size // 1024} KB {kind}")
-            medians = {name: statistics.median(point["us"] for point in points[name, kind]) for name in rows}
-            others += [point["others"] for name in rows for point in points[name, kind]]
-            for name, median in medians.items():
-                rows[name].append(f"{median:.2f} ({medians[NGINX] / median:.2f})")
-    lines = [f"| servers {name_of_load}: µs of CPU a hit (hits per CPU-second, nginx = 1.00) | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+            theirs = [point["us"] for point in points[NGINX, kind]]
+            others += [point["others"] for point in points[NGINX, kind]]
+            for name, cells in rows.items():
+                us = [point["us"] for point in points[name, kind]]
+                ratio = statistics.median(nginx / own for nginx, own in zip(theirs, us))
+                cells.append(f"{statistics.median(us):.2f} ({ratio:.2f})")
+    lines = [f"| µs of CPU a hit (hits per CPU-second, nginx = 1.00) | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
     busy = sum(other > measure.OTHERS_MAX for other in others)
-    return "\n".join(lines) + f"\n\nOther processes took more than a tenth of a core in {busy} of {len(others)} points."
+    return "\n".join(lines) + f"\n\nOther processes took more than a tenth of a core in {busy} of {len(others)} points.\n"
 
 
-def measured(folder, size, name_of_load, options):
-    origin = servers.Origin()
-    with contextlib.ExitStack() as stack:
-        running = [
-            servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off"),
-            servers.start_shoal(folder, origin.url, options.shoal),
-        ]
-        for server in running:
-            stack.callback(server.stop)
-            server.get(f"/{size}")
-            server.get(f"/{size}")
-        for floor in start_floors(folder, running[1], size, options.ring):
-            stack.callback(floor.stop)
-            running.append(floor)
-        points = {}
-        for number in range(options.rounds):
-            for server in running if number % 2 == 0 else running[::-1]:
-                for kind, fields in KINDS.items():
-                    measure.wait_until_quiet(options.patience)
-                    ask = lambda: LOADS[name_of_load](server, f"/{size}", options.seconds, fields, options.connections)
-                    point = measure.point(server, ask)
+def measured(size, options):
+    """(server, kind of request) to its points, one of each round, which begins with new processes."""
+    points = {}
+    for number in range(options.rounds):
+        with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder, contextlib.ExitStack() as stack:
+            os.chmod(folder, 0o755)
+            running = []
+            for server in started(folder, size, options):
+                stack.callback(server.stop)
+                running.append(server)
+            order = running if number % 2 == 0 else running[::-1]
+            for kind, fields in KINDS.items():
+                measure.wait_until_quiet(options.patience)
+                ask = lambda: load.in_turn(order, f"/{size}", options.seconds, fields, options.connections)
+                for server, point in zip(order, measure.points(order, ask)):
                     points.setdefault((server.name, kind), []).append(point)
-        return points
+    return points
+
+
+def started(folder, size, options):
+    """All servers, one by one, with the object in their caches."""
+    origin = servers.Origin()
+    nginx = servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off")
+    yield nginx
+    shoal = servers.start_shoal(folder, origin.url, options.shoal)
+    yield shoal
+    for _ in range(20):
+        nginx.get(f"/{size}")
+        shoal.get(f"/{size}")
+    # Shoal moves what is asked for so often into large pages once a second.
+    time.sleep(2)
+    yield from start_floors(folder, shoal, size, options.ring)
 
 
 def start_floors(folder, shoal, size, ring):

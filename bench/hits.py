@@ -4,14 +4,15 @@
     python3 bench/hits.py                 print the tables
     python3 bench/hits.py --write         also put them into docs/experiments/hits.md
 
-The server runs on core 0 and the load generator on core 1: a closed loop by `shoal-load` of testkit, or wrk (`--load wrk`), which is slower than a quick
-server. All servers are up throughout; every round visits each of them at each size with each kind of request, in an order that turns round by
-round. A point counts only if the origin was asked nothing meanwhile. Ratios are of points of one round, to the nginx setting that the *other* rounds
-found best, so that none is chosen for its luck; their median is kept. Needs nginx, taskset and release builds (`cargo build --release -p shoal -p
-shoal-testkit`); Varnish, Squid and Traffic Server take part where they are installed.
+The servers run on core 0 and the load generator on core 1: a closed loop by `shoal-load` of testkit at each server, which have turns of 30 ms, so that
+what changes from second to second on a shared machine is the same for all. Every round begins with new processes, since how their memory lies decides
+too, and goes through all sizes and kinds of request. The origin may be asked nothing meanwhile. Ratios are of points of one round, to the
+nginx setting that the *other* rounds found best, so that none is chosen for its luck; their median is kept. Needs nginx, taskset and release builds (`cargo
+build --release -p shoal -p shoal-testkit`); Varnish, Squid and Traffic Server take part where they are installed.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -31,44 +32,29 @@ import programs
 import rivals
 import servers
 
+SHOAL = "shoal"
 REQUESTS = {"bare": measure.BARE, "browser": measure.BROWSER}
-LOADS = {"shoal-load": load.closed, "wrk": load.wrk}
 
 
 def main():
     network.enter()
     options = arguments()
-    for tool in ["taskset"] + ["wrk"] * (options.load is load.wrk):
-        if not shutil.which(tool):
-            raise SystemExit(f"{tool} is not installed (Debian: apt-get install wrk util-linux)")
+    if not shutil.which("taskset"):
+        raise SystemExit("taskset is not installed (Debian: apt-get install util-linux)")
     if not options.only_nginx:
         programs.checked(options.shoal)
-    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
-        origin = servers.Origin()
-        running = []
-        os.chmod(folder, 0o755)
-        try:
-            running += servers.start_nginx(folder, origin.url)
-            idle = None
-            if not options.only_nginx:
-                shoal = servers.start_shoal(folder, origin.url, options.shoal)
-                running.append(shoal)
-                silent = servers.start_shoal(folder, origin.url, options.shoal, "shoal, no access log", logged=False)
-                running.append(silent)
-                if not options.no_rivals:
-                    running += rivals.start(folder, origin.url)
-                time.sleep(2)
-                idle = measure.resident_bytes(shoal.process.pid)
-            warm(running, options.sizes)
-            points = rounds(running, origin, options)
-            text = report(options, running, points)
-            print(text, flush=True)
-            if idle is not None:
-                text += misses.report(folder, options, ["bare"])
-                text += memory_report(options, shoal, idle)
-        finally:
-            for server in running:
-                server.stop()
+    names, points, memory = [], {}, ""
+    for number in range(options.rounds):
+        with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder, contextlib.ExitStack() as stack:
+            os.chmod(folder, 0o755)
+            memory = one_round(folder, stack, number, options, names, points)
+        print(f"round {number + 1} of {options.rounds} done", file=sys.stderr)
+    text = report(options, names, points)
+    print(text, flush=True)
+    if memory:
+        with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
+            os.chmod(folder, 0o755)
+            text += misses.report(folder, options, ["bare"]) + memory
     print(text)
     if options.write:
         page.write("hits.md", "hits.py", text)
@@ -77,10 +63,9 @@ def main():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=4, help="length of one point")
-    parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--load", type=LOADS.get, choices=LOADS.values(), default=load.closed, metavar="|".join(LOADS))
-    parser.add_argument("--tries", type=int, default=3, help="repeat a point that others disturbed so often at most")
+    parser.add_argument("--seconds", type=float, default=2, help="how long each server is loaded for one point")
+    parser.add_argument("--connections", type=int, default=64, help="to each server")
+    parser.add_argument("--tries", type=int, default=3, help="repeat points that others disturbed so often at most")
     parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a quiet machine before each")
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
     programs.add_shoal(parser)
@@ -90,55 +75,77 @@ def arguments():
     return parser.parse_args()
 
 
+def one_round(folder, stack, number, options, names, points):
+    """Starts all servers and adds their points: (server, size, kind of request) to a list of measurements. The report of Shoal's memory, where it
+    takes part."""
+    origin = servers.Origin()
+    running = []
+    for server in started(folder, origin.url, options):
+        stack.callback(server.stop)
+        running.append(server)
+    names[:] = [server.name for server in running]
+    shoal = next((server for server in running if server.name == SHOAL), None)
+    if shoal:
+        time.sleep(2)
+        idle = measure.resident_bytes(shoal.process.pid)
+    warm(running, options.sizes)
+    turn = number % len(running)
+    order = running[turn:] + running[:turn]
+    for size in options.sizes:
+        for kind, headers in REQUESTS.items():
+            asked = origin.asked
+            measured = quiet_points(order, size, headers, options)
+            if origin.asked != asked:
+                raise SystemExit(f"the origin was asked during {size} {kind}: not only hits")
+            for server, point in zip(order, measured):
+                points.setdefault((server.name, size, kind), []).append(point)
+    return memory_report(options, shoal, idle) if shoal else ""
+
+
+def started(folder, origin, options):
+    """All servers that take part, one by one."""
+    yield from servers.start_nginx(folder, origin)
+    if not options.only_nginx:
+        yield servers.start_shoal(folder, origin, options.shoal, SHOAL)
+        yield servers.start_shoal(folder, origin, options.shoal, f"{SHOAL}, no access log", logged=False)
+        if not options.no_rivals:
+            yield from rivals.start(folder, origin)
+
+
 def warm(running, sizes):
-    """Fetches each object twice through each server and checks its length."""
+    """Fetches each object through each server, checks its length, and asks for it often enough that it is kept as what is asked for often."""
     for server in running:
         for size in sizes:
-            for _ in range(2):
+            for _ in range(20):
                 if len(server.get(f"/{size}")) != size:
                     raise SystemExit(f"{server.name} answers /{size} with another length")
+    # Shoal moves such bodies into large pages once a second.
+    time.sleep(2)
 
 
-def rounds(running, origin, options):
-    """Every point of every round: (server, size, kind of request) to a list of measurements."""
-    points = {}
-    for number in range(options.rounds):
-        turn = number % len(running)
-        order = running[turn:] + running[:turn]
-        for size in options.sizes:
-            for kind, headers in REQUESTS.items():
-                for server in order:
-                    asked = origin.asked
-                    measured = quiet_point(server, size, headers, options)
-                    if origin.asked != asked:
-                        raise SystemExit(f"{server.name} asked the origin during {size} {kind}: not only hits")
-                    points.setdefault((server.name, size, kind), []).append(measured)
-        print(f"round {number + 1} of {options.rounds} done", file=sys.stderr)
-    return points
-
-
-def quiet_point(server, size, headers, options):
-    """A point during which others left the machine alone, or the quietest of a few."""
+def quiet_points(running, size, headers, options):
+    """A point of each server, while others left the machine alone, or the quietest of a few."""
     tries = []
     while len(tries) < options.tries:
         measure.wait_until_quiet(options.patience)
-        tries.append(measure.point(server, lambda: options.load(server, f"/{size}", options.seconds, headers, options.connections)))
-        if tries[-1]["others"] <= measure.OTHERS_MAX:
+        ask = lambda: load.in_turn(running, f"/{size}", options.seconds, headers, options.connections)
+        tries.append(measure.points(running, ask))
+        if tries[-1][0]["others"] <= measure.OTHERS_MAX:
             break
-    return min(tries, key=lambda tried: tried["others"])
+    return min(tries, key=lambda tried: tried[0]["others"])
 
 
-def report(options, running, points):
+def report(options, names, points):
     """The machine, the command, and the tables of CPU per hit and of ratios to the best nginx."""
     columns = [(size, kind) for size in options.sizes for kind in REQUESTS]
     titles = " | ".join(f"{size // 1024} KB {kind}" for size, kind in columns)
     table = lambda title, cell: [f"| {title} | {titles} |", "|---|" + "---|" * len(columns)] + [
-        f"| {server.name} | {' | '.join(cell(server.name, column) for column in columns)} |" for server in running
+        f"| {name} | {' | '.join(cell(name, column) for column in columns)} |" for name in names
     ]
     median = lambda what, name, column: statistics.median(measured[what] for measured in points[(name, *column)])
     lines = [f"Machine: {machine()}.", f"Command: `python3 bench/hits.py {shown(options)}`.", ""]
     lines += table("µs of CPU a hit (user part)", lambda *cell: f"{median('us', *cell):.2f} ({median('user_us', *cell):.2f})")
-    best = {column: best_by_other_rounds(running, points, column) for column in columns}
+    best = {column: best_by_other_rounds(names, points, column) for column in columns}
     against_best = lambda name, column: statistics.median(
         theirs / measured["us"] for theirs, measured in zip(best[column], points[(name, *column)])
     )
@@ -146,16 +153,23 @@ def report(options, running, points):
     every = [measured for cell in points.values() for measured in cell]
     disturbed = sum(measured["others"] > measure.OTHERS_MAX for measured in every)
     spreads = [(max(us) - min(us)) / statistics.median(us) for us in ([m["us"] for m in cell] for cell in points.values())]
-    busy = {server.name: statistics.median(median("busy", server.name, column) for column in columns) for server in running}
+    busy = {name: statistics.median(median("busy", name, column) for column in columns) for name in names}
+    ratios = {column: [theirs / measured["us"] for theirs, measured in zip(best[column], points[(SHOAL, *column)])] for column in columns if SHOAL in names}
+    lines += [f"| {SHOAL}: the rounds' quartiles | " + " | ".join(quartiles(ratios[column]) for column in columns) + " |"] * bool(ratios)
     lines += ["", f"Spread of one cell over its rounds: {statistics.median(spreads):.0%} of its median (middle), {max(spreads):.0%} (widest)."]
     lines += [f"Share of its core that a server was busy (middle cell): {', '.join(f'{name} {share:.0%}' for name, share in busy.items())}."]
     lines += [f"Other processes took more than a tenth of a core in {disturbed} of {len(every)} points."]
     return "\n".join(lines) + "\n"
 
 
-def best_by_other_rounds(running, points, column):
+def quartiles(values):
+    """The lower and the upper, where there are enough."""
+    return f"{statistics.quantiles(values)[0]:.2f} – {statistics.quantiles(values)[2]:.2f}" if len(values) > 2 else "–"
+
+
+def best_by_other_rounds(names, points, column):
     """Round by round the CPU per hit of the nginx setting that took least in the other rounds."""
-    settings = [[measured["us"] for measured in points[(server.name, *column)]] for server in running if server.name.startswith("nginx")]
+    settings = [[measured["us"] for measured in points[(name, *column)]] for name in names if name.startswith("nginx")]
     without = lambda us, number: us[:number] + us[number + 1 :] or us
     rounds = range(len(settings[0]))
     return [min(settings, key=lambda us: statistics.median(without(us, number)))[number] for number in rounds]
@@ -192,8 +206,8 @@ def find_number(tree, name):
 
 
 def shown(options):
-    name = next(name for name, run in LOADS.items() if run is options.load)
-    return f"--rounds {options.rounds} --seconds {options.seconds} --connections {options.connections} --load {name}"
+    sizes = ",".join(map(str, options.sizes))
+    return f"--rounds {options.rounds} --seconds {options.seconds:g} --connections {options.connections} --sizes {sizes}"
 
 
 def machine():

@@ -12,6 +12,9 @@ import programs
 # Where a load generator runs, alone unless a bench says otherwise.
 CORE = "1"
 
+# How long one of several servers is loaded before the next is. What a hit costs on a shared machine changes within a second, and not alike for all.
+SLICE_MS = 30
+
 # Before all that others run on the same cores, where that may be asked for.
 NICE = -20
 
@@ -59,9 +62,22 @@ def closed(server, path, seconds, fields=(), connections=64):
     return outcome["answered_in_all"], outcome["rate"]
 
 
+def in_turn(servers, path, seconds, fields=(), connections=64):
+    """A closed loop at each server, which has turns of SLICE_MS until it had so many seconds: requests made in all, and a second, of each."""
+    turns = max(1, round(seconds * 1000 / SLICE_MS))
+    stream = {"rate": 0, "path": path, "connections": connections, "fields": list(fields)}
+    addresses = ",".join(f"127.0.0.1:{server.port}" for server in servers)
+    command = ["taskset", "-c", CORE, programs.checked(programs.release("shoal-load")), "in-turn", addresses, str(SLICE_MS), str(turns)]
+    ran = subprocess.run(command + [json.dumps(stream)], capture_output=True, text=True)
+    outcomes = [json.loads(line) for line in ran.stdout.splitlines()]
+    if ran.returncode != 0 or any(outcome["failed"] for outcome in outcomes):
+        raise SystemExit(f"shoal-load at {', '.join(server.name for server in servers)}: {ran.stderr or 'requests failed'}")
+    return [(outcome["answered_in_all"], outcome["rate"]) for outcome in outcomes]
+
+
 def wrk(server, path, seconds, fields=(), connections=64):
     """The same by wrk, which sleeps while it waits, and can ask over TLS."""
-    command = ["taskset", "-c", CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s"]
+    command = ["taskset", "-c", CORE, "wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s"]
     for field in fields:
         command += ["-H", field]
     text = subprocess.run(command + [server.url + path], capture_output=True, text=True, check=True).stdout

@@ -8,6 +8,7 @@ import time
 OTHERS_MAX = 0.1
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+CPUCLOCK_SCHED = 2
 
 BARE = []
 BROWSER = [
@@ -50,9 +51,20 @@ def stat(process):
 
 
 def cpu_seconds(root):
-    """User and system time spent so far by the process and its descendants."""
-    fields = [found for found in map(stat, processes(root)) if found]
-    return sum(int(f[11]) for f in fields) / TICK, sum(int(f[12]) for f in fields) / TICK
+    """User and system time spent so far by the process and its descendants. The sum is exact; /proc, which parts it, counts ticks."""
+    user, system = 0.0, 0.0
+    for process in processes(root):
+        fields = stat(process)
+        try:
+            # The clock of a process: clock_getcpuclockid(3), which Python does not have.
+            spent = time.clock_gettime(~process << 3 | CPUCLOCK_SCHED)
+        except OSError:
+            continue
+        if fields:
+            ticks = [int(fields[11]), int(fields[12])]
+            share = ticks[0] / max(1, sum(ticks))
+            user, system = user + spent * share, system + spent * (1 - share)
+    return user, system
 
 
 def resident_bytes(root):
@@ -77,23 +89,27 @@ def wait_until_quiet(limit_seconds):
             return
 
 
-def point(server, ask):
-    """CPU per hit in microseconds (all, user part), requests per second, the share of a core that the server was busy, and the cores that
-    others took meanwhile. `ask` has a load generator run, and says how many requests it made, and how many a second."""
+def points(servers, ask):
+    """Of each server CPU per hit in microseconds (all, user part), requests per second, the share of a core that it was busy while it was
+    asked, and the cores that others took meanwhile. `ask` has a load generator run, and says of each server how many requests it made, and how
+    many a second."""
     everything, children, started = machine_cpu_seconds(), children_cpu_seconds(), time.monotonic()
-    user, system = cpu_seconds(server.process.pid)
-    requests, rate = ask()
-    user_after, system_after = cpu_seconds(server.process.pid)
-    user, system = user_after - user, system_after - system
+    before = [cpu_seconds(server.process.pid) for server in servers]
+    answered = ask()
+    spent = [tuple(map(float.__sub__, cpu_seconds(server.process.pid), then)) for server, then in zip(servers, before)]
     load_seconds = children_cpu_seconds() - children
-    others = machine_cpu_seconds() - everything - load_seconds - user - system
-    return {
-        "us": (user + system) / requests * 1e6,
-        "user_us": user / requests * 1e6,
-        "rate": rate,
-        "busy": (user + system) / requests * rate,
-        "others": max(0.0, others / (time.monotonic() - started)),
-    }
+    others = machine_cpu_seconds() - everything - load_seconds - sum(map(sum, spent))
+    others = max(0.0, others / (time.monotonic() - started))
+    return [
+        {"us": sum(cpu) / requests * 1e6, "user_us": cpu[0] / requests * 1e6, "rate": rate, "busy": sum(cpu) / requests * rate, "others": others}
+        for cpu, (requests, rate) in zip(spent, answered)
+    ]
+
+
+def point(server, ask):
+    """The same of one server, where `ask` says it of that one."""
+    (measured,) = points([server], lambda: [ask()])
+    return measured
 
 
 def children_cpu_seconds():

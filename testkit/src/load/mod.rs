@@ -11,6 +11,9 @@
 
 mod connection;
 mod poisson;
+mod turns;
+
+pub use turns::in_turn;
 
 use connection::{Connection, Progress};
 use poisson::Arrivals;
@@ -80,26 +83,42 @@ pub fn run(
     for (number, stream) in streams.iter().enumerate() {
         lanes.push(Lane::open(address, stream, &poll, number, seed)?);
     }
-    let (mut events, mut scratch) = (Vec::with_capacity(EVENTS_MAX), vec![0; READ_BYTES]);
     let start = Instant::now();
     let times = Times { start, from: start + warm_up, until: start + warm_up + measured };
+    drive(&poll, &mut lanes, &times, &mut Buffers::new())?;
+    Ok(lanes.into_iter().map(Lane::finish).collect())
+}
+
+/// Asks and takes in what comes, until all is answered that was due, or was not in time.
+fn drive(poll: &OwnedFd, lanes: &mut [Lane<'_>], times: &Times, buffers: &mut Buffers) -> io::Result<()> {
     loop {
         let now = Instant::now();
-        for lane in &mut lanes {
-            lane.ask_what_is_due(&times, now)?;
+        for lane in &mut *lanes {
+            lane.ask_what_is_due(times, now)?;
         }
         let over = now >= times.until;
         if over && (now >= times.until + ANSWERS_WITHIN || lanes.iter().all(Lane::is_answered)) {
-            break;
+            return Ok(());
         }
-        events.clear();
-        epoll::wait(&poll, spare_capacity(&mut events), Some(&NO_WAIT))?;
-        for event in &events {
+        buffers.events.clear();
+        epoll::wait(poll, spare_capacity(&mut buffers.events), Some(&NO_WAIT))?;
+        for event in &buffers.events {
             let which = event.data.u64();
-            lanes[(which >> 32) as usize].take_in(which as u32 as usize, &times, &mut scratch)?;
+            lanes[(which >> 32) as usize].take_in(which as u32 as usize, times, &mut buffers.read)?;
         }
     }
-    Ok(lanes.into_iter().map(Lane::finish).collect())
+}
+
+/// What a run works with.
+struct Buffers {
+    events: Vec<epoll::Event>,
+    read: Vec<u8>,
+}
+
+impl Buffers {
+    fn new() -> Self {
+        Self { events: Vec::with_capacity(EVENTS_MAX), read: vec![0; READ_BYTES] }
+    }
 }
 
 /// The instants of a run.
