@@ -31,19 +31,41 @@ impl Decimal {
 
 /// Appends a number in decimal.
 pub fn push_decimal(out: &mut Vec<u8>, value: u64) {
-    // Always so many bytes, of which the last may be none: to copy as many as there are digits would take a call.
-    let (text, digits) = if value < 10_000 {
+    if value < 10_000 {
         let zeros = zeros_before(value);
-        (u64::from(u32::from_le_bytes(four_digits(value)) >> (8 * zeros)), 4 - zeros)
-    } else if value < 100_000_000 {
+        let text = u32::from_le_bytes(four_digits(value)) >> (8 * zeros);
+        push_first(out, &text.to_le_bytes(), 4 - zeros);
+    } else if value < EIGHT_DIGITS {
         let zeros = zeros_before(value / 10_000);
-        (u64::from_le_bytes(eight_digits(value)) >> (8 * zeros), 8 - zeros)
+        let text = u64::from_le_bytes(eight_digits(value)) >> (8 * zeros);
+        push_first(out, &text.to_le_bytes(), 8 - zeros);
     } else {
-        push_decimal(out, value / 100_000_000);
-        (u64::from_le_bytes(eight_digits(value % 100_000_000)), 8)
-    };
-    let length = out.len() + digits;
-    out.extend_from_slice(&text.to_le_bytes());
+        push_decimal(out, value / EIGHT_DIGITS);
+        out.extend_from_slice(&eight_digits(value % EIGHT_DIGITS));
+    }
+}
+
+/// Appends a number with `fill` before it, to fill `width` bytes, at most eight.
+#[inline]
+pub fn push_filled(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
+    debug_assert!(width <= 8);
+    if value >= EIGHT_DIGITS {
+        return push_decimal(out, value);
+    }
+    let text = eight_digits(value);
+    // A number has one digit at least.
+    let zeros = (u64::from_le_bytes(text) ^ ZEROS).trailing_zeros().min(56) / 8;
+    let is_zero = (1 << (8 * zeros)) - 1;
+    let text = (u64::from_le_bytes(text) & !is_zero) | (u64::from_le_bytes([fill; 8]) & is_zero);
+    let length = width.max(8 - zeros as usize);
+    push_first(out, &(text >> (8 * (8 - length))).to_le_bytes(), length);
+}
+
+/// Appends the first `length` bytes of a text. Always so many are copied: to copy those alone would take a call.
+#[inline]
+fn push_first<const N: usize>(out: &mut Vec<u8>, text: &[u8; N], length: usize) {
+    let length = out.len() + length;
+    out.extend_from_slice(text);
     out.truncate(length);
 }
 
@@ -74,6 +96,12 @@ fn zeros_before(value: u64) -> usize {
     usize::from(value < 1000) + usize::from(value < 100) + usize::from(value < 10)
 }
 
+/// The least number that has more.
+const EIGHT_DIGITS: u64 = 100_000_000;
+
+/// Eight digits that are.
+const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
+
 /// `00` to `99`.
 static PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
@@ -100,6 +128,13 @@ mod tests {
             assert_eq!(String::from_utf8(out).expect("digits"), format!("x{value}"));
             assert_eq!(Decimal::of(value).as_bytes(), value.to_string().as_bytes());
             assert_eq!(three_digits(value), format!("{:03}", value % 1000).as_bytes());
+            for width in 1..=8 {
+                let mut out = b"x".to_vec();
+                push_filled(&mut out, value, width, b' ');
+                push_filled(&mut out, value, width, b'0');
+                let expected = format!("x{value:width$}{value:0width$}");
+                assert_eq!(String::from_utf8(out).expect("digits"), expected);
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ mod response_head;
 
 pub use body::{BodyDecoder, Decoded, Malformed};
 pub use date::{DateCache, IMF_FIXDATE_BYTES};
-pub use decimal::{Decimal, push_decimal, three_digits};
+pub use decimal::{Decimal, push_decimal, push_filled, three_digits};
 pub use refusal::Refusal;
 pub use request::{Authority, BodyFraming, HeadParser, Limits, Parsed, PlainGet, RequestHead, RequestParts};
 pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};

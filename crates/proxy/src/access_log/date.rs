@@ -1,7 +1,7 @@
 //! Points in time as the log formats write them, in UTC.
 
 use shoal_core::Timestamp;
-use shoal_wire::push_decimal;
+use shoal_wire::push_filled;
 
 /// A point in time in the Gregorian calendar.
 struct Civil {
@@ -44,15 +44,8 @@ pub(super) fn rfc3339(line: &mut Vec<u8>, time: Timestamp) {
 }
 
 /// Appends a number with zeros before it, to fill `width`.
-pub(super) fn padded(line: &mut Vec<u8>, number: u64, width: usize) {
-    filled(line, number, width, b'0');
-}
-
-/// Appends a number with `fill` before it, to fill `width`.
-pub(super) fn filled(line: &mut Vec<u8>, number: u64, width: usize, fill: u8) {
-    let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
-    line.resize(line.len() + width.saturating_sub(digits), fill);
-    push_decimal(line, number);
+fn padded(line: &mut Vec<u8>, number: u64, width: usize) {
+    push_filled(line, number, width, b'0');
 }
 
 /// The calendar's reading of so many seconds since the epoch.

@@ -5,7 +5,7 @@ use crate::ip_text::push_address;
 use crate::message::{NextHop, Outcome};
 use serde::Serialize;
 use shoal_settings::LogFormat;
-use shoal_wire::{push_decimal, three_digits};
+use shoal_wire::{push_decimal, push_filled, three_digits};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -28,61 +28,60 @@ fn squid(entry: &Entry<'_>, line: &mut Vec<u8>) {
     push_decimal(line, finished.seconds());
     let [hundreds, tens, units] = three_digits(finished.millis());
     line.extend_from_slice(&[b'.', hundreds, tens, units, b' ']);
-    date::filled(line, entry.duration_us / 1000, 6, b' ');
+    push_filled(line, entry.duration_us / 1000, 6, b' ');
     line.push(b' ');
     client(entry, line);
-    line.push(b' ');
-    line.extend_from_slice(result_code(entry.outcome).as_bytes());
-    line.extend_from_slice(if entry.aborted { b"_ABORTED" } else { b"" });
+    line.extend_from_slice(result_code(entry.outcome));
+    line.extend_from_slice(if entry.aborted { b"_ABORTED/" } else { b"/" });
     // Squid says 000 where nothing was answered
     let status = if entry.outcome == Outcome::Abandoned { 0 } else { entry.status };
     let [hundreds, tens, units] = three_digits(status.into());
-    line.extend_from_slice(&[b'/', hundreds, tens, units, b' ']);
+    line.extend_from_slice(&[hundreds, tens, units, b' ']);
     push_decimal(line, entry.head_bytes.saturating_add(entry.body_bytes));
-    line.push(b' ');
-    // A token, which needs no escape.
-    line.extend_from_slice(entry.method.as_bytes());
-    for text in [entry.url, entry.user.as_bytes()] {
-        line.push(b' ');
-        escape::blank_parted(line, text);
+    match entry.method {
+        "GET" => line.extend_from_slice(b" GET "),
+        // A token, which needs no escape.
+        method => [" ", method, " "].iter().for_each(|text| line.extend_from_slice(text.as_bytes())),
     }
+    escape::blank_parted(line, entry.url);
     line.push(b' ');
+    escape::blank_parted(line, entry.user.as_bytes());
     hierarchy(entry, line);
     line.push(b' ');
     escape::blank_parted(line, media_type(entry.content_type));
 }
 
-/// The code of Squid's log that log analysers know.
-fn result_code(outcome: Outcome) -> &'static str {
+/// The code of Squid's log that log analysers know, after a space.
+fn result_code(outcome: Outcome) -> &'static [u8] {
     match outcome {
-        Outcome::None | Outcome::Abandoned => "NONE_NONE",
-        Outcome::MemoryHit => "TCP_MEM_HIT",
-        Outcome::Hit => "TCP_HIT",
-        Outcome::Miss | Outcome::Pass => "TCP_MISS",
+        Outcome::None | Outcome::Abandoned => b" NONE_NONE",
+        Outcome::MemoryHit => b" TCP_MEM_HIT",
+        Outcome::Hit => b" TCP_HIT",
+        Outcome::Miss | Outcome::Pass => b" TCP_MISS",
         // CF: collapsed forwarding
-        Outcome::Collapsed => "TCP_CF_HIT",
-        Outcome::RefreshUnmodified => "TCP_REFRESH_UNMODIFIED",
-        Outcome::RefreshModified => "TCP_REFRESH_MODIFIED",
-        Outcome::StaleWhileRevalidate => "TCP_STALE_HIT",
+        Outcome::Collapsed => b" TCP_CF_HIT",
+        Outcome::RefreshUnmodified => b" TCP_REFRESH_UNMODIFIED",
+        Outcome::RefreshModified => b" TCP_REFRESH_MODIFIED",
+        Outcome::StaleWhileRevalidate => b" TCP_STALE_HIT",
         // the validation failed and the old response was served
-        Outcome::StaleIfError => "TCP_REFRESH_FAIL_OLD",
-        Outcome::Tunnel => "TCP_TUNNEL",
-        Outcome::Denied => "TCP_DENIED",
+        Outcome::StaleIfError => b" TCP_REFRESH_FAIL_OLD",
+        Outcome::Tunnel => b" TCP_TUNNEL",
+        Outcome::Denied => b" TCP_DENIED",
     }
 }
 
-/// `CODE/host`: how the origin was reached. A entry may name the code itself.
+/// ` CODE/host`: how the origin was reached. A entry may name the code itself.
 fn hierarchy(entry: &Entry<'_>, line: &mut Vec<u8>) {
     let upstream = match entry.upstream {
         Some(NextHop::Address(SocketAddr::V4(address))) => {
-            line.extend_from_slice(b"HIER_DIRECT/");
+            line.extend_from_slice(b" HIER_DIRECT/");
             return push_address(line, (*address.ip()).into());
         }
         Some(other) => &*other.to_text(),
-        None => return line.extend_from_slice(b"HIER_NONE/-"),
+        None => return line.extend_from_slice(b" HIER_NONE/-"),
     };
     if upstream.is_empty() {
-        return line.extend_from_slice(b"HIER_NONE/-");
+        return line.extend_from_slice(b" HIER_NONE/-");
     }
     let (host, port) = upstream.rsplit_once(':').unwrap_or((upstream, ""));
     // Squid logs the host alone; a colon may also belong to a bare IPv6 address
@@ -92,9 +91,7 @@ fn hierarchy(entry: &Entry<'_>, line: &mut Vec<u8>) {
     let names_code = upstream.split_once('/').is_some_and(|(code, _)| {
         !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
     });
-    if !names_code {
-        line.extend_from_slice(b"HIER_DIRECT/");
-    }
+    line.extend_from_slice(if names_code { b" " } else { b" HIER_DIRECT/" });
     escape::blank_parted(line, host.as_bytes());
 }
 

@@ -18,7 +18,6 @@ use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use queue::Queue;
 use shoal_settings::{Log, LogFormat};
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -78,13 +77,9 @@ impl AccessLog {
     /// Adds the line of one request. Never waits for the disk; when too much is pending, drops the line and counts it.
     pub fn log(&self, entry: &Entry<'_>) {
         let Some(output) = &self.output else { return };
-        LINE.with_borrow_mut(|line| {
-            line.clear();
-            format::append(output.format, entry, line);
-            if !output.queue.push(line) {
-                self.metrics.log_lines_dropped.count();
-            }
-        });
+        if !output.queue.push(|lines| format::append(output.format, entry, lines)) {
+            self.metrics.log_lines_dropped.count();
+        }
     }
 
     /// Has the file opened again by its name, after what is pending was written: a log rotator has moved it away.
@@ -131,11 +126,6 @@ impl std::error::Error for OpenError {
 
 /// How long what is pending may take to be written in the end.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
-
-thread_local! {
-    /// The line in the making, kept so that a line costs no allocation.
-    static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 #[cfg(test)]
 mod tests;

@@ -37,6 +37,21 @@ struct Pending {
     closed: bool,
 }
 
+/// A line in the making, of which nothing is left if making it panics.
+struct Line<'q> {
+    bytes: &'q mut Vec<u8>,
+    start: usize,
+    is_whole: bool,
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            self.bytes.truncate(self.start);
+        }
+    }
+}
+
 /// What the writer is told beside lines.
 #[derive(Clone, Copy, Default)]
 struct Orders {
@@ -60,20 +75,24 @@ impl Queue {
         Self::default()
     }
 
-    /// Appends a line; false when too much is pending, or after [`Queue::close`]. No lock is held while the writer is
-    /// woken.
-    pub fn push(&self, line: &[u8]) -> bool {
+    /// Has `append` append a line where it will wait; false when too much is pending, or after [`Queue::close`]. No lock is held
+    /// while the writer is woken.
+    #[inline]
+    pub fn push(&self, append: impl FnOnce(&mut Vec<u8>)) -> bool {
         let (first, urgent) = {
             let mut pending = self.places[place()].0.lock();
             let before = pending.bytes.len();
-            if pending.closed || before + line.len() > PENDING_MAX {
+            if pending.closed || before >= PENDING_MAX {
                 return false;
             }
-            if pending.bytes.capacity() < PENDING_MAX {
+            if pending.bytes.capacity() < CAPACITY {
                 // Room for all that may come, once; memory that is never written to is never taken.
-                pending.bytes.reserve_exact(PENDING_MAX - before);
+                pending.bytes.reserve_exact(CAPACITY - before);
             }
-            pending.bytes.extend_from_slice(line);
+            let mut line = Line { start: before, bytes: &mut pending.bytes, is_whole: false };
+            append(line.bytes);
+            line.is_whole = true;
+            drop(line);
             pending.lines += 1;
             (before == 0, before < URGENT && pending.bytes.len() >= URGENT)
         };
@@ -143,8 +162,11 @@ impl Queue {
     }
 }
 
-/// Bytes that may be pending in one place; more are dropped.
+/// Where so many bytes are pending in one place, further lines are dropped.
 const PENDING_MAX: usize = 1 << 20;
+
+/// These bytes and one more line, of eight fields at most, which are clipped to 8 KiB and whose bytes may take six each.
+const CAPACITY: usize = PENDING_MAX + (512 << 10);
 
 /// Bytes of one place that are written at once, without waiting for more.
 const URGENT: usize = 256 << 10;
@@ -168,21 +190,45 @@ mod tests {
         let queue = Queue::new();
         let line = vec![b'x'; 256 << 10];
         assert_eq!(
-            (0..6).map(|_| queue.push(&line)).collect::<Vec<_>>(),
+            (0..6).map(|_| queue.push(|lines| lines.extend_from_slice(&line))).collect::<Vec<_>>(),
             [true, true, true, true, false, false]
         );
         assert_eq!(taken(&queue), (1 << 20, 4, false, false));
-        assert!(queue.push(&line));
+        assert!(queue.push(|lines| lines.extend_from_slice(&line)));
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_line_that_cannot_be_made() {
+        let queue = Queue::new();
+        queue.push(|lines| lines.extend_from_slice(b"a\n"));
+        let fails = || {
+            queue.push(|lines| {
+                lines.extend_from_slice(b"half");
+                panic!("as asked");
+            })
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fails)).is_err());
+        assert!(queue.push(|lines| lines.extend_from_slice(b"b\n")));
+        assert_eq!(taken(&queue), (4, 2, false, false));
+    }
+
+    #[test]
+    fn the_last_line_may_be_a_long_one() {
+        let queue = Queue::new();
+        assert!(queue.push(|lines| lines.resize(PENDING_MAX - 1, b'x')));
+        assert!(queue.push(|lines| lines.resize(CAPACITY, b'x')));
+        assert!(!queue.push(|lines| lines.push(b'x')));
+        assert_eq!(taken(&queue), (CAPACITY, 2, false, false));
     }
 
     #[test]
     fn close_and_reopen_come_with_what_is_pending() {
         let queue = Queue::new();
-        queue.push(b"a\n");
+        queue.push(|lines| lines.extend_from_slice(b"a\n"));
         queue.reopen();
         queue.close();
         assert_eq!(taken(&queue), (2, 1, true, true));
-        assert!(!queue.push(b"late\n"), "nobody would write it");
+        assert!(!queue.push(|lines| lines.extend_from_slice(b"late\n")), "nobody would write it");
     }
 
     #[test]
@@ -190,7 +236,11 @@ mod tests {
         let queue = Queue::new();
         let lines = std::thread::scope(|scope| {
             let pushers: Vec<_> = (0..3)
-                .map(|_| scope.spawn(|| (0..20_000).filter(|_| queue.push(b"line\n")).count()))
+                .map(|_| {
+                    scope.spawn(|| {
+                        (0..20_000).filter(|_| queue.push(|lines| lines.extend_from_slice(b"line\n"))).count()
+                    })
+                })
                 .collect();
             let writer = scope.spawn(|| {
                 let mut lines = 0;

@@ -11,7 +11,7 @@ use super::{
     shelf::Resident,
     verdict::version,
 };
-use crate::access_log::Entry;
+use crate::access_log::{AccessLog, Entry};
 use crate::clock;
 use crate::message::{Client, Glance, Hit, Outcome, Record, Sent};
 use http::{HeaderValue, Method};
@@ -59,21 +59,12 @@ impl Exchange {
                 return Glance::Sending(Some(record(get, client, url, now, &hit)));
             };
             self.metrics.hit_memory(&hit, sent);
-            STATUS.with_borrow_mut(|cache_status| {
-                cache_status.clear();
-                if log.tells_cache_status() {
-                    cache_status.extend_from_slice(hit.own.cache_status_value());
-                    push_decimal(cache_status, hit.ttl_seconds);
-                }
-                let duration_us = received.elapsed().as_micros() as u64;
-                log.log(&Entry {
-                    time: now,
-                    duration_us,
-                    head_bytes,
-                    cache_status,
-                    ..entry(get, client, url, &hit)
-                });
-            });
+            let duration_us = received.elapsed().as_micros() as u64;
+            let entry = Entry { time: now, duration_us, head_bytes, ..entry(get, client, url, &hit) };
+            match log.tells_cache_status() {
+                true => log_with_cache_status(log, entry, &hit),
+                false => log.log(&entry),
+            }
             Glance::Sent
         })
     }
@@ -146,6 +137,15 @@ fn entry<'a>(get: &PlainGet<'a>, client: &Client, url: &'a [u8], hit: &Hit<'a>) 
         content_type: hit.stored.content_type(),
         ..Entry::default()
     }
+}
+
+fn log_with_cache_status(log: &AccessLog, entry: Entry<'_>, hit: &Hit<'_>) {
+    STATUS.with_borrow_mut(|cache_status| {
+        cache_status.clear();
+        cache_status.extend_from_slice(hit.own.cache_status_value());
+        push_decimal(cache_status, hit.ttl_seconds);
+        log.log(&Entry { cache_status, ..entry });
+    });
 }
 
 /// The record of a hit whose reply is still being sent, and which therefore outlives the request's bytes.

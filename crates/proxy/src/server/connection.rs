@@ -102,10 +102,14 @@ impl<H: Handler> Handover<H> {
 impl<H: Handler> Drop for Handover<H> {
     fn drop(&mut self) {
         let Some((begun, shared)) = self.0.take() else { return };
-        if let Some(Glanced::Sending { record, head_bytes }) = begun.glanced {
-            let mut account = Account::open(&shared, record, begun.received);
-            account.head_bytes = head_bytes as u64;
-            account.body_bytes = begun.output.data_written() as u64;
+        match begun.glanced {
+            Some(Glanced::Sending { record, head_bytes }) => {
+                let mut account = Account::open(&shared, record, begun.received);
+                account.head_bytes = head_bytes as u64;
+                account.body_bytes = begun.output.data_written() as u64;
+            }
+            Some(Glanced::Settled) => drop(Account::open(&shared, None, begun.received)),
+            Some(Glanced::Sent) | None => {}
         }
     }
 }

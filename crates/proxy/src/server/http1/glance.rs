@@ -31,6 +31,8 @@ pub(in crate::server) enum Glanced {
         /// Bytes of the reply's head.
         head_bytes: usize,
     },
+    /// It is settled, and the rest is in the output.
+    Settled,
 }
 
 impl Glanced {
@@ -93,7 +95,7 @@ impl<T: ClientIo> Connection<T> {
         }
         let Socket { io, output, .. } = &mut self.socket;
         let get = self.parser.plain(bytes, &self.live.limits)?;
-        let glanced = answer(shared, &get, &self.client, received, output, |slices| {
+        let write = |slices: &[IoSlice<'_>]| {
             let written = match slices {
                 [whole] => io.poll_send(context, whole),
                 parts => Pin::new(&mut *io).poll_write_vectored(context, parts),
@@ -104,6 +106,10 @@ impl<T: ClientIo> Connection<T> {
                 _ => 0,
             };
             Written { bytes, is_flushed: matches!(Pin::new(io).poll_flush(context), Poll::Ready(Ok(()))) }
+        };
+        let glanced = REPLY.with_borrow_mut(|reply| {
+            reply.clear();
+            answer(shared, &get, &self.client, received, (reply, output), write)
         })?;
         let taken = get.head_bytes;
         self.parser.forget();
@@ -119,18 +125,30 @@ impl<T: ClientIo> Connection<T> {
         received: Instant,
     ) -> Next {
         let mut due = received;
-        if let Glanced::Sending { record, head_bytes } = glanced {
-            let mut account = Account::open(shared, record, received);
-            let length = self.socket.output.data.len();
-            let sent = self.socket.send(&self.live.patience).await;
-            account.head_bytes = head_bytes as u64;
-            account.body_bytes =
-                sent.as_ref().map_or_else(|Gone| self.socket.output.data_written(), |()| length) as u64;
-            if sent.is_err() {
-                return Next::Drop;
+        match glanced {
+            Glanced::Sent => {}
+            Glanced::Sending { record, head_bytes } => {
+                let mut account = Account::open(shared, record, received);
+                let length = self.socket.output.data.len();
+                let sent = self.socket.send(&self.live.patience).await;
+                account.head_bytes = head_bytes as u64;
+                account.body_bytes =
+                    sent.as_ref().map_or_else(|Gone| self.socket.output.data_written(), |()| length) as u64;
+                if sent.is_err() {
+                    return Next::Drop;
+                }
+                due = Instant::now();
+                account.complete(due);
             }
-            due = Instant::now();
-            account.complete(due);
+            Glanced::Settled => {
+                // Only whether it was cut is still to be counted.
+                let account = Account::open(shared, None, received);
+                if self.socket.send(&self.live.patience).await.is_err() {
+                    return Next::Drop;
+                }
+                due = Instant::now();
+                account.complete(due);
+            }
         }
         self.socket.deadline.set(due + self.live.keep_alive);
         self.socket.shrink();
@@ -138,18 +156,18 @@ impl<T: ClientIo> Connection<T> {
     }
 }
 
-/// Answers `get` if its response is fresh in RAM: through `write`, and what that does not take goes into `output`, which is empty.
+/// Answers `get` if its response is fresh in RAM: put together at the end of `reply`, through `write`, and what that does not take goes into
+/// `output`, which is empty.
 pub(in crate::server) fn answer<H: Handler>(
     shared: &Shared<H>,
     get: &PlainGet<'_>,
     client: &Client,
     received: Instant,
-    output: &mut Output,
+    (reply, output): (&mut Vec<u8>, &mut Output),
     write: impl FnOnce(&[IoSlice<'_>]) -> Written,
 ) -> Option<Glanced> {
-    let glance = shared.handler.glance(get, client, received, |hit| {
-        REPLY.with_borrow_mut(|reply| send(output, hit, received, reply, write))
-    });
+    let glance =
+        shared.handler.glance(get, client, received, |hit| send(output, hit, received, reply, write));
     let glanced = match glance {
         Glance::Ordinary => return None,
         Glance::Sent => Glanced::Sent,
@@ -167,7 +185,7 @@ pub(in crate::server) struct Written {
     pub is_flushed: bool,
 }
 
-/// Writes the reply to a hit, which is put together in `reply`; what the connection does not take goes into `output`.
+/// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does not take goes into `output`.
 fn send(
     output: &mut Output,
     hit: &Hit<'_>,
@@ -175,25 +193,25 @@ fn send(
     reply: &mut Vec<u8>,
     write: impl FnOnce(&[IoSlice<'_>]) -> Written,
 ) -> Sent {
-    reply.clear();
+    let start = reply.len();
     head::hit(reply, hit, received);
-    let head_bytes = reply.len();
+    let head_bytes = reply.len() - start;
     let whole = head_bytes + hit.body.len();
     if hit.body.len() >= LENT_MIN {
-        output.resume(reply, hit.body.bytes(), 0);
+        output.resume(&reply[start..], hit.body.bytes(), 0);
         return Sent::Partly;
     }
     let written = match hit.body.len() <= COPIED_MAX {
         true => {
             reply.extend_from_slice(hit.body);
-            write(&[IoSlice::new(reply)])
+            write(&[IoSlice::new(&reply[start..])])
         }
-        false => write(&[IoSlice::new(reply), IoSlice::new(hit.body)]),
+        false => write(&[IoSlice::new(&reply[start..]), IoSlice::new(hit.body)]),
     };
     if written.bytes == whole && written.is_flushed {
         return Sent::Whole { head_bytes: head_bytes as u64 };
     }
-    output.resume(&reply[..head_bytes], hit.body.bytes(), written.bytes);
+    output.resume(&reply[start..start + head_bytes], hit.body.bytes(), written.bytes);
     Sent::Partly
 }
 

@@ -156,6 +156,61 @@ fn who_has_asked_when_the_server_drains_is_answered() {
     running.join();
 }
 
+/// They are answered together, whatever becomes of one of them.
+#[test]
+fn who_calls_at_once_gets_its_own_reply() {
+    let server = Counted::with(|_| {});
+    let mut slow = server.connect();
+    let paths = ["/hit/1", "/hit/panic", "/hit/12000", "/memory/3", "/hit/70000", "/hit/0", "/hit/2"];
+    // More than are answered together.
+    let mut clients: Vec<_> = (0..70).map(|number| (server.connect(), paths[number % paths.len()])).collect();
+    slow.get("/hit/1");
+    slow.send("GET /hit/slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    std::thread::sleep(Duration::from_millis(100));
+    for (client, path) in &mut clients {
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    }
+    for (client, path) in &mut clients {
+        match path.rsplit_once('/').and_then(|(_, bytes)| bytes.parse::<usize>().ok()) {
+            Some(bytes) => assert_eq!(client.response().body.len(), bytes, "{path}"),
+            None => assert_eq!(client.rest(), b""),
+        }
+    }
+    let open = clients.len() - clients.iter().filter(|(_, path)| *path == "/hit/panic").count() + 1;
+    wait_until("the end of those that it was about", || {
+        server.metrics.connections_open.value() == open as u64
+    });
+}
+
+/// A client that reads late is sent the rest of a reply that has waited for others'; one that goes instead has its reply cut.
+#[test]
+fn a_reply_that_has_waited_and_finds_no_room_is_sent_by_a_task() {
+    let server = Counted::with(|_| {});
+    for reads in [true, false] {
+        let mut client = server.connect();
+        server.handler.begun.store(0, SeqCst);
+        let mut asked = 0;
+        while server.tasks() == server.own_tasks {
+            client.send("GET /hit/10000 HTTP/1.1\r\nHost: a\r\n\r\n");
+            asked += 1;
+            // One request at a time: what stands before others is sent at once.
+            let is_answered = || server.handler.begun.load(SeqCst) >= asked;
+            wait_until("the answer or a task", || is_answered() || server.tasks() > server.own_tasks);
+            assert!(asked < 10_000, "all is taken, and nobody reads");
+        }
+        assert_eq!(server.metrics.responses_cut.value(), 0);
+        if reads {
+            (0..asked).for_each(|_| assert_eq!(client.response().body.len(), 10_000));
+            (0..HITS_TO_RETURN).for_each(|_| assert_eq!(client.get("/hit/1").text(), "h"));
+            wait_until("its return", || server.tasks() == server.own_tasks);
+            assert_eq!(client.get("/hit/1").text(), "h");
+        } else {
+            drop(client);
+            wait_until("the cut", || server.metrics.responses_cut.value() == 1);
+        }
+    }
+}
+
 /// As when the server is stopped in the very turn in which the connection got its task.
 #[test]
 fn a_reply_whose_task_never_runs_counts_as_cut() {

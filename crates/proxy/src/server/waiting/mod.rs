@@ -14,28 +14,21 @@
 //!
 //! Idle connections cost a slot here, and no task.
 
+mod attendant;
 mod room;
 
 pub(super) use room::Guest;
 
 use super::Shared;
-use super::connection::{self, Begun, Handover};
 use super::drain::DrainWatch;
-use super::http1::glance::{Glanced, Written, answer};
-use super::socket::INPUT_BYTES;
 use crate::message::Handler;
-use crate::transport::{Deadline, Output};
+use crate::transport::Deadline;
+use attendant::Attendant;
 use room::{Call, Room};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
-use shoal_wire::HeadParser;
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
-use std::net::TcpStream;
-use std::ops::Range;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -60,13 +53,7 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
     // It may not outlive this future: nobody would answer.
     let _closing = Closing;
     let mut waiter = Waiter::open(shared.drain.watch())?;
-    let mut attendant = Attendant {
-        parser: HeadParser::new(),
-        arrived: Box::new([0; INPUT_BYTES]),
-        output: Output::default(),
-        work: 0,
-        shared,
-    };
+    let mut attendant = Attendant::new(shared);
     let mut calls = Vec::new();
     while poll_fn(|context| waiter.poll_calls(context, &mut calls)).await {
         // While they are answered, others call: the runtime would ask the kernel twice for those.
@@ -175,132 +162,11 @@ fn gather(calls: &mut Vec<Call>) -> bool {
     ROOM.with_borrow_mut(|room| room.as_mut().is_some_and(|room| room.calls(calls).unwrap_or(true)))
 }
 
-/// Who answers.
-struct Attendant<H> {
-    shared: Arc<Shared<H>>,
-    parser: HeadParser,
-    /// What has just arrived.
-    arrived: Box<[u8; INPUT_BYTES]>,
-    /// What a connection did not take of a reply.
-    output: Output,
-    /// Calls and answers since tasks had their turn.
-    work: usize,
-}
-
-/// What becomes of a guest.
-enum Fate {
-    /// It waits for the next request.
-    Waits,
-    /// It has gone.
-    Gone,
-    /// It needs a task, which begins with that.
-    Leaves(Begun),
-}
-
-impl<H: Handler> Attendant<H> {
-    fn attend_all(&mut self, calls: &mut Vec<Call>) {
-        calls.drain(..).for_each(|call| self.attend(call));
-    }
-
-    fn attend(&mut self, call: Call) {
-        self.work += 1;
-        let fate = ROOM.with_borrow_mut(|room| {
-            let room = room.as_mut()?;
-            let guest = room.guest(call.key)?;
-            let (fate, due) = (self.converse_safely(guest, call.is_last), guest.due);
-            if let Fate::Waits = fate {
-                room.expect(due);
-                return None;
-            }
-            Some((room.release(call.key)?, fate))
-        });
-        if let Some((guest, Fate::Leaves(begun))) = fate {
-            let handover = Handover::new(begun, Arc::clone(&self.shared));
-            // A socket that the runtime cannot watch is closed.
-            if let Ok(stream) = tokio::net::TcpStream::from_std(guest.stream) {
-                tokio::spawn(connection::go_on(stream, handover, guest.standing));
-            }
-        }
-    }
-
-    /// As [`Self::converse`]; a panic, which has been reported by then, ends the guest that it is about and no other.
-    fn converse_safely(&mut self, guest: &mut Guest, is_last: bool) -> Fate {
-        let conversing = AssertUnwindSafe(|| self.converse(guest, is_last));
-        catch_unwind(conversing).unwrap_or_else(|_| {
-            (self.parser, self.output) = (HeadParser::new(), Output::default());
-            Fate::Gone
-        })
-    }
-
-    /// Reads what a guest says, and answers as much of it as can be answered at once.
-    fn converse(&mut self, guest: &mut Guest, is_last: bool) -> Fate {
-        let begun = self.work;
-        loop {
-            let count = match recv(&guest.stream, &mut self.arrived[..], RecvFlags::empty()) {
-                Ok((_, 0)) => return Fate::Gone,
-                Ok((_, count)) => count,
-                Err(Errno::AGAIN) => return Fate::Waits,
-                Err(Errno::INTR) => continue,
-                Err(_) => return Fate::Gone,
-            };
-            let received = Instant::now();
-            let mut taken = 0;
-            while taken < count {
-                let answered = match self.work < begun + GUEST_WORK {
-                    true => self.answer(guest, taken..count, received),
-                    // It goes on and on; as a task it takes turns with others.
-                    false => None,
-                };
-                let Some((glanced, head_bytes)) = answered else {
-                    return Fate::Leaves(Begun::of(&self.arrived[taken..count], received, guest));
-                };
-                self.work += 1;
-                taken += head_bytes;
-                guest.has_spoken = true;
-                if !glanced.is_sent() {
-                    let begun = Begun::of(&self.arrived[taken..count], received, guest);
-                    return Fate::Leaves(begun.answering(glanced, std::mem::take(&mut self.output)));
-                }
-            }
-            guest.due = received + guest.standing.live.keep_alive;
-            // Else there may be more, of which the kernel would not tell again.
-            if count < self.arrived.len() && !is_last {
-                return Fate::Waits;
-            }
-        }
-    }
-
-    /// Answers what the bytes of `place` begin with, and says how many of them that took.
-    fn answer(&mut self, guest: &Guest, place: Range<usize>, received: Instant) -> Option<(Glanced, usize)> {
-        if self.shared.drain.is_begun() || guest.standing.live.keep_alive.is_zero() {
-            return None;
-        }
-        let get = self.parser.plain(&self.arrived[place], &guest.standing.live.limits);
-        self.parser.forget();
-        let get = get?;
-        let write = |slices: &[IoSlice<'_>]| write(&guest.stream, slices);
-        let glanced = answer(&self.shared, &get, &guest.standing.client, received, &mut self.output, write)?;
-        Some((glanced, get.head_bytes))
-    }
-}
-
-/// Writes as much as the kernel takes at once. A failure comes again when the rest is sent.
-fn write(stream: &TcpStream, slices: &[IoSlice<'_>]) -> Written {
-    let sent = match slices {
-        [whole] => send(stream, whole, SendFlags::NOSIGNAL),
-        parts => sendmsg(stream, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
-    };
-    Written { bytes: sent.unwrap_or(0), is_flushed: true }
-}
-
 /// So many hits in a row, each sent at once, bring a connection back that has a task.
 pub(super) const HITS_TO_RETURN: u32 = 8;
 
 /// So many calls and answers come before tasks have their turn: half a millisecond's.
 const TURN_WORK: usize = 128;
-
-/// So many answers one connection gets at a time, unless it has a task.
-const GUEST_WORK: usize = 64;
 
 /// Least time between two looks for connections whose time is over.
 const SWEEP_MIN: Duration = Duration::from_millis(100);

@@ -1,0 +1,302 @@
+//! Answers those who have called, several at a time, and each step for all of them before the next:
+//!
+//! ```text
+//!   read a, b, c ─► look up a, b, c: replies and log lines ─► send a, b, c
+//! ```
+//!
+//! A hit is short, and goes through more code, the kernel's most of all, than a core's first cache holds. So each step is done for as many
+//! as there are while its code is at hand. A reply that can wait for the others' is small, and the last that its client has asked for by
+//! now; any other is sent at once, or by a task. One that waits is counted and logged as sent when it is put together: what the kernel does not take of
+//! it a task sends, and should the client go meanwhile, that is counted.
+
+use super::ROOM;
+use super::room::{Call, Guest, Key, Room};
+use crate::message::Handler;
+use crate::server::Shared;
+use crate::server::connection::{self, Begun, Handover};
+use crate::server::http1::glance::{Glanced, Written, answer};
+use crate::server::socket::INPUT_BYTES;
+use crate::transport::Output;
+use bytes::Bytes;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
+use shoal_wire::HeadParser;
+use std::io::IoSlice;
+use std::net::TcpStream;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Who answers.
+pub(super) struct Attendant<H> {
+    shared: Arc<Shared<H>>,
+    parser: HeadParser,
+    /// What has just arrived, of one guest behind the other.
+    arrived: Box<[u8; ARRIVED_BYTES]>,
+    /// Who has just called.
+    heard: Vec<Heard>,
+    /// Replies that wait to be sent, one behind the other.
+    replies: Vec<u8>,
+    /// What a connection did not take of a reply.
+    output: Output,
+    /// Calls and answers since tasks had their turn.
+    pub work: usize,
+}
+
+/// A guest who has called.
+struct Heard {
+    key: Key,
+    /// There may be an end behind what it says.
+    is_last: bool,
+    /// Where in what has arrived its words are.
+    said: Range<usize>,
+    /// Where its reply waits.
+    reply: Range<usize>,
+    fate: Fate,
+}
+
+/// What becomes of a guest.
+enum Fate {
+    /// It waits for the next request.
+    Waits,
+    /// It has gone.
+    Gone,
+    /// It needs a task, which begins with that.
+    Leaves(Begun),
+}
+
+impl<H: Handler> Attendant<H> {
+    pub fn new(shared: Arc<Shared<H>>) -> Self {
+        Self {
+            shared,
+            parser: HeadParser::new(),
+            arrived: Box::new([0; ARRIVED_BYTES]),
+            heard: Vec::with_capacity(AT_ONCE),
+            replies: Vec::new(),
+            output: Output::default(),
+            work: 0,
+        }
+    }
+
+    /// Answers all who have called.
+    pub fn attend_all(&mut self, calls: &mut Vec<Call>) {
+        calls.chunks(AT_ONCE).for_each(|calls| self.attend(calls));
+        calls.clear();
+    }
+
+    /// Answers a few.
+    fn attend(&mut self, calls: &[Call]) {
+        // They have come by now: one look at the clock does for all.
+        let received = Instant::now();
+        self.work += calls.len();
+        let mut heard = std::mem::take(&mut self.heard);
+        ROOM.with_borrow_mut(|room| {
+            let Some(room) = room.as_mut() else { return };
+            self.hear(room, calls, &mut heard);
+            let mut work_sent = self.work;
+            for number in 0..heard.len() {
+                let each = &mut heard[number];
+                if let (Fate::Waits, Some(guest)) = (&each.fate, room.guest(each.key)) {
+                    each.fate = self.converse_safely(guest, each, received);
+                }
+                // Nobody waits long for one who asks for much.
+                if self.work >= work_sent + GUEST_WORK {
+                    work_sent = self.work;
+                    self.send_replies(room, &mut heard[..=number], received);
+                }
+            }
+            self.send_replies(room, &mut heard, received);
+        });
+        heard.drain(..).for_each(|each| self.settle(each));
+        self.heard = heard;
+        self.replies.clear();
+        self.replies.shrink_to(REPLIES_BYTES_KEPT);
+    }
+
+    /// Reads what those who have called say.
+    fn hear(&mut self, room: &mut Room, calls: &[Call], heard: &mut Vec<Heard>) {
+        let mut end = 0;
+        for call in calls {
+            let Some(guest) = room.guest(call.key) else { continue };
+            let (count, fate) = match receive(&guest.stream, &mut self.arrived[end..end + INPUT_BYTES]) {
+                Ok(0) => (0, Fate::Gone),
+                Ok(count) => (count, Fate::Waits),
+                Err(Errno::AGAIN) => continue,
+                Err(_) => (0, Fate::Gone),
+            };
+            let said = end..end + count;
+            end += count;
+            heard.push(Heard { key: call.key, is_last: call.is_last, said, reply: 0..0, fate });
+        }
+    }
+
+    /// As [`Self::converse`]; a panic, which has been reported by then, ends the guest that it is about and no other.
+    fn converse_safely(&mut self, guest: &mut Guest, heard: &mut Heard, received: Instant) -> Fate {
+        let waiting = self.replies.len();
+        let conversing = AssertUnwindSafe(|| self.converse(guest, heard, received));
+        catch_unwind(conversing).unwrap_or_else(|_| {
+            (self.parser, self.output) = (HeadParser::new(), Output::default());
+            self.replies.truncate(waiting);
+            heard.reply = 0..0;
+            Fate::Gone
+        })
+    }
+
+    /// Answers as much of what a guest says, whose first bytes were there at `received`, as can be answered at once.
+    fn converse(&mut self, guest: &mut Guest, heard: &mut Heard, mut received: Instant) -> Fate {
+        let begun = self.work;
+        let mut said = heard.said.clone();
+        loop {
+            // Else there may be more, of which the kernel would not tell again.
+            let is_all = said.len() < INPUT_BYTES && !heard.is_last;
+            while !said.is_empty() {
+                let answered = match self.work < begun + GUEST_WORK {
+                    true => self.answer(guest, said.clone(), is_all, received),
+                    // It goes on and on; as a task it takes turns with others.
+                    false => None,
+                };
+                let Some(Answered { glanced, head_bytes, reply }) = answered else {
+                    return Fate::Leaves(Begun::of(&self.arrived[said], received, guest));
+                };
+                self.work += 1;
+                said.start += head_bytes;
+                guest.has_spoken = true;
+                if !glanced.is_sent() {
+                    let begun = Begun::of(&self.arrived[said], received, guest);
+                    return Fate::Leaves(begun.answering(glanced, std::mem::take(&mut self.output)));
+                }
+                heard.reply = reply;
+            }
+            guest.due = received + guest.standing.live.keep_alive;
+            if is_all {
+                return Fate::Waits;
+            }
+            let count = match receive(&guest.stream, &mut self.arrived[READ_ON..]) {
+                Ok(0) => return Fate::Gone,
+                Ok(count) => count,
+                Err(Errno::AGAIN) => return Fate::Waits,
+                Err(_) => return Fate::Gone,
+            };
+            (said, received) = (READ_ON..READ_ON + count, Instant::now());
+        }
+    }
+
+    /// Answers what the bytes of `said` begin with. A reply to all of them may wait if that `is_all` there is.
+    fn answer(
+        &mut self,
+        guest: &Guest,
+        said: Range<usize>,
+        is_all: bool,
+        received: Instant,
+    ) -> Option<Answered> {
+        if self.shared.drain.is_begun() || guest.standing.live.keep_alive.is_zero() {
+            return None;
+        }
+        let said = &self.arrived[said];
+        let get = self.parser.plain(said, &guest.standing.live.limits);
+        self.parser.forget();
+        let get = get?;
+        let (start, mut waits) = (self.replies.len(), false);
+        let write = |slices: &[IoSlice<'_>]| match slices {
+            [whole] if is_all && get.head_bytes == said.len() => {
+                waits = true;
+                Written { bytes: whole.len(), is_flushed: true }
+            }
+            slices => Written { bytes: write(&guest.stream, slices), is_flushed: true },
+        };
+        let to = (&mut self.replies, &mut self.output);
+        let glanced = answer(&self.shared, &get, &guest.standing.client, received, to, write);
+        if !waits {
+            self.replies.truncate(start);
+        }
+        Some(Answered { glanced: glanced?, head_bytes: get.head_bytes, reply: start..self.replies.len() })
+    }
+
+    /// Sends the replies that have waited.
+    fn send_replies(&self, room: &mut Room, heard: &mut [Heard], received: Instant) {
+        for each in heard {
+            let reply = std::mem::take(&mut each.reply);
+            if !reply.is_empty()
+                && let Some(guest) = room.guest(each.key)
+            {
+                each.fate = self.send_reply(guest, reply, received);
+            }
+        }
+    }
+
+    /// Sends one of them.
+    fn send_reply(&self, guest: &Guest, reply: Range<usize>, received: Instant) -> Fate {
+        let reply = &self.replies[reply];
+        let sent = write(&guest.stream, &[IoSlice::new(reply)]);
+        if sent == reply.len() {
+            return Fate::Waits;
+        }
+        let mut output = Output::default();
+        output.resume(reply, Bytes::new(), sent);
+        Fate::Leaves(Begun::of(&[], received, guest).answering(Glanced::Settled, output))
+    }
+
+    /// Lets a guest wait on, or go.
+    fn settle(&self, heard: Heard) {
+        let guest = ROOM.with_borrow_mut(|room| {
+            let room = room.as_mut()?;
+            if let Fate::Waits = heard.fate {
+                let due = room.guest(heard.key)?.due;
+                room.expect(due);
+                return None;
+            }
+            room.release(heard.key)
+        });
+        if let (Some(guest), Fate::Leaves(begun)) = (guest, heard.fate) {
+            let handover = Handover::new(begun, Arc::clone(&self.shared));
+            // A socket that the runtime cannot watch is closed.
+            if let Ok(stream) = tokio::net::TcpStream::from_std(guest.stream) {
+                tokio::spawn(connection::go_on(stream, handover, guest.standing));
+            }
+        }
+    }
+}
+
+/// What became of a request.
+struct Answered {
+    glanced: Glanced,
+    /// Bytes of its head.
+    head_bytes: usize,
+    /// Where the reply waits, if it does.
+    reply: Range<usize>,
+}
+
+/// Reads what is there.
+fn receive(stream: &TcpStream, bytes: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        match recv(stream, &mut *bytes, RecvFlags::empty()) {
+            Ok((_, count)) => return Ok(count),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes as much as the kernel takes at once, and says how much that is. A failure comes again when the rest is sent.
+fn write(stream: &TcpStream, slices: &[IoSlice<'_>]) -> usize {
+    let sent = match slices {
+        [whole] => send(stream, whole, SendFlags::NOSIGNAL),
+        parts => sendmsg(stream, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
+    };
+    sent.unwrap_or(0)
+}
+
+/// So many are answered together.
+const AT_ONCE: usize = 16;
+
+/// Room for what they say, and behind it for what one of them goes on to say.
+const ARRIVED_BYTES: usize = READ_ON + INPUT_BYTES;
+
+const READ_ON: usize = AT_ONCE * INPUT_BYTES;
+
+/// So many answers one connection gets at a time, unless it has a task.
+const GUEST_WORK: usize = 64;
+
+/// Bytes kept for replies that wait.
+const REPLIES_BYTES_KEPT: usize = 256 << 10;
