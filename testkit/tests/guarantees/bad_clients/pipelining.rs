@@ -3,7 +3,7 @@
 
 use super::{all_have_gone, get, origin, others_are_served};
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Answer, Connection, Fields, Request, Setup, wait};
+use shoal_testkit::{Answer, Connection, Fields, Request, Setup, Shoal, wait};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -24,12 +24,7 @@ fn ten_thousand_hits() {
         asking.write_all(&get("/block").repeat(REQUESTS)).expect("all are taken in the end");
         asking.shutdown(Shutdown::Write).expect("an open connection");
     });
-    for _ in 0..20 {
-        others_are_served(&shoal);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let held = shoal.resident_bytes().saturating_sub(idle);
-    assert!(held < 4 << 20, "{held} bytes for one client");
+    others_are_served_while_it_asks(&shoal, idle);
     let mut client = Connection::over(Box::new(stream));
     for number in 0..REQUESTS {
         let response = client.try_response("GET").unwrap_or_else(|why| panic!("answer {number}: {why}"));
@@ -45,6 +40,16 @@ fn ten_thousand_hits() {
     // Two that filled the cache, and thirty of others.
     shoal.expect_metric("shoal_requests_total", "", REQUESTS as u64 + 32);
     shoal.expect_responses("memory_hit", REQUESTS as u64 + 30);
+}
+
+/// One client asks and asks: others are served meanwhile, and memory stays near what was taken when `idle`.
+fn others_are_served_while_it_asks(shoal: &Shoal, idle: u64) {
+    for _ in 0..20 {
+        others_are_served(shoal);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let held = shoal.resident_bytes().saturating_sub(idle);
+    assert!(held < 4 << 20, "{held} bytes for one client");
 }
 
 /// Requests that take more than a look into RAM: parts, heads, bodies, and what only the origin has.
@@ -70,12 +75,7 @@ fn ten_thousand_requests_of_all_kinds() {
         let all: Vec<u8> = (0..REQUESTS).flat_map(|number| request(number).to_bytes("site.test")).collect();
         asking.write_all(&all).expect("all are taken in the end");
     });
-    for _ in 0..20 {
-        others_are_served(&shoal);
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let held = shoal.resident_bytes().saturating_sub(idle);
-    assert!(held < 4 << 20, "{held} bytes for one client");
+    others_are_served_while_it_asks(&shoal, idle);
     let mut client = Connection::over(Box::new(stream));
     for number in 0..REQUESTS {
         let asked = request(number);

@@ -8,7 +8,8 @@
 //!
 //! Most requests are hits in RAM, which wait for nothing. To wake a connection's task for one, and to have the runtime watch
 //! its socket, costs as much as the hit's own decisions. So the connections in the clear that a worker has wait together, in one
-//! epoll instance which the runtime watches as a single descriptor; and a hit is read, looked up and sent from there. A connection that
+//! epoll instance which the runtime watches as a single descriptor; and a hit is read, looked up and sent from there, several at a time
+//! ([`attendant`]). A connection that
 //! asks for anything else, or does not take all of a reply, gets a task with what it has said so far, and comes back once
 //! [`HITS_TO_RETURN`] hits were sent to it at once.
 //!
