@@ -70,7 +70,7 @@ fn result_code(outcome: Outcome) -> &'static [u8] {
     }
 }
 
-/// ` CODE/host`: how the origin was reached. A entry may name the code itself.
+/// ` CODE/host`: how the origin was reached. An entry may name the code itself.
 fn hierarchy(entry: &Entry<'_>, line: &mut Vec<u8>) {
     let upstream = match entry.upstream {
         Some(NextHop::Address(SocketAddr::V4(address))) => {
