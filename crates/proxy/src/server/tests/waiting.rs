@@ -5,7 +5,7 @@ use super::handler::Scripted;
 use super::wait_until;
 use crate::message;
 use crate::metrics::Metrics;
-use crate::server::waiting::HITS_TO_RETURN;
+use crate::server::waiting::{AT_ONCE, GUEST_WORK, HITS_TO_RETURN, TURN_WORK};
 use crate::server::{Detached, Running, bind};
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -241,6 +241,45 @@ fn a_reply_whose_task_never_runs_counts_as_cut() {
     assert_eq!((records.len(), metrics.responses_cut.value()), (handler.begun.load(SeqCst), 1));
     let sent = records.len() as u64 * cut.head_bytes + whole.len() as u64 * 100_000 + cut.body_bytes;
     assert_eq!(client.rest().len() as u64, sent);
+}
+
+/// Tasks have their turn in between, however many ask for however much at once.
+#[test]
+fn many_who_ask_for_much_leave_others_their_turn() {
+    let server = Counted::with(|_| {});
+    let mut slow = server.connect();
+    slow.get("/hit/1");
+    let mut clients: Vec<_> = (0..128).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/hit/1").text(), "h"));
+    slow.send("GET /hit/slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the slow one", || server.handler.begun.load(SeqCst) == 131);
+    // How many answers there are from one turn of this task to the next.
+    let (handler, most) = (Arc::clone(&server.handler), Arc::new(AtomicUsize::new(0)));
+    let answers = Arc::clone(&most);
+    let task = server.worker.spawn(async move {
+        let mut before = 131;
+        loop {
+            let now = handler.begun.load(SeqCst);
+            answers.fetch_max(now - before, SeqCst);
+            before = now;
+            tokio::task::yield_now().await;
+        }
+    });
+    // The worker is busy meanwhile, and finds all of this at once; nobody asks for so much as to be given a task.
+    let asked = "GET /hit/1 HTTP/1.1\r\nHost:a\r\n\r\n".repeat(GUEST_WORK);
+    clients.iter_mut().for_each(|client| client.send(&asked));
+    for client in &mut clients {
+        (0..GUEST_WORK).for_each(|_| assert_eq!(client.response().text(), "h"));
+    }
+    task.abort();
+    wait_until("the end of all tasks but the slow one's", || server.tasks() == server.own_tasks + 1);
+    // Last in one round and first in the next, the room has two turns between two of the task's.
+    let bound = 2 * (TURN_WORK + AT_ONCE * GUEST_WORK);
+    let most = most.load(SeqCst);
+    assert!(
+        most > GUEST_WORK && most <= bound && bound < clients.len() * GUEST_WORK,
+        "{most} answers without a pause"
+    );
 }
 
 /// Else nobody would be served beside it.

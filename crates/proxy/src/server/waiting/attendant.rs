@@ -79,21 +79,16 @@ impl<H: Handler> Attendant<H> {
         }
     }
 
-    /// Answers all who have called.
-    pub fn attend_all(&mut self, calls: &mut Vec<Call>) {
-        calls.chunks(AT_ONCE).for_each(|calls| self.attend(calls));
-        calls.clear();
-    }
-
-    /// Answers a few.
-    fn attend(&mut self, calls: &[Call]) {
+    /// Answers the first few of those who have called.
+    pub fn attend(&mut self, calls: &mut Vec<Call>) {
         // They have come by now: one look at the clock does for all.
         let received = Instant::now();
-        self.work += calls.len();
+        let few = calls.drain(..calls.len().min(AT_ONCE));
+        self.work += few.len();
         let mut heard = std::mem::take(&mut self.heard);
         ROOM.with_borrow_mut(|room| {
             let Some(room) = room.as_mut() else { return };
-            self.hear(room, calls, &mut heard);
+            self.hear(room, few, &mut heard);
             let mut work_sent = self.work;
             for number in 0..heard.len() {
                 let each = &mut heard[number];
@@ -115,7 +110,7 @@ impl<H: Handler> Attendant<H> {
     }
 
     /// Reads what those who have called say.
-    fn hear(&mut self, room: &mut Room, calls: &[Call], heard: &mut Vec<Heard>) {
+    fn hear(&mut self, room: &mut Room, calls: impl Iterator<Item = Call>, heard: &mut Vec<Heard>) {
         let mut end = 0;
         for call in calls {
             let Some(guest) = room.guest(call.key) else { continue };
@@ -288,7 +283,7 @@ fn write(stream: &TcpStream, slices: &[IoSlice<'_>]) -> usize {
 }
 
 /// So many are answered together.
-const AT_ONCE: usize = 16;
+pub(in crate::server) const AT_ONCE: usize = 16;
 
 /// Room for what they say, and behind it for what one of them goes on to say.
 const ARRIVED_BYTES: usize = READ_ON + INPUT_BYTES;
@@ -296,7 +291,7 @@ const ARRIVED_BYTES: usize = READ_ON + INPUT_BYTES;
 const READ_ON: usize = AT_ONCE * INPUT_BYTES;
 
 /// So many answers one connection gets at a time, unless it has a task.
-const GUEST_WORK: usize = 64;
+pub(in crate::server) const GUEST_WORK: usize = 16;
 
 /// Bytes kept for replies that wait.
 const REPLIES_BYTES_KEPT: usize = 256 << 10;

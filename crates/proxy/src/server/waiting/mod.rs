@@ -18,6 +18,8 @@
 mod attendant;
 mod room;
 
+#[cfg(test)]
+pub(super) use attendant::{AT_ONCE, GUEST_WORK};
 pub(super) use room::Guest;
 
 use super::Shared;
@@ -32,7 +34,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -57,12 +59,15 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
     let mut attendant = Attendant::new(shared);
     let mut calls = Vec::new();
     while poll_fn(|context| waiter.poll_calls(context, &mut calls)).await {
-        // While they are answered, others call: the runtime would ask the kernel twice for those.
-        while calls.len() > 1 && attendant.work < TURN_WORK {
-            attendant.attend_all(&mut calls);
-            gather(&mut calls);
+        let mut together = calls.len();
+        while !calls.is_empty() && attendant.work < TURN_WORK {
+            attendant.attend(&mut calls);
+            // While several are answered, others call: the runtime would ask the kernel twice for those.
+            if calls.is_empty() && together > 1 {
+                gather(&mut calls);
+                together = calls.len();
+            }
         }
-        attendant.attend_all(&mut calls);
         if attendant.work >= TURN_WORK {
             attendant.work = 0;
             close_overdue();
@@ -72,7 +77,7 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
     }
     // Who has asked before the end is answered.
     while gather(&mut calls) || !calls.is_empty() {
-        attendant.attend_all(&mut calls);
+        attendant.attend(&mut calls);
     }
     Ok(())
 }
@@ -106,13 +111,16 @@ impl Waiter {
         )]
         let epoll = AsyncFd::with_interest(room.descriptor(), Interest::READABLE)?;
         ROOM.set(Some(room));
-        Ok(Self { epoll, deadline: Deadline::after(SWEEP_MIN), drain })
+        Ok(Self { epoll, deadline: Deadline::after(room::SWEEP_MIN), drain })
     }
 
-    /// Waits for calls, and gathers them; false once the server drains.
+    /// Waits for calls, and gathers them, unless some have been left; false once the server drains.
     fn poll_calls(&mut self, context: &mut Context<'_>, calls: &mut Vec<Call>) -> Poll<bool> {
         if self.drain.poll_draining(context).is_ready() {
             return Poll::Ready(false);
+        }
+        if !calls.is_empty() {
+            return Poll::Ready(true);
         }
         ROOM.with_borrow_mut(|room| room.as_mut().map(|room| room.wake_by(context.waker())));
         loop {
@@ -136,9 +144,9 @@ impl Waiter {
     }
 
     fn sweep(&mut self, context: &mut Context<'_>) {
-        let due = |room: &Option<Room>| room.as_ref().and_then(Room::due_next);
-        while let Some(due) = ROOM.with_borrow(due) {
-            self.deadline.set(due + SWEEP_MIN);
+        let next = |room: &Option<Room>| room.as_ref().and_then(Room::sweep_next);
+        while let Some(next) = ROOM.with_borrow(next) {
+            self.deadline.set(next);
             if self.deadline.poll_passed(context).is_pending() {
                 return;
             }
@@ -151,7 +159,7 @@ impl Waiter {
 fn close_overdue() {
     ROOM.with_borrow_mut(|room| {
         let now = Instant::now();
-        if let Some(room) = room.as_mut().filter(|room| room.due_next().is_some_and(|due| due <= now)) {
+        if let Some(room) = room.as_mut().filter(|room| room.sweep_next().is_some_and(|next| next <= now)) {
             room.close_overdue(now);
         }
     });
@@ -166,8 +174,6 @@ fn gather(calls: &mut Vec<Call>) -> bool {
 /// So many hits in a row, each sent at once, bring a connection back that has a task.
 pub(super) const HITS_TO_RETURN: u32 = 8;
 
-/// So many calls and answers come before tasks have their turn: half a millisecond's.
-const TURN_WORK: usize = 128;
-
-/// Least time between two looks for connections whose time is over.
-const SWEEP_MIN: Duration = Duration::from_millis(100);
+/// After so many calls and answers tasks have their turn. Those who are answered together may get [`attendant::GUEST_WORK`] answers each more:
+/// two milliseconds' altogether.
+pub(super) const TURN_WORK: usize = 256;

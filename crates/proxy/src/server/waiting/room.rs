@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A connection that waits for a request.
 pub(in crate::server) struct Guest {
@@ -141,12 +141,12 @@ impl Room {
         }
     }
 
-    /// When somebody may be due next.
-    pub fn due_next(&self) -> Option<Instant> {
-        self.due_next
+    /// When to look next for those whose time is over. Each look passes by everybody, so there is [`SWEEP_MIN`] at least between two.
+    pub fn sweep_next(&self) -> Option<Instant> {
+        Some(self.due_next? + SWEEP_MIN)
     }
 
-    /// Closes connections whose time is over.
+    /// Closes connections whose time is over; none that stays is due before `now`.
     pub fn close_overdue(&mut self, now: Instant) {
         self.due_next = None;
         for index in 0..self.slots.len() {
@@ -176,6 +176,9 @@ impl From<epoll::Event> for Call {
     }
 }
 
+/// How long after its time a connection may be found to be over. Least time between two looks.
+pub(super) const SWEEP_MIN: Duration = Duration::from_millis(100);
+
 /// Guests of whom the kernel is asked at once.
 const CALLS_MAX: usize = 64;
 
@@ -186,7 +189,6 @@ mod tests {
     use shoal_settings::ClientLimits;
     use std::io::Write;
     use std::net::TcpListener;
-    use std::time::Duration;
     use tokio::sync::Semaphore;
 
     fn guest(stream: TcpStream, due: Instant) -> Guest {
@@ -240,7 +242,7 @@ mod tests {
         // A file has no readiness to wait for.
         let not_a_socket = std::env::current_exe().and_then(std::fs::File::open).map(OwnedFd::from);
         let given_back = room.admit(guest(not_a_socket.expect("this test").into(), Instant::now()));
-        assert!(given_back.is_err() && room.due_next().is_none());
+        assert!(given_back.is_err() && room.due_next.is_none());
         let (near, _far) = pair();
         assert!(room.admit(guest(near, Instant::now())).is_ok());
     }
@@ -256,10 +258,33 @@ mod tests {
                 far
             })
             .collect();
-        assert_eq!(room.due_next(), Some(now + Duration::from_secs(1)));
+        assert_eq!(room.due_next, Some(now + Duration::from_secs(1)));
         room.close_overdue(now + Duration::from_secs(2));
-        assert_eq!(room.due_next(), Some(now + Duration::from_secs(3)));
+        assert_eq!(room.due_next, Some(now + Duration::from_secs(3)));
         room.close_overdue(now + Duration::from_secs(3));
-        assert_eq!((room.due_next(), room.free.len(), far.len()), (None, 3, 3));
+        assert_eq!((room.due_next, room.free.len(), far.len()), (None, 3, 3));
+    }
+
+    /// Each look passes by everybody who waits.
+    #[test]
+    fn however_many_are_due_there_are_few_looks() {
+        let mut room = Room::new().expect("a descriptor");
+        let start = Instant::now();
+        let milliseconds = |count| start + Duration::from_millis(count);
+        let far: Vec<_> = (0..300)
+            .map(|due| {
+                let (near, far) = pair();
+                assert!(room.admit(guest(near, milliseconds(due))).is_ok());
+                far
+            })
+            .collect();
+        let mut looks = 0;
+        for now in (0..500).map(milliseconds) {
+            if room.sweep_next().is_some_and(|next| next <= now) {
+                room.close_overdue(now);
+                looks += 1;
+            }
+        }
+        assert_eq!((room.free.len(), looks), (far.len(), 3));
     }
 }
