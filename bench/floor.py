@@ -98,7 +98,7 @@ def measured(size, options):
             order = running if number % 2 == 0 else running[::-1]
             for kind, fields in KINDS.items():
                 measure.wait_until_quiet(options.patience)
-                ask = lambda: load.in_turn(order, f"/{size}", options.seconds, fields, options.connections)
+                ask = lambda: load.closed_in_turn(order, f"/{size}", options.seconds, fields, options.connections)
                 for server, point in zip(order, measure.points(order, ask)):
                     points.setdefault((server.name, kind), []).append(point)
     return points

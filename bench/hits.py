@@ -128,7 +128,7 @@ def quiet_points(running, size, headers, options):
     tries = []
     while len(tries) < options.tries:
         measure.wait_until_quiet(options.patience)
-        ask = lambda: load.in_turn(running, f"/{size}", options.seconds, headers, options.connections)
+        ask = lambda: load.closed_in_turn(running, f"/{size}", options.seconds, headers, options.connections)
         tries.append(measure.points(running, ask))
         if tries[-1][0]["others"] <= measure.OTHERS_MAX:
             break

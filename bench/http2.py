@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+import load
 import measure
 import network
 import page
@@ -91,7 +92,7 @@ def rows(running, size, options):
 
 def point(server, size, way, seconds):
     """µs of CPU that the server takes for a hit."""
-    command = ["taskset", "-c", measure.LOAD_CORE, "h2load", "-t1", f"-c{CONNECTIONS}", f"-D{seconds}"] + WAYS[way]
+    command = ["taskset", "-c", load.CORE, "h2load", "-t1", f"-c{CONNECTIONS}", f"-D{seconds}"] + WAYS[way]
     before = sum(measure.cpu_seconds(server.process.pid))
     text = subprocess.run(command + [f"{server.url}/{size}"], capture_output=True, text=True, check=True).stdout
     spent = sum(measure.cpu_seconds(server.process.pid)) - before

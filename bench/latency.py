@@ -5,8 +5,10 @@
     python3 bench/latency.py --write         also put them into docs/experiments/hits.md
 
 The server runs on core 0 and the load generator (`shoal-load` of testkit) on core 1; both run before other processes
-where this user may ask for that. Requests are due at the instants of a Poisson process, and a latency counts from
-when its request was due. Needs nginx, taskset, and release builds: `cargo build --release -p shoal -p shoal-testkit`.
+where this user may ask for that. Requests are due at the instants of a Poisson process, and a latency counts from when
+its request was due. What is compared has turns of 100 ms, so that what changes from second to second on a shared machine is the same for all; a
+percentile is of all turns of a round, and the median of the rounds is kept, as of their ratios. Needs nginx, taskset, and release builds: `cargo build --release -p
+shoal -p shoal-testkit`.
 """
 
 import argparse
@@ -27,6 +29,15 @@ import servers
 SHARE = 0.70
 NGINX = "nginx, no sendfile, open_file_cache"
 
+# Long beside what a turn's first requests take more, short beside the machine's changes.
+SLICE_MS = 100
+
+# What hits in RAM are measured beside: size of the objects, requests a second, and how many objects there are for each second of requests, so that
+# few are asked for twice and found in memory.
+FROM_DISK = {"8 KB": (8192, 1000), "64 KB": (65536, 250)}
+OBJECTS_A_REQUEST = 4
+RAM_HITS = {"rate": 20000, "path": "/1024", "connections": 64}
+
 
 def main():
     network.enter()
@@ -46,11 +57,10 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3, help="length of one point")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=3, help="how long each has its turns in a round")
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 65536])
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["saturated", "disk"])
-    parser.add_argument("--objects", type=int, default=1500, help="objects of each size on disk")
     programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
@@ -65,7 +75,7 @@ def saturated(folder, origin, options):
     try:
         for server in running:
             load.prefer(server.process.pid)
-        lines = ["| hits at 70% of saturation | a core serves | rate | p50 µs | p99 µs | core busy |", "|---|---|---|---|---|---|"]
+        lines = ["| hits at 70% of saturation | a core serves | rate | p50 µs | p99 µs | p99, nginx = 1 |", "|---|---|---|---|---|---|"]
         for size in options.sizes:
             lines += saturated_rows(running, size, options)
     finally:
@@ -79,56 +89,80 @@ def saturated_rows(running, size, options):
     path = f"/{size}"
     for server in running * 2:
         server.get(path)
-    measured = {server.name: [] for server in running}
-    for _ in range(3):
-        for server in running:
-            measured[server.name].append(load.saturation(server, path, options.seconds / 2))
-    most = {name: statistics.median(rates) for name, rates in measured.items()}
-    rates = {(server.name, "its own"): SHARE * most[server.name] for server in running}
-    rates[(running[1].name, "nginx's")] = SHARE * most[running[0].name]
-    points = {key: [] for key in rates}
+    nginx, shoal = running
+    most = saturations(running, path, options)
+    ways = [(nginx, nginx, "its own"), (shoal, shoal, "its own"), (shoal, nginx, "nginx's")]
+    stream = lambda whose: {"rate": int(SHARE * most[whose.name]), "path": path, "connections": 64}
+    points = rounds([(server, [stream(whose)]) for server, whose, _ in ways], options, f"{size} bytes")
+    lines = []
+    for (server, whose, named), own in zip(ways, points):
+        ratio = statistics.median(mine["p99_us"] / theirs["p99_us"] for mine, theirs in zip(own, points[0]))
+        what = f"{server.name}, {size // 1024} KB, at 70% of {named}"
+        lines.append(f"| {what} | {most[server.name]:.0f}/s | {stream(whose)['rate']}/s | {median(own, 'p50_us'):.0f} | {median(own, 'p99_us'):.0f} | {ratio:.2f} |")
+    return lines
+
+
+def saturations(running, path, options):
+    """Hits a second that a whole core of each server would serve: those of closed loops in turn, over the CPU that they took."""
+    measured = [measure.points(running, lambda: load.closed_in_turn(running, path, options.seconds / 2)) for _ in range(3)]
+    return {server.name: 1e6 / median(own, "us") for server, own in zip(running, zip(*measured))}
+
+
+def rounds(cases, options, title, before=lambda: None):
+    """For each of `cases` what became of its first stream, in each round."""
+    points = [[] for _ in cases]
     for number in range(options.rounds):
-        keys = list(rates) if number % 2 == 0 else list(rates)[::-1]
-        for name, whose in keys:
-            server = next(server for server in running if server.name == name)
-            stream = {"rate": int(rates[name, whose]), "path": path, "connections": 64}
-            (outcome,), busy = load.run(server, options.seconds, [stream], seed=number + 1)
-            points[name, whose].append({**outcome, "busy": busy})
-        print(f"{size} bytes: round {number + 1} of {options.rounds} done", file=sys.stderr)
-    middle = lambda key, what: statistics.median(point[what] for point in points[key])
-    return [
-        f"| {key[0]}, {size // 1024} KB, at 70% of {key[1]} | {most[key[0]]:.0f}/s | {rates[key]:.0f}/s"
-        f" | {middle(key, 'p50_us'):.0f} | {middle(key, 'p99_us'):.0f} | {middle(key, 'busy'):.0%} |"
-        for key in rates
-    ]
+        before()
+        for own, outcomes in zip(points, load.in_turn(cases, options.seconds, number + 1, SLICE_MS)):
+            own.append(outcomes[0])
+        print(f"{title}: round {number + 1} of {options.rounds} done", file=sys.stderr)
+    return points
+
+
+def median(points, what):
+    return statistics.median(point[what] for point in points)
 
 
 def beside_disk(folder, origin, options):
-    """p99 of hits in RAM alone and while other requests are served from the disk, whose pages are dropped before."""
-    lines = ["| hits in RAM, 1 KB, 20000 a second | p50 µs | p99 µs | p99, alone = 1 | served from disk |", "|---|---|---|---|---|"]
+    """p99 of hits in RAM alone and while other requests are served from the disk, whose pages are dropped before each round."""
     shoal = servers.start_shoal(folder, origin.url, options.shoal, ram="4 MiB")
     try:
         load.prefer(shoal.process.pid)
-        for size in (8192, 65536):
-            fill(shoal, size, options.objects)
+        cases = [(shoal, [RAM_HITS])]
+        for size, rate in FROM_DISK.values():
+            objects = int(rate * options.seconds * OBJECTS_A_REQUEST)
+            fill(shoal, size, objects)
+            cases.append((shoal, [RAM_HITS, {"rate": rate, "path": f"/{size}?{{}}", "objects": objects, "connections": 64}]))
         shoal.get("/1024")
         # What was inserted is on disk after a second at most.
         time.sleep(3)
-        # The alternatives are measured in turn.
-        cases = {"alone": (), "8 KB": (8192, 1000), "64 KB": (65536, 250)}
-        points = {name: [] for name in cases}
-        for number in range(options.rounds):
-            for name, case in cases.items():
-                points[name].append(one_beside_disk(shoal, origin, options, case, number + 1))
+        asked, hits, read = origin.asked, disk_hits(shoal), disk_bytes(shoal)
+        alone, *beside = rounds(cases, options, "beside the disk", lambda: drop_pages(shoal))
+        if origin.asked != asked:
+            raise SystemExit(f"the origin was asked {origin.asked - asked} times beside hits on disk")
+        hits, read = disk_hits(shoal) - hits, disk_bytes(shoal) - read
     finally:
         shoal.stop()
-    middle = lambda name, what: statistics.median(point[what] for point in points[name])
-    for name, case in cases.items():
-        beside = f", beside {case[1]} of {name} a second from disk" if case else ", alone"
-        growth = middle(name, "p99_us") / middle("alone", "p99_us")
-        from_disk = f"{middle(name, 'disk'):.0f}/s" if case else ""
-        lines.append(f"| shoal{beside} | {middle(name, 'p50_us'):.0f} | {middle(name, 'p99_us'):.0f} | {growth:.2f} | {from_disk} |")
+    lines = ["| hits in RAM, 1 KB, 20000 a second | p50 µs | p99 µs | p99, alone = 1 | quartiles of the rounds |", "|---|---|---|---|---|"]
+    lines.append(f"| shoal, alone | {median(alone, 'p50_us'):.0f} | {median(alone, 'p99_us'):.0f} | | |")
+    for (name, (_, rate)), own in zip(FROM_DISK.items(), beside):
+        ratios = [mine["p99_us"] / theirs["p99_us"] for mine, theirs in zip(own, alone)]
+        quartiles = " – ".join(f"{cut:.2f}" for cut in statistics.quantiles(ratios)[::2]) if len(ratios) > 2 else ""
+        what = f"shoal, beside {rate} of {name} a second from disk"
+        lines.append(f"| {what} | {median(own, 'p50_us'):.0f} | {median(own, 'p99_us'):.0f} | {statistics.median(ratios):.2f} | {quartiles} |")
+    asked_in_all = options.rounds * options.seconds * sum(rate for _, rate in FROM_DISK.values())
+    lines += ["", f"Of some {asked_in_all:.0f} requests for what was on disk {hits:.0f} were served from there, for which the device read {read / 1e6:.0f} MB."]
     return "\n".join(lines) + "\n"
+
+
+def disk_hits(shoal):
+    return servers.metric(shoal, "shoal_responses_total", 'result="hit"')
+
+
+def disk_bytes(shoal):
+    """What the process had read from devices."""
+    with open(f"/proc/{shoal.process.pid}/io") as file:
+        return int(dict(line.split(": ") for line in file)["read_bytes"])
 
 
 def fill(shoal, size, objects):
@@ -139,21 +173,6 @@ def fill(shoal, size, objects):
         if len(connection.getresponse().read()) != size:
             raise SystemExit(f"{shoal.name} answers with another length")
     connection.close()
-
-
-def one_beside_disk(shoal, origin, options, case, seed):
-    """One point: the latencies of hits in RAM, and how many requests a second were hits on disk."""
-    drop_pages(shoal)
-    streams = [{"rate": 20000, "path": "/1024", "connections": 64}]
-    if case:
-        size, rate = case
-        streams.append({"rate": rate, "path": f"/{size}?{{}}", "objects": options.objects, "connections": 64})
-    asked, disk = origin.asked, servers.metric(shoal, "shoal_responses_total", 'result="hit"')
-    outcomes, _ = load.run(shoal, options.seconds, streams, seed)
-    if origin.asked != asked:
-        raise SystemExit(f"the origin was asked {origin.asked - asked} times beside hits on disk")
-    served = servers.metric(shoal, "shoal_responses_total", 'result="hit"') - disk
-    return {**outcomes[0], "disk": served / (options.seconds * 1.1)}
 
 
 def drop_pages(shoal):

@@ -41,38 +41,48 @@ def prefer_session(nice):
         return
 
 
-def run(server, seconds, streams, seed=1):
-    """Loads `server` with streams of requests; what became of each, and the server's CPU seconds a second."""
-    command = ["taskset", "-c", CORE, programs.checked(programs.release("shoal-load")), f"127.0.0.1:{server.port}", str(seconds), str(seed)]
-    before = sum(measure.cpu_seconds(server.process.pid))
-    ran = subprocess.run(command + [json.dumps(stream) for stream in streams], capture_output=True, text=True)
-    spent = sum(measure.cpu_seconds(server.process.pid)) - before
-    if ran.returncode != 0:
-        raise SystemExit(f"shoal-load at {server.name}: {ran.stderr}")
-    outcomes = [json.loads(line) for line in ran.stdout.splitlines()]
-    for outcome in outcomes:
-        if outcome["failed"]:
-            raise SystemExit(f"{server.name} failed {outcome['failed']} requests: {streams}")
-    return outcomes, spent / (seconds * 1.1)
+def in_turn(cases, seconds, seed=1, slice_ms=SLICE_MS):
+    """Gives each of `cases`, which are pairs of a server and its streams, turns of so many milliseconds until it had so many seconds; what
+    became of each one's streams."""
+    turns = max(1, round(seconds * 1000 / slice_ms))
+    told = [json.dumps({"address": f"127.0.0.1:{server.port}", "streams": streams}) for server, streams in cases]
+    outcomes = shoal_load([str(slice_ms), str(turns), str(seed)] + told, ", ".join(server.name for server, _ in cases))
+    for (server, _), of_streams in zip(cases, outcomes):
+        none_failed(server, of_streams)
+    return outcomes
+
+
+def closed_in_turn(servers, path, seconds, fields=(), connections=64):
+    """A closed loop at each server, which have turns, and are asked for more than those measured here can answer: requests made in all, and a
+    second, of each."""
+    outcomes = in_turn([(server, [closed_loop(path, fields, connections)]) for server in servers], seconds)
+    return [(outcome["answered"], outcome["rate"]) for (outcome,) in outcomes]
 
 
 def closed(server, path, seconds, fields=(), connections=64):
-    """A closed loop by `shoal-load`, which asks for more than the servers measured here can answer: requests made in all, and a second."""
-    (outcome,), _ = run(server, seconds, [{"rate": 0, "path": path, "connections": connections, "fields": list(fields)}])
-    return outcome["answered_in_all"], outcome["rate"]
+    """The same of one server, all the time."""
+    (measured,) = closed_in_turn([server], path, seconds, fields, connections)
+    return measured
 
 
-def in_turn(servers, path, seconds, fields=(), connections=64):
-    """A closed loop at each server, which has turns of SLICE_MS until it had so many seconds: requests made in all, and a second, of each."""
-    turns = max(1, round(seconds * 1000 / SLICE_MS))
-    stream = {"rate": 0, "path": path, "connections": connections, "fields": list(fields)}
-    addresses = ",".join(f"127.0.0.1:{server.port}" for server in servers)
-    command = ["taskset", "-c", CORE, programs.checked(programs.release("shoal-load")), "in-turn", addresses, str(SLICE_MS), str(turns)]
-    ran = subprocess.run(command + [json.dumps(stream)], capture_output=True, text=True)
-    outcomes = [json.loads(line) for line in ran.stdout.splitlines()]
-    if ran.returncode != 0 or any(outcome["failed"] for outcome in outcomes):
-        raise SystemExit(f"shoal-load at {', '.join(server.name for server in servers)}: {ran.stderr or 'requests failed'}")
-    return [(outcome["answered_in_all"], outcome["rate"]) for outcome in outcomes]
+def closed_loop(path, fields=(), connections=64):
+    """The stream of a closed loop."""
+    return {"rate": 0, "path": path, "connections": connections, "fields": list(fields)}
+
+
+def shoal_load(arguments, whom):
+    """Runs it; the objects that it prints."""
+    command = ["taskset", "-c", CORE, programs.checked(programs.release("shoal-load"))]
+    ran = subprocess.run(command + arguments, capture_output=True, text=True)
+    if ran.returncode != 0:
+        raise SystemExit(f"shoal-load at {whom}: {ran.stderr}")
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def none_failed(server, outcomes):
+    for outcome in outcomes:
+        if outcome["failed"]:
+            raise SystemExit(f"{server.name} failed {outcome['failed']} requests, and answered {outcome['answered']}")
 
 
 def wrk(server, path, seconds, fields=(), connections=64):
@@ -85,9 +95,3 @@ def wrk(server, path, seconds, fields=(), connections=64):
         raise SystemExit(f"wrk saw failures at {server.url}{path}:\n{text}")
     requests = int(re.search(r"(\d+) requests in", text).group(1))
     return requests, float(re.search(r"Requests/sec:\s*([\d.]+)", text).group(1))
-
-
-def saturation(server, path, seconds):
-    """Hits a second that a whole core would serve: those of a closed loop, over the CPU that they took."""
-    (outcome,), busy = run(server, seconds, [{"rate": 0, "path": path, "connections": 64}])
-    return outcome["rate"] / busy

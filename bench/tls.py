@@ -33,7 +33,7 @@ SIZES = [1024, 65536, 1048576]
 def main():
     network.enter()
     options = arguments()
-    os.sched_setaffinity(0, {int(measure.LOAD_CORE)})
+    os.sched_setaffinity(0, {int(load.CORE)})
     text = f"The kernel {'has' if has_kernel_tls() else 'has no'} TLS of its own (kTLS).\n\n"
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)

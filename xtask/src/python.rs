@@ -1,4 +1,4 @@
-//! `cargo xtask python`: the Python package built as pip builds it, and its tests run.
+//! `cargo xtask python`: the Python package built as pip builds it, and its tests run; and the benches' scripts looked over for names that do not exist.
 //!
 //! Everything happens in a virtual environment below the target folder, which is kept from run to run. What the tests need comes from the package index that
 //! pip is configured for; where there is no Python, or the index cannot be reached, the task says so and passes. The package is built unoptimised, so
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What builds and tests the package.
-const TOOLS: &[&str] = &["maturin>=1.7,<2", "numpy", "pytest", "matplotlib"];
+const TOOLS: &[&str] = &["maturin>=1.7,<2", "numpy", "pytest", "matplotlib", "pylint>=3,<5"];
 /// What the tests on Ray need beside it.
 const RAY: &[&str] = &["ray"];
 
@@ -29,6 +29,9 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
     if !succeeds(Command::new(&python).current_dir(root).args(fetched).args(tools))? {
         return Ok(skipped("since pip cannot fetch what the tests need"));
     }
+    if !succeeds(&mut lint(root, &python)?)? {
+        return Err("python: a script of bench/ has an error".into());
+    }
     let built = ["-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall"];
     let mut build = Command::new(&python);
     build.current_dir(root).args(built).arg("./python").env("MATURIN_PEP517_ARGS", "--profile dev");
@@ -41,6 +44,22 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
         true => Ok("python: built and tested".into()),
         false => Err("python: a test failed".into()),
     }
+}
+
+/// Finds what would fail only after minutes of a bench: names and arguments that are not there, also those of the scripts' own modules.
+/// What a bench imports beside the standard library it asks for itself.
+fn lint(root: &Path, python: &Path) -> Result<Command, String> {
+    let folder = root.join("bench");
+    let mut command = Command::new(python);
+    command.args(["-B", "-m", "pylint", "--errors-only", "--disable=import-error", "--score=n"]);
+    for entry in std::fs::read_dir(&folder).map_err(|why| format!("{}: {why}", folder.display()))? {
+        let path = entry.map_err(|why| format!("{}: {why}", folder.display()))?.path();
+        if path.extension().is_some_and(|extension| extension == "py") {
+            command.arg(path);
+        }
+    }
+    command.current_dir(folder);
+    Ok(command)
 }
 
 /// The Python of the virtual environment, which is made where it is missing, or why there is none.

@@ -1,20 +1,19 @@
-//! Requests at given rates and what became of them: the open-loop load generator of `shoal_testkit::load` as a program,
-//! for the benches.
+//! Requests at given rates and what became of them: the load generator `shoal_testkit::load` as a program, for the benches.
 //!
 //! ```text
-//! shoal-load ADDRESS SECONDS SEED '{"rate":50000,"path":"/1024","connections":64}' \
-//!                                 '{"rate":300,"path":"/o/{}","objects":2000,"connections":16,"fields":["Accept: */*"]}'
-//! shoal-load in-turn ADDRESS,ADDRESS,… SLICE_MS TURNS '{"rate":0,"path":"/1024","connections":64}'
+//! shoal-load SLICE_MS TURNS SEED '{"address":"127.0.0.1:80","streams":[{"rate":50000,"path":"/1024","connections":64}]}' \
+//!                                '{"address":"127.0.0.1:81","streams":[
+//!                                    {"rate":300,"path":"/o/{}","objects":2000,"connections":16,"fields":["Accept: */*"]}]}'
 //! ```
 //!
-//! `in-turn` loads several servers by one closed loop each, for so many milliseconds at a time, and prints a line for each. A stream is a JSON object; prints one for each: requests answered and failed, latencies in microseconds from when a request was due, and how
-//! late the generator itself was. A rate of 0 makes a stream a closed loop. A tenth of the time, before the rest, is not counted.
+//! Each argument in JSON is a server with streams of requests. They are loaded for so many milliseconds at a time, in turn, until each had so many
+//! turns. Prints a line for each: a list with an object for each stream, of the requests answered and failed, latencies in microseconds from when a request was due, and how
+//! late the generator itself was. A rate of 0 makes a stream a closed loop.
 
 #![forbid(unsafe_code)]
 
-use serde_json::json;
-use shoal_testkit::load::{Outcome, Stream, in_turn, run};
-use std::net::SocketAddr;
+use serde_json::{Value, json};
+use shoal_testkit::load::{Case, Outcome, Turns, in_turn};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -32,38 +31,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs what the arguments say; a line for each stream.
+/// Runs what the arguments say; a line for each server.
 fn told(arguments: &[String]) -> Result<Vec<String>, String> {
-    if let [word, addresses, slice, turns, text] = arguments
-        && word == "in-turn"
-    {
-        return told_in_turn(addresses, slice, turns, text);
-    }
-    let [address, seconds, seed, streams @ ..] = arguments else {
-        return Err(
-            "usage: shoal-load ADDRESS SECONDS SEED '{\"rate\":R,\"path\":\"P\",\"connections\":N}' …, or: shoal-load \
-            in-turn ADDRESS,… SLICE_MS TURNS '{\"rate\":0,…}'"
-                .into(),
-        );
+    let [slice, turns, seed, cases @ ..] = arguments else {
+        return Err(USAGE.into());
     };
-    let address: SocketAddr = number(address)?;
-    let seconds: f64 = number(seconds)?;
-    let streams = streams.iter().map(|text| stream(text)).collect::<Result<Vec<_>, _>>()?;
-    let time = (Duration::from_secs_f64(seconds / 10.0), Duration::from_secs_f64(seconds));
-    let outcomes = run(address, &streams, time, number(seed)?).map_err(|error| error.to_string())?;
-    Ok(outcomes.iter().map(|outcome| line(outcome, seconds)).collect())
+    let cases: Vec<Case> = cases.iter().map(|text| understood(text)).collect::<Result<_, _>>()?;
+    let slice = Duration::from_millis(number(slice)?);
+    let turns = in_turn(&cases, slice, number(turns)?, number(seed)?).map_err(|error| error.to_string())?;
+    Ok(turns.iter().map(line).collect())
 }
 
-/// The same for servers in turn: a line for each.
-fn told_in_turn(addresses: &str, slice: &str, turns: &str, text: &str) -> Result<Vec<String>, String> {
-    let addresses = addresses.split(',').map(number).collect::<Result<Vec<SocketAddr>, _>>()?;
-    let (slice, turns) = (Duration::from_millis(number(slice)?), number(turns)?);
-    let outcomes = in_turn(&addresses, &stream(text)?, slice, turns).map_err(|error| error.to_string())?;
-    Ok(outcomes.iter().map(|(outcome, loaded)| line(outcome, loaded.as_secs_f64())).collect())
-}
+const USAGE: &str = "usage: shoal-load SLICE_MS TURNS SEED '{\"address\":\"A\",\"streams\":[{\"rate\":R,\"path\":\"P\",\"connections\":N}]}' …";
 
-/// A stream, of JSON.
-fn stream(text: &str) -> Result<Stream, String> {
+fn understood(text: &str) -> Result<Case, String> {
     serde_json::from_str(text).map_err(|error| format!("{text}: {error}"))
 }
 
@@ -71,13 +52,18 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text}: not understood"))
 }
 
-/// One stream's outcome as JSON.
-fn line(outcome: &Outcome, seconds: f64) -> String {
+/// What came of a server's streams.
+fn line(turns: &Turns) -> String {
+    let seconds = turns.loaded.as_secs_f64();
+    turns.outcomes.iter().map(|outcome| object(outcome, seconds)).collect::<Value>().to_string()
+}
+
+/// One stream's outcome.
+fn object(outcome: &Outcome, seconds: f64) -> Value {
     let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
     let latency = |share: f64| microseconds(outcome.latency_ns(share));
     json!({
         "answered": outcome.latencies_ns.len(),
-        "answered_in_all": outcome.answered_in_all,
         "failed": outcome.failed,
         "rate": outcome.latencies_ns.len() as f64 / seconds,
         "p50_us": latency(0.50),
@@ -86,5 +72,4 @@ fn line(outcome: &Outcome, seconds: f64) -> String {
         "p999_us": latency(0.999),
         "late_p99_us": microseconds(outcome.late_ns(0.99)),
     })
-    .to_string()
 }

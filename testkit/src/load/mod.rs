@@ -13,13 +13,13 @@ mod connection;
 mod poisson;
 mod turns;
 
-pub use turns::in_turn;
+pub use turns::{Case, Turns, in_turn};
 
 use connection::{Connection, Progress};
 use poisson::Arrivals;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::epoll::{self, EventData, EventFlags};
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::io;
@@ -50,8 +50,6 @@ pub struct Stream {
 pub struct Outcome {
     /// From when a request was due to the last byte of its response, in nanoseconds, in ascending order.
     pub latencies_ns: Vec<u64>,
-    /// Whole answers with status 200, those of the warm-up along.
-    pub answered_in_all: u64,
     /// Requests that were due and got no whole response with status 200.
     pub failed: u64,
     /// How long after they were due requests left although a connection was free, in nanoseconds, in ascending order.
@@ -70,25 +68,6 @@ impl Outcome {
     }
 }
 
-/// Runs all streams together: `warm_up` first, which is not counted, then `measured`. An error says that a connection
-/// could not be made.
-pub fn run(
-    address: SocketAddr,
-    streams: &[Stream],
-    (warm_up, measured): (Duration, Duration),
-    seed: u64,
-) -> io::Result<Vec<Outcome>> {
-    let poll = epoll::create(CreateFlags::CLOEXEC)?;
-    let mut lanes = Vec::new();
-    for (number, stream) in streams.iter().enumerate() {
-        lanes.push(Lane::open(address, stream, &poll, number, seed)?);
-    }
-    let start = Instant::now();
-    let times = Times { start, from: start + warm_up, until: start + warm_up + measured };
-    drive(&poll, &mut lanes, &times, &mut Buffers::new())?;
-    Ok(lanes.into_iter().map(Lane::finish).collect())
-}
-
 /// Asks and takes in what comes, until all is answered that was due, or was not in time.
 fn drive(poll: &OwnedFd, lanes: &mut [Lane<'_>], times: &Times, buffers: &mut Buffers) -> io::Result<()> {
     loop {
@@ -104,7 +83,7 @@ fn drive(poll: &OwnedFd, lanes: &mut [Lane<'_>], times: &Times, buffers: &mut Bu
         epoll::wait(poll, spare_capacity(&mut buffers.events), Some(&NO_WAIT))?;
         for event in &buffers.events {
             let which = event.data.u64();
-            lanes[(which >> 32) as usize].take_in(which as u32 as usize, times, &mut buffers.read)?;
+            lanes[(which >> 32) as usize].take_in(which as u32 as usize, &mut buffers.read)?;
         }
     }
 }
@@ -121,11 +100,10 @@ impl Buffers {
     }
 }
 
-/// The instants of a run.
+/// The instants of a turn.
 struct Times {
+    /// What the instants of arrivals count from: its own start, were there no turns before.
     start: Instant,
-    /// Requests due from here on are counted.
-    from: Instant,
     /// No request is due after this.
     until: Instant,
 }
@@ -146,6 +124,19 @@ struct Lane<'s> {
 }
 
 impl<'s> Lane<'s> {
+    fn open_all(
+        address: SocketAddr,
+        streams: &'s [Stream],
+        poll: &OwnedFd,
+        seed: u64,
+    ) -> io::Result<Vec<Self>> {
+        streams
+            .iter()
+            .enumerate()
+            .map(|(number, stream)| Self::open(address, stream, poll, number, seed))
+            .collect()
+    }
+
     fn open(
         address: SocketAddr,
         stream: &'s Stream,
@@ -193,7 +184,7 @@ impl<'s> Lane<'s> {
         // What waits for a connection was due earlier than what comes now.
         let was_free = self.waiting.is_empty() && !self.idle.is_empty();
         while let Some(due) = self.arrivals.due(times.start, now.min(times.until)) {
-            if was_free && due >= times.from {
+            if was_free {
                 self.outcome.late_ns.push(nanoseconds(now - due));
             }
             self.waiting.push_back(due);
@@ -218,17 +209,14 @@ impl<'s> Lane<'s> {
     }
 
     /// Reads what has come on a connection.
-    fn take_in(&mut self, which: usize, times: &Times, scratch: &mut [u8]) -> io::Result<()> {
+    fn take_in(&mut self, which: usize, scratch: &mut [u8]) -> io::Result<()> {
         let Progress::Answered { due, status } = self.connections[which].take_in(scratch)? else {
             return Ok(());
         };
         self.idle.push_back(which);
-        self.outcome.answered_in_all += u64::from(status == 200);
-        if due >= times.from && due < times.until {
-            match status {
-                200 => self.outcome.latencies_ns.push(nanoseconds(due.elapsed())),
-                _ => self.outcome.failed += 1,
-            }
+        match status {
+            200 => self.outcome.latencies_ns.push(nanoseconds(due.elapsed())),
+            _ => self.outcome.failed += 1,
         }
         Ok(())
     }
@@ -275,13 +263,18 @@ mod tests {
         Stream { rate, path: "/{}".into(), objects: 4, connections: 3, fields: Vec::new() }
     }
 
+    /// What came of `streams` in one turn of so many milliseconds.
+    fn loaded(origin: &Origin, streams: &[Stream], milliseconds: u64) -> Vec<Outcome> {
+        let case = Case { address: origin.address(), streams: streams.to_vec() };
+        let mut turns = in_turn(&[case], Duration::from_millis(milliseconds), 1, 1).expect("it answers");
+        turns.remove(0).outcomes
+    }
+
     #[test]
     fn what_is_due_is_asked_and_answered() {
         let origin = Origin::start();
         origin.on("/*", Answer::ok("x".repeat(50_000)));
-        let streams = [stream(200.0), stream(0.0)];
-        let time = (Duration::from_millis(100), Duration::from_millis(500));
-        let outcomes = run(origin.address(), &streams, time, 1).expect("the origin takes connections");
+        let outcomes = loaded(&origin, &[stream(200.0), stream(0.0)], 500);
         let open = outcomes[0].latencies_ns.len();
         assert!((50..=150).contains(&open), "about 100 of {open}");
         assert!(outcomes[1].latencies_ns.len() > 3);
@@ -296,9 +289,7 @@ mod tests {
     fn a_stall_counts_for_all_that_waited() {
         let origin = Origin::start();
         origin.on("/*", Answer::ok("x").delay(Duration::from_millis(300)));
-        let time = (Duration::ZERO, Duration::from_millis(400));
-        let outcomes =
-            run(origin.address(), &[stream(100.0)], time, 2).expect("the origin takes connections");
+        let outcomes = loaded(&origin, &[stream(100.0)], 150);
         let third = outcomes[0].latency_ns(0.33);
         assert!(third > 400_000_000, "three connections serve ten requests a second; {third} ns");
         assert!(outcomes[0].late_ns(0.5) < 50_000_000);
@@ -308,8 +299,7 @@ mod tests {
     fn other_answers_are_failures() {
         let origin = Origin::start();
         origin.on("/*", Answer::new(404));
-        let time = (Duration::ZERO, Duration::from_millis(200));
-        let outcomes = run(origin.address(), &[stream(50.0)], time, 3).expect("the origin takes connections");
+        let outcomes = loaded(&origin, &[stream(50.0)], 200);
         assert!(outcomes[0].latencies_ns.is_empty() && outcomes[0].failed > 0);
     }
 
