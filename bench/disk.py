@@ -15,8 +15,9 @@ import argparse
 import contextlib
 import ext4_kinds
 import json
+import machine
 import os
-import platform
+import page
 import programs
 import shlex
 import shutil
@@ -29,8 +30,6 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/experiments/replay.md"
-BEGIN, END = "<!-- result: written by bench/disk.py --write -->", "<!-- end of result -->"
 GROUPS = Path("/sys/fs/cgroup/memory")
 MIB = 1 << 20
 
@@ -52,7 +51,7 @@ def main():
     text = result(options, reports)
     print(text)
     if options.write:
-        put_into(PAGE, BEGIN, END, text)
+        page.write("replay.md", "disk.py", text)
 
 
 def arguments():
@@ -239,7 +238,7 @@ def result(options, reports):
     trace, measured = first["trace"], first["parts"]["measured"]
     limit = f"{options.memory} MiB for process and page cache" if options.memory else "no limit on memory"
     lines = [
-        f"Machine: {machine()}.",
+        f"Machine: {machine.described()}.",
         f"Command: `{shown()}`.",
         f"Trace: {trace['requests']:,} requests for {trace['objects']:,} objects, of which {measured['requests']:,} are measured. "
         f"ext4 {'with' if options.journal else 'without'} journal; {limit}; {rounds_told(options)}.",
@@ -283,20 +282,6 @@ def shown():
     own = [word for at, word in enumerate(own) if word not in places and (at == 0 or own[at - 1] not in places)]
     words = [Path(word).name if os.path.exists(word) else word for word in own if word != "--write"]
     return "python3 bench/disk.py " + shlex.join(words + dashes + more)
-
-
-def put_into(page, begin, end, text):
-    """Puts a result between two marks of a page."""
-    head, rest = page.read_text().split(begin, 1)
-    page.write_text(f"{head}{begin}\n\n{text}\n\n{end}{rest.split(end, 1)[1]}")
-
-
-def machine():
-    """CPU, cores and kernel, without the name of the host."""
-    with open("/proc/cpuinfo") as file:
-        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    model = models[0] if models else platform.machine()
-    return f"{model}, {os.cpu_count()} cores, Linux {platform.release().split('-')[0]}"
 
 
 if __name__ == "__main__":

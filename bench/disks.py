@@ -1,13 +1,10 @@
-"""What the benches of the disk store share: loop devices and file systems on them, the machine's name, and the tables of their pages."""
+"""What the benches of the disk store share: loop devices and file systems on them, the tools that make them."""
 
 import os
-import platform
 import subprocess
 import sys
 
 from pathlib import Path
-
-PAGES = Path(__file__).resolve().parent.parent / "docs/experiments"
 
 
 def loop_device(undo, image, device_bytes=None):
@@ -38,18 +35,3 @@ def tool(*command):
     if done.returncode != 0:
         sys.exit(f"{Path(sys.argv[0]).name}: {' '.join(command)}: {done.stderr.strip()}")
     return done.stdout
-
-
-def machine():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    return f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, Linux {platform.release().split('-')[0]}"
-
-
-def put_into_page(name, text):
-    """Replaces the result in the page of an experiment by this text."""
-    path = PAGES / f"{name}.md"
-    begin, end = f"<!-- result: written by bench/{name}.py --write -->", "<!-- end of result -->"
-    page = path.read_text(encoding="utf-8")
-    head, rest = page.split(begin, 1)
-    path.write_text(f"{head}{begin}\n\n{text}\n\n{end}{rest.split(end, 1)[1]}", encoding="utf-8")

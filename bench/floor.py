@@ -20,6 +20,7 @@ import tempfile
 import time
 
 import load
+import machine
 import measure
 import network
 import page
@@ -79,7 +80,7 @@ def table(options):
                 us = [point["us"] for point in points[name, kind]]
                 ratio = statistics.median(nginx / own for nginx, own in zip(theirs, us))
                 cells.append(f"{statistics.median(us):.2f} ({ratio:.2f})")
-    lines = [f"| µs of CPU a hit (hits per CPU-second, nginx = 1.00) | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines = machine.head("nginx") + [f"| µs of CPU a hit (hits per CPU-second, nginx = 1.00) | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
     busy = sum(other > measure.OTHERS_MAX for other in others)
     return "\n".join(lines) + f"\n\nOther processes took more than a tenth of a core in {busy} of {len(others)} points.\n"

@@ -15,7 +15,6 @@ import argparse
 import contextlib
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -24,6 +23,7 @@ import tempfile
 import time
 
 import load
+import machine
 import measure
 import misses
 import network
@@ -143,7 +143,7 @@ def report(options, names, points):
         f"| {name} | {' | '.join(cell(name, column) for column in columns)} |" for name in names
     ]
     median = lambda what, name, column: statistics.median(measured[what] for measured in points[(name, *column)])
-    lines = [f"Machine: {machine()}.", f"Command: `python3 bench/hits.py {shown(options)}`.", ""]
+    lines = machine.head("nginx", *([] if options.no_rivals else ["varnishd", "squid", "traffic_server"]))
     lines += table("µs of CPU a hit (user part)", lambda *cell: f"{median('us', *cell):.2f} ({median('user_us', *cell):.2f})")
     best = {column: best_by_other_rounds(names, points, column) for column in columns}
     against_best = lambda name, column: statistics.median(
@@ -203,22 +203,6 @@ def find_number(tree, name):
             if found is not None:
                 return found
     return None
-
-
-def shown(options):
-    sizes = ",".join(map(str, options.sizes))
-    return f"--rounds {options.rounds} --seconds {options.seconds:g} --connections {options.connections} --sizes {sizes}"
-
-
-def machine():
-    """CPU, cores, kernel and versions, without the name of the host."""
-    with open("/proc/cpuinfo") as file:
-        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    nginx = subprocess.run([shutil.which("nginx") or "/usr/sbin/nginx", "-v"], capture_output=True, text=True).stderr
-    nginx = nginx.strip().removeprefix("nginx version: ")
-    model = models[0] if models else platform.machine()
-    release = platform.release().split("-")[0]
-    return f"{model}, {os.cpu_count()} cores, Linux {release}, {network.congestion_control()}, {nginx}"
 
 
 if __name__ == "__main__":

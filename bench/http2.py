@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 import load
+import machine
 import measure
 import network
 import page
@@ -56,7 +57,7 @@ def main():
                 for server in running:
                     server.stop()
     head = ["| µs of CPU a hit | " + " | ".join(WAYS) + " |", "|---|" + "---|" * len(WAYS)]
-    text = "\n".join(head + lines) + "\n"
+    text = "\n".join(machine.head("nginx", "h2load") + head + lines) + "\n"
     print(text)
     if options.write:
         page.write("hits.md", "http2.py", text)

@@ -18,6 +18,7 @@ import tempfile
 import time
 
 import measure
+import machine
 import page
 import programs
 import servers
@@ -46,7 +47,7 @@ def main():
             finally:
                 for server in running:
                     server.stop()
-    lines = [f"| {options.connections} idle connections | nginx | shoal |", "|---|---|---|"]
+    lines = machine.head("nginx") + [f"| {options.connections} idle connections | nginx | shoal |", "|---|---|---|"]
     lines += [f"| {kind} | {nginx / 1e6:.1f} MB | {shoal / 1e6:.1f} MB |" for kind, (nginx, shoal) in grown.items()]
     text = "\n".join(lines) + "\n"
     print(text)

@@ -21,6 +21,7 @@ import time
 
 import measure
 import load
+import machine
 import network
 import page
 import programs
@@ -45,7 +46,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)
         origin = servers.Origin()
-        text = ""
+        text = "\n".join(machine.head("nginx")) + "\n"
         if "saturated" in options.parts:
             text += saturated(folder, origin, options)
         if "disk" in options.parts:

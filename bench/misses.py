@@ -15,6 +15,7 @@ import statistics
 import tempfile
 
 import load
+import machine
 import measure
 import network
 import page
@@ -36,7 +37,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)
-        text = report(folder, options)
+        text = "\n".join(machine.head("nginx", "wrk")) + report(folder, options)
     print(text)
     if options.write:
         page.write("hits.md", "misses.py", text)

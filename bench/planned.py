@@ -41,11 +41,11 @@ import time
 from pathlib import Path
 
 import disk
+import machine
+import page
 import programs
 import servers
 
-PAGE = disk.ROOT / "docs/experiments/planner.md"
-BEGIN, END = "<!-- result: written by bench/planned.py --write -->", "<!-- end of result -->"
 LEAST_RAM = 4 << 20
 ATTEMPTS = 6
 LEAST_DISK = 8 << 20
@@ -98,7 +98,7 @@ def main():
     text = result(options, rows)
     print(text)
     if options.write:
-        disk.put_into(PAGE, BEGIN, END, text)
+        page.write("planner.md", "planned.py", text)
 
 
 def arguments():
@@ -401,7 +401,7 @@ def serve(listener):
 
 def result(options, rows):
     lines = [
-        f"Machine: {disk.machine()}.",
+        f"Machine: {machine.described()}.",
         f"Command: `{disk.shown().replace('bench/disk.py', 'bench/planned.py')}`.",
         "",
         "| trace | RAM, MB | disk, MB | by | forecast, % | measured, % | off, points | knowing what came, % | off, points | |",

@@ -24,7 +24,8 @@ import subprocess
 import sys
 import tempfile
 
-from disks import machine, put_into_page
+import machine
+import page
 
 SIZES = [16, 32, 64]
 READERS = 8
@@ -59,7 +60,7 @@ def main():
     text = table(options, found)
     print(text)
     if options.write:
-        put_into_page("read_paths", text)
+        page.write("read_paths.md", "read_paths.py", text)
 
 
 def arguments():
@@ -107,7 +108,7 @@ def one(options, way, size, files):
 
 def table(options, found):
     lines = [
-        f"Machine: {machine()}.",
+        f"Machine: {machine.described()}.",
         f"Command: `python3 bench/read_paths.py --seconds {options.seconds} --file-gib {options.file_gib} --rounds {options.rounds}`, fio {version()}.",
         "",
         "| way | " + " | ".join(f"{size} KiB: reads/s | µs of CPU a read" for size in SIZES) + " |",

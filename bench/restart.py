@@ -31,9 +31,11 @@ import tempfile
 import threading
 import time
 
+import machine
+import page
 import programs
 
-from disks import loop_device, machine, make_ext4, mount, put_into_page, tool
+from disks import loop_device, make_ext4, mount, tool
 from pathlib import Path
 from servers import free_port
 
@@ -60,7 +62,7 @@ def main():
     text = table(rows)
     print(text)
     if options.write:
-        put_into_page("restart", text)
+        page.write("restart.md", "restart.py", text)
 
 
 def arguments():
@@ -321,7 +323,7 @@ def shut_down(store):
 
 
 def table(rows):
-    lines = [f"Machine: {machine()}.", f"Command: `python3 bench/restart.py {' '.join(shown())}`.".replace(" `.", "`."), ""]
+    lines = [f"Machine: {machine.described()}.", f"Command: `python3 bench/restart.py {' '.join(shown())}`.".replace(" `.", "`."), ""]
     lines += ["| objects | ended by | first hit after | hits among the first 1,000 | these took | all hit from | index | B an object | of it resident | RSS of the process |"]
     lines += ["|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
     return "\n".join(lines + [row_of(*row) for row in rows])

@@ -32,11 +32,11 @@ import time
 from pathlib import Path
 
 import disk
+import machine
+import page
 import programs
 import servers
 
-PAGE = disk.ROOT / "docs/experiments/specweb99.md"
-BEGIN, END = "<!-- result: written by bench/specweb99.py --write -->", "<!-- end of result -->"
 DIRECTORY_BYTES = 5_119_488
 SECTOR = 512
 
@@ -86,7 +86,7 @@ def main():
     text = result(options, rows)
     print(text)
     if options.write:
-        disk.put_into(PAGE, BEGIN, END, text)
+        page.write("specweb99.md", "specweb99.py", text)
 
 
 def arguments():
@@ -241,7 +241,7 @@ def predicted(options, fraction, cache, policy):
 
 def result(options, rows):
     lines = [
-        f"Machine: {disk.machine()}.",
+        f"Machine: {machine.described()}.",
         f"Command: `{disk.shown().replace('bench/disk.py', 'bench/specweb99.py')}`.",
         f"{options.directories} directories, {options.directories * DIRECTORY_BYTES / 1e6:.0f} MB; {options.requests:,} operations, of which "
         "the GETs are asked for and the second half counts.",

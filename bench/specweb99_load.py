@@ -32,11 +32,11 @@ import time
 from pathlib import Path
 
 import disk
+import machine
+import page
 import programs
 import servers
 
-PAGE = disk.ROOT / "docs/experiments/specweb99.md"
-BEGIN, END = "<!-- load: written by bench/specweb99_load.py --write -->", "<!-- end of load -->"
 RATE = 50_000
 KEPT, KEPT_FOR = 0.7, (5, 15)
 DYNAMIC = 25.2 / 95.2
@@ -104,7 +104,7 @@ def main():
     text = result(options, rows, posts)
     print(text)
     if options.write:
-        disk.put_into(PAGE, BEGIN, END, text)
+        page.write("specweb99.md", "specweb99_load.py", text)
 
 
 def arguments():
@@ -363,7 +363,7 @@ def process_io():
 def result(options, rows, posts):
     command = disk.shown().replace("bench/disk.py", "bench/specweb99_load.py")
     lines = [
-        f"Machine: {disk.machine()}, servers on one core.",
+        f"Machine: {machine.described()}, servers on one core.",
         f"Command: `{command}`: {options.connections} connections at most {RATE:,} bytes a second each, {options.seconds:.0f} s for each server, "
         f"{options.directories} directories, {options.ram} of RAM for Shoal.",
         "",

@@ -19,6 +19,7 @@ import tempfile
 import time
 
 import load
+import machine
 import measure
 import network
 import page
@@ -34,7 +35,8 @@ def main():
     network.enter()
     options = arguments()
     os.sched_setaffinity(0, {int(load.CORE)})
-    text = f"The kernel {'has' if has_kernel_tls() else 'has no'} TLS of its own (kTLS).\n\n"
+    text = "\n".join(machine.head("nginx", "openssl", "wrk")) + "\n"
+    text += f"The kernel {'has' if has_kernel_tls() else 'has no'} TLS of its own (kTLS).\n\n"
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)
         origin = servers.Origin()
