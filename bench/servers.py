@@ -50,6 +50,8 @@ class Origin(http.server.ThreadingHTTPServer):
 
 class OriginHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body are two writes.
+    disable_nagle_algorithm = True
 
     def do_GET(self):
         length = self.path.split("?")[0].strip("/")
