@@ -92,8 +92,9 @@ def measured(size, options):
     for number in range(options.rounds):
         with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder, contextlib.ExitStack() as stack:
             os.chmod(folder, 0o755)
-            running = []
-            for server in started(folder, size, options):
+            origin, running = servers.Origin(), []
+            stack.callback(origin.stop)
+            for server in started(folder, origin.url, size, options):
                 stack.callback(server.stop)
                 running.append(server)
             order = running if number % 2 == 0 else running[::-1]
@@ -105,12 +106,11 @@ def measured(size, options):
     return points
 
 
-def started(folder, size, options):
+def started(folder, origin, size, options):
     """All servers, one by one, with the object in their caches."""
-    origin = servers.Origin()
-    nginx = servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off")
+    nginx = servers.one_nginx(folder, origin, NGINX, servers.NGINX_SETTINGS[NGINX], "off")
     yield nginx
-    shoal = servers.start_shoal(folder, origin.url, options.shoal)
+    shoal = servers.start_shoal(folder, origin, options.shoal)
     yield shoal
     for _ in range(20):
         nginx.get(f"/{size}")

@@ -79,6 +79,7 @@ def one_round(folder, stack, number, options, names, points):
     """Starts all servers and adds their points: (server, size, kind of request) to a list of measurements. The report of Shoal's memory, where it
     takes part."""
     origin = servers.Origin()
+    stack.callback(origin.stop)
     running = []
     for server in started(folder, origin.url, options):
         stack.callback(server.stop)

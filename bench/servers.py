@@ -47,6 +47,10 @@ class Origin(http.server.ThreadingHTTPServer):
     def url(self):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
+    def stop(self):
+        self.shutdown()
+        self.server_close()
+
 
 class OriginHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
