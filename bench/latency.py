@@ -76,7 +76,7 @@ def saturated(folder, origin, options):
     try:
         for server in running:
             load.prefer(server.process.pid)
-        lines = ["| hits at 70% of saturation | a core serves | rate | p50 µs | p99 µs | p99, nginx = 1 |", "|---|---|---|---|---|---|"]
+        lines = ["| hits at 70% of saturation | a core serves | rate | p50 µs | p99 µs | p99, nginx = 1 | load generator late, p99 µs |", "|---|---|---|---|---|---|---|"]
         for size in options.sizes:
             lines += saturated_rows(running, size, options)
     finally:
@@ -99,7 +99,8 @@ def saturated_rows(running, size, options):
     for (server, whose, named), own in zip(ways, points):
         ratio = statistics.median(mine["p99_us"] / theirs["p99_us"] for mine, theirs in zip(own, points[0]))
         what = f"{server.name}, {size // 1024} KB, at 70% of {named}"
-        lines.append(f"| {what} | {most[server.name]:.0f}/s | {stream(whose)['rate']}/s | {median(own, 'p50_us'):.0f} | {median(own, 'p99_us'):.0f} | {ratio:.2f} |")
+        latencies = f"{median(own, 'p50_us'):.0f} | {median(own, 'p99_us'):.0f} | {ratio:.2f} | {median(own, 'late_p99_us'):.0f}"
+        lines.append(f"| {what} | {most[server.name]:.0f}/s | {stream(whose)['rate']}/s | {latencies} |")
     return lines
 
 
