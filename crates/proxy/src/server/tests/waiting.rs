@@ -182,33 +182,44 @@ fn who_calls_at_once_gets_its_own_reply() {
     });
 }
 
-/// A client that reads late is sent the rest of a reply that has waited for others'; one that goes instead has its reply cut.
+/// A client that has not read so long that the rest of its last reply, which has waited for others', is sent by a task; and its requests.
+fn one_who_reads_late(server: &Counted) -> (Client, usize) {
+    let mut client = server.connect();
+    server.handler.begun.store(0, SeqCst);
+    let mut asked = 0;
+    while server.tasks() == server.own_tasks {
+        client.send("GET /hit/10000 HTTP/1.1\r\nHost: a\r\n\r\n");
+        asked += 1;
+        // One request at a time: what stands before others is sent at once.
+        let is_answered = || server.handler.begun.load(SeqCst) >= asked;
+        wait_until("the answer or a task", || is_answered() || server.tasks() > server.own_tasks);
+        assert!(asked < 10_000, "all is taken, and nobody reads");
+    }
+    (client, asked)
+}
+
 #[test]
 fn a_reply_that_has_waited_and_finds_no_room_is_sent_by_a_task() {
     let server = Counted::with(|_| {});
-    for reads in [true, false] {
-        let mut client = server.connect();
-        server.handler.begun.store(0, SeqCst);
-        let mut asked = 0;
-        while server.tasks() == server.own_tasks {
-            client.send("GET /hit/10000 HTTP/1.1\r\nHost: a\r\n\r\n");
-            asked += 1;
-            // One request at a time: what stands before others is sent at once.
-            let is_answered = || server.handler.begun.load(SeqCst) >= asked;
-            wait_until("the answer or a task", || is_answered() || server.tasks() > server.own_tasks);
-            assert!(asked < 10_000, "all is taken, and nobody reads");
-        }
-        assert_eq!(server.metrics.responses_cut.value(), 0);
-        if reads {
-            (0..asked).for_each(|_| assert_eq!(client.response().body.len(), 10_000));
-            (0..HITS_TO_RETURN).for_each(|_| assert_eq!(client.get("/hit/1").text(), "h"));
-            wait_until("its return", || server.tasks() == server.own_tasks);
-            assert_eq!(client.get("/hit/1").text(), "h");
-        } else {
-            drop(client);
-            wait_until("the cut", || server.metrics.responses_cut.value() == 1);
-        }
-    }
+    let (mut client, asked) = one_who_reads_late(&server);
+    (0..asked).for_each(|_| assert_eq!(client.response().body.len(), 10_000));
+    (0..HITS_TO_RETURN).for_each(|_| assert_eq!(client.get("/hit/1").text(), "h"));
+    wait_until("its return", || server.tasks() == server.own_tasks);
+    assert_eq!(client.get("/hit/1").text(), "h");
+    assert_eq!(server.metrics.responses_cut.value(), 0);
+}
+
+/// It counted as sent when it was put together.
+#[test]
+fn a_reply_that_has_waited_counts_as_cut_when_its_client_goes_or_the_server_stops() {
+    let mut server = Counted::with(|_| {});
+    drop(one_who_reads_late(&server));
+    wait_until("the cut", || server.metrics.responses_cut.value() == 1);
+    wait_until("the end of its task", || server.tasks() == server.own_tasks);
+    let _client = one_who_reads_late(&server);
+    assert_eq!(server.metrics.responses_cut.value(), 1);
+    server.running.take().expect("running").stop(Duration::ZERO);
+    assert_eq!(server.metrics.responses_cut.value(), 2);
 }
 
 /// As when the server is stopped in the very turn in which the connection got its task.
