@@ -16,7 +16,7 @@ pub mod store;
 pub mod trace;
 pub mod wire;
 
-pub use shoal_proxy::server::fuzzing::{http1_connection, http2_connection};
+pub use shoal_proxy::server::fuzzing::{hit_ways, http1_connection, http2_connection};
 
 /// One fuzz target.
 pub struct Target {
@@ -35,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "http2", run: wire::http2, replays: QUICK },
     Target { name: "http1_connection", run: http1_connection, replays: MIDDLING },
     Target { name: "http2_connection", run: http2_connection, replays: MIDDLING },
+    Target { name: "hit_ways", run: hit_ways, replays: MIDDLING },
     Target { name: "chunked", run: wire::chunked, replays: QUICK },
     Target { name: "proxy_protocol", run: wire::proxy_protocol, replays: QUICK },
     Target { name: "settings", run: settings::file, replays: QUICK },

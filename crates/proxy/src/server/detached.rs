@@ -44,16 +44,24 @@ impl<H: Handler> Detached<H> {
 
     /// Serves one connection in the clear as a worker does, which lets it wait without a task. Does not end: drop it.
     pub async fn serve_waiting(&self, stream: std::net::TcpStream, client: Client) {
-        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("nobody else has it");
-        let seat = Seat::new(Arc::clone(&self.0.metrics), place);
-        let live = self.0.live.load_full();
-        let due = Instant::now() + live.head_timeout;
-        let standing = Standing { client: Arc::new(client), live, _seat: seat };
+        self.serve_all_waiting(vec![stream], client).await;
+    }
+
+    /// The same of several of one client, who call together.
+    pub(super) async fn serve_all_waiting(&self, streams: Vec<std::net::TcpStream>, client: Client) {
+        let client = Arc::new(client);
         let admitting = async {
             // The room opens first.
             tokio::task::yield_now().await;
-            let admitted = waiting::admit(Guest { stream, standing, due, has_spoken: false });
-            assert!(admitted.is_ok(), "the room is open, and the kernel takes sockets");
+            for stream in streams {
+                let place = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("nobody else has it");
+                let seat = Seat::new(Arc::clone(&self.0.metrics), place);
+                let live = self.0.live.load_full();
+                let due = Instant::now() + live.head_timeout;
+                let standing = Standing { client: Arc::clone(&client), live, _seat: seat };
+                let admitted = waiting::admit(Guest { stream, standing, due, has_spoken: false });
+                assert!(admitted.is_ok(), "the room is open, and the kernel takes sockets");
+            }
             std::future::pending::<()>().await;
         };
         tokio::select! {

@@ -14,8 +14,8 @@ use shoal_store::memory::Body;
 use shoal_wire::PlainGet;
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -198,13 +198,13 @@ fn frames<const N: usize>(all: [Result<Frame<Bytes>, BodyError>; N], length: Opt
 }
 
 fn data(bytes: usize) -> Frame<Bytes> {
-    Frame::data(Bytes::from_static(&ZEROS[..bytes]))
+    Frame::data(Bytes::from_static(&BODY[..bytes]))
 }
 
 /// So many bytes, if that is a number.
 fn body(bytes: &str) -> Bytes {
     let bytes = bytes.parse().unwrap_or(0);
-    Bytes::from_static(&ZEROS[..ZEROS.len().min(bytes)])
+    Bytes::from_static(&BODY[..bytes.min(BODY_MAX)])
 }
 
 fn fields(name: &'static str) -> HeaderMap {
@@ -218,7 +218,7 @@ async fn count(body: RequestBody) -> ReplyBody {
         Some(body) => body.collect().await.map(|body| body.to_bytes().len()).unwrap_or(1),
         None => 0,
     };
-    ReplyBody::Memory(Bytes::from_static(&ZEROS[..bytes.min(ZEROS.len())]))
+    ReplyBody::Memory(Bytes::from_static(&BODY[..bytes.min(BODY_MAX)]))
 }
 
 /// So many turns of every task.
@@ -248,5 +248,14 @@ const WAIT_TURNS: u32 = 3;
 const GATED_TURNS: u32 = 300;
 const NEVER_TURNS: u32 = 2 * TURNS_MAX;
 
-/// No body is longer.
-static ZEROS: [u8; 300_000] = [0; 300_000];
+/// What every body begins with, none of which is longer.
+pub(super) static BODY: LazyLock<Vec<u8>> = LazyLock::new(|| (0..BODY_MAX as u64).map(body_byte).collect());
+
+pub(super) const BODY_MAX: usize = 300_000;
+
+/// The byte of a body at this place: what is shifted, or stands for something else, is another.
+pub(super) fn body_byte(place: u64) -> u8 {
+    // SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014), the half of its mixing.
+    let mixed = (place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
+}

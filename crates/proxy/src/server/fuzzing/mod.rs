@@ -16,6 +16,7 @@ mod http1;
 mod http2;
 mod input;
 mod peer;
+mod ways;
 
 use super::Shared;
 use super::detached::Detached;
@@ -28,6 +29,8 @@ use shoal_settings::ClientLimits;
 use std::cell::Cell;
 use std::sync::{Arc, Once};
 use std::time::Duration;
+
+pub use ways::hit_ways;
 
 /// Serves one connection of HTTP/1 to the client that `data` scripts.
 ///

@@ -1,5 +1,6 @@
 //! What a client of HTTP/1 has said, read as a whole, and whether what it was answered fits.
 
+use crate::server::fuzzing::answers::{BODY, BODY_MAX};
 use crate::server::fuzzing::{FIELDS_MAX, HEAD_MAX, TARGET_MAX};
 use bytes::BytesMut;
 use http::{Method, StatusCode, Version, header};
@@ -140,7 +141,7 @@ impl Asked {
     fn wanted(&self) -> Option<usize> {
         let number =
             ["/hit/", "/memory/", "/stored/"].iter().find_map(|verb| self.path.strip_prefix(verb))?;
-        Some(number.parse::<usize>().ok()?.min(300_000))
+        Some(number.parse::<usize>().ok()?.min(BODY_MAX))
     }
 }
 
@@ -185,19 +186,20 @@ fn body(asked: Option<&Asked>, head: &ResponseHead, buffer: &mut BytesMut, has_e
             return has_ended;
         }
     };
+    let wanted = asked.and_then(Asked::wanted).filter(|_| head.status == StatusCode::OK);
     let (mut decoder, mut bytes) = (BodyDecoder::new(framing), 0);
     loop {
         match decoder.decode(buffer).expect("a body") {
-            Decoded::Data(data) => bytes += data.len(),
+            Decoded::Data(data) => {
+                let is_due = wanted.is_none() || BODY[bytes..].starts_with(&data);
+                assert!(is_due, "{asked:?}: other bytes behind the first {bytes}");
+                bytes += data.len();
+            }
             Decoded::NeedMore => return false,
             Decoded::End(_) => break,
         }
     }
-    let wanted = asked.and_then(Asked::wanted);
-    if let Some(wanted) = wanted
-        && framing != BodyFraming::None
-        && head.status == StatusCode::OK
-    {
+    if let Some(wanted) = wanted.filter(|_| framing != BodyFraming::None) {
         assert_eq!(bytes, wanted, "{asked:?}");
     }
     true

@@ -2,7 +2,7 @@
 //!
 //! However what the client said was cut into reads, it is the requests that are read from it at once, each answered in its turn and
 //! framed so that the next answer is found behind it; what cannot be read as a request is refused and ends the connection. A body is
-//! as long as what was asked for. A tunnel carries the very bytes that come behind its request.
+//! what was asked for. A tunnel carries the very bytes that come behind its request.
 
 mod account;
 mod script;

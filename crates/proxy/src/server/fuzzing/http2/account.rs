@@ -182,7 +182,7 @@ impl Account {
             0 => {
                 self.window -= payload.len() as i64;
                 assert!(payload.is_empty() || self.window >= 0, "too much by the connection's window");
-                self.stream(id).took_data(payload.len(), ends);
+                self.stream(id).took_data(payload, ends);
             }
             1 => {
                 self.heard.block = Some((id, ends, payload.to_vec()));

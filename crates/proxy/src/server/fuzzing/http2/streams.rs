@@ -1,5 +1,6 @@
 //! One stream as its client sees it, and what the server may do on it.
 
+use crate::server::fuzzing::answers::{BODY, BODY_MAX};
 use crate::server::http2::STREAM_WINDOW;
 use shoal_wire::hpack::FieldList;
 
@@ -85,12 +86,15 @@ impl Seen {
         }
     }
 
-    /// The server has sent bytes of body, which are within the connection's window.
-    pub fn took_data(&mut self, bytes: usize, end: bool) {
+    /// The server has sent some of the body, which is within the connection's window.
+    pub fn took_data(&mut self, data: &[u8], end: bool) {
+        let bytes = data.len();
         assert!(!self.ended && !self.reset, "{self:?} goes on after its end");
         assert!(self.status != 0, "{self:?}: a body before its head");
         self.window -= bytes as i64;
         assert!(bytes == 0 || self.window >= 0, "{self:?}: too much by its window");
+        let is_due = self.wanted().is_none() || BODY[self.bytes..].starts_with(data);
+        assert!(is_due, "{self:?}: other bytes than those");
         self.bytes += bytes;
         assert!(self.length.is_none_or(|length| self.bytes <= length), "{self:?}: more than it said");
         if end {
@@ -117,12 +121,15 @@ impl Seen {
             return assert_eq!(self.bytes, 0, "{self:?}: a body that has no place");
         }
         assert!(self.length.is_none_or(|length| length == self.bytes), "{self:?}: less than it said");
-        let text = std::str::from_utf8(&self.path).unwrap_or_default();
-        let asked = text.strip_prefix("/hit/").or(text.strip_prefix("/memory/"));
-        if let Some(Ok(asked)) = asked.map(str::parse::<usize>)
-            && self.status == 200
-        {
-            assert_eq!(self.bytes, asked.min(300_000), "{self:?}: not what was asked for");
+        if let Some(wanted) = self.wanted() {
+            assert_eq!(self.bytes, wanted, "{self:?}: not what was asked for");
         }
+    }
+
+    /// Bytes of the body that was asked for, if that is known.
+    fn wanted(&self) -> Option<usize> {
+        let path = std::str::from_utf8(&self.path).ok().filter(|_| self.status == 200)?;
+        let asked = path.strip_prefix("/hit/").or(path.strip_prefix("/memory/"))?;
+        Some(asked.parse::<usize>().ok()?.min(BODY_MAX))
     }
 }

@@ -1,0 +1,52 @@
+//! Rows that are known, and any others.
+
+use super::*;
+use proptest::prelude::*;
+
+/// What every guest asks at once, of all paths that are small.
+fn together(form: u8, paths: std::ops::Range<u8>) -> Vec<u8> {
+    paths.flat_map(|path| [7, form << 4 | path]).collect()
+}
+
+#[test]
+fn hits_of_those_who_wait_need_no_task_and_others_do() {
+    for guests in [0, 1, 15, 16, 31] {
+        for form in [0, 1, 2, 11, 12] {
+            let data = [vec![guests], together(form, 0..9)].concat();
+            assert_eq!(play(&Row::read(&data)), 0, "{guests} {form}");
+        }
+        let data = [vec![guests], together(3, 0..1)].concat();
+        assert_eq!(play(&Row::read(&data)), usize::from(guests) + 1, "HEAD");
+    }
+}
+
+#[test]
+fn every_request_is_answered_alike_on_every_way() {
+    for manner in [0x00, 0x14, 0x20, 0x34, 0x54, 0x74] {
+        for form in 0..16 {
+            // Numbers and texts, where the form has any, are the paths that follow.
+            hit_ways(&[vec![manner], together(form, 0..16)].concat());
+        }
+    }
+}
+
+/// Of one of its replies the kernel takes nothing, behind a reply of another that waits to be sent.
+#[test]
+fn who_reads_late_is_answered_alike() {
+    for replies in 0..40 {
+        for path in [0, 3, 5, 8, 10, 11] {
+            // Guest 1 stops to read, and asks for 500 bytes so many times.
+            let full = [&[0x21, 0x0e][..], &[0x08, 0x03, 4].repeat(replies)].concat();
+            hit_ways(&[&full[..], &[0x00, 0x03, 0x08, path, 4]].concat());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_rows_are_answered_in_order(data in prop::collection::vec(any::<u8>(), 0..200)) {
+        hit_ways(&data);
+    }
+}
