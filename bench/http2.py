@@ -65,8 +65,8 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=2, help="length of one point")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=int, default=1, help="length of one point")
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 65536])
     programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/hits.md")
@@ -74,18 +74,19 @@ def arguments():
 
 
 def rows(running, size, options):
-    """A row for each server: CPU per hit in each way, and how it compares with HTTP/1.1."""
+    """A row for each server: CPU per hit in each way, and how it compares with HTTP/1.1; medians of the rounds."""
     for server in running * 2:
         server.get(f"/{size}")
     points = {}
-    for _ in range(options.rounds):
-        for way in WAYS:
+    for number in range(options.rounds):
+        for way in list(WAYS)[:: 1 if number % 2 == 0 else -1]:
             for server in running:
                 points.setdefault((server.name, way), []).append(point(server, size, way, options.seconds))
     lines = []
     for server in running:
-        cells = [statistics.median(points[server.name, way]) for way in WAYS]
-        shown = [f"{cells[0]:.2f}"] + [f"{cell:.2f} ({cell / cells[0]:.2f})" for cell in cells[1:]]
+        first, *others = [points[server.name, way] for way in WAYS]
+        ratio = lambda own: statistics.median(ours / theirs for ours, theirs in zip(own, first))
+        shown = [f"{statistics.median(first):.2f}"] + [f"{statistics.median(own):.2f} ({ratio(own):.2f})" for own in others]
         lines.append(f"| {server.name}, {size // 1024} KB{', TLS' if server.secure else ''} | " + " | ".join(shown) + " |")
         print(lines[-1], file=sys.stderr)
     return lines

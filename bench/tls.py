@@ -64,8 +64,8 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2, help="length of one point")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1, help="length of one point")
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["handshakes", "hits"])
     programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
@@ -144,7 +144,8 @@ def hit_rows(running, options):
 
 def row(what, points, digits):
     nginx, shoal = map(statistics.median, points)
-    return f"| {what} | {nginx:.{digits}f} | {shoal:.{digits}f} | {nginx / shoal:.2f} |"
+    ratio = statistics.median(theirs / ours for theirs, ours in zip(*points))
+    return f"| {what} | {nginx:.{digits}f} | {shoal:.{digits}f} | {ratio:.2f} |"
 
 
 if __name__ == "__main__":
