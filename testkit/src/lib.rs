@@ -21,6 +21,7 @@ pub mod h2;
 pub mod hanging_disk;
 pub mod load;
 pub mod members;
+pub mod missing;
 pub mod neighbours;
 pub mod origin;
 pub mod seeded;

@@ -3,7 +3,7 @@
 use crate::rounds::twice;
 use crate::workshop::{Workshop, line, run, sha256};
 use serde_json::json;
-use shoal_testkit::{Origin, Setup, Shoal};
+use shoal_testkit::{Origin, Setup, Shoal, missing};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -17,7 +17,7 @@ fn toolchain() -> Option<PathBuf> {
         Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
     };
     if !(found(&cargo) && found(&rustc)) {
-        eprintln!("skipped: cargo is not installed");
+        missing::skip("cargo");
         return None;
     }
     Some(PathBuf::from(line(Command::new(rustc).args(["--print", "sysroot"]))).join("bin"))

@@ -4,7 +4,7 @@ use crate::rounds::twice;
 use crate::workshop::{Workshop, installed, line, run};
 use shoal_testkit::origin::Cgi;
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Origin, Setup, Shoal};
+use shoal_testkit::{Origin, Setup, Shoal, missing};
 use std::path::Path;
 use std::process::Command;
 
@@ -52,8 +52,7 @@ fn smart_http_is_never_served_from_the_cache() {
     repository(&shop);
     let program = Path::new(&line(git(&shop, None).arg("--exec-path"))).join("git-http-backend");
     if !program.exists() {
-        eprintln!("skipped: git http-backend is not installed");
-        return;
+        return missing::skip("git http-backend");
     }
     let variable = |name: &str, value: &str| (name.to_string(), value.to_string());
     let root = shop.path("repositories").to_string_lossy().into_owned();

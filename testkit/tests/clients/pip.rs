@@ -2,7 +2,7 @@
 
 use crate::rounds::twice;
 use crate::workshop::{Workshop, installed, line, run, sha256};
-use shoal_testkit::{Origin, Setup};
+use shoal_testkit::{Origin, Setup, missing};
 use std::path::PathBuf;
 
 /// The interpreter itself, not a shim that needs the user's home.
@@ -15,7 +15,7 @@ fn python() -> Option<PathBuf> {
     let pip = std::process::Command::new(&path).args(["-m", "pip", "--version"]).output();
     let found = pip.is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("skipped: pip is not installed");
+        missing::skip("pip");
     }
     found.then_some(path)
 }

@@ -1,6 +1,6 @@
 //! A folder to work in, and programs run with nothing of the user's environment.
 
-use shoal_testkit::Shoal;
+use shoal_testkit::{Shoal, missing};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -65,11 +65,11 @@ pub fn line(command: &mut Command) -> String {
     String::from_utf8_lossy(&run(command)).trim().to_string()
 }
 
-/// Whether a program answers to `--version`; says that its test is skipped when it does not.
+/// Whether a program answers to `--version`; its test is skipped when it does not ([`missing::skip`]).
 pub fn installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("skipped: {program} is not installed");
+        missing::skip(program);
     }
     found
 }

@@ -10,7 +10,7 @@ mod corpus;
 use corpus::{Case, corpus};
 use shoal_testkit::neighbours::Neighbour;
 use shoal_testkit::origin::Received;
-use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
+use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, missing, wait};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ fn shoal_and_nginx() {
     let origin = naming_origin("no-store");
     let back = Setup::to(&origin).start();
     let Some(front) = Neighbour::nginx(back.address("reverse")) else {
-        return eprintln!("skipped: nginx is not installed");
+        return missing::skip("nginx");
     };
     check("nginx before Shoal", front.address(), &origin);
     let origin = naming_origin("no-store");
@@ -162,7 +162,7 @@ fn shoal_and_squid() {
     let origin = naming_origin("no-store");
     let back = Setup::to(&origin).start();
     let Some(front) = Neighbour::squid(back.address("reverse")) else {
-        return eprintln!("skipped: squid is not installed");
+        return missing::skip("squid");
     };
     check("Squid before Shoal", front.address(), &origin);
     let origin = naming_origin("no-store");
