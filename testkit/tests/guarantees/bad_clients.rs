@@ -2,11 +2,10 @@
 //! time and memory and counted, and nobody else notices.
 
 mod pipelining;
+mod slow_readers;
 
 use shoal_testkit::seeded::body;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 const LARGE: usize = 8 << 20;
@@ -60,43 +59,6 @@ fn many_heads_that_never_end_are_given_up_in_time() {
     all_have_gone(&shoal);
 }
 
-/// A reader that takes a little every now and then, so that no pause is ever too long.
-fn read_slowly(shoal: &Shoal, path: &str, bytes_each_time: usize) -> usize {
-    let mut stream = TcpStream::connect(shoal.address("reverse")).expect("a connection");
-    stream.set_read_timeout(Some(wait::LIMIT)).expect("a limit");
-    stream.write_all(&get(path)).expect("a request");
-    let (mut buffer, mut taken) = (vec![0; bytes_each_time], 0);
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(9) {
-        match stream.read(&mut buffer) {
-            Ok(0) | Err(_) => break,
-            Ok(count) => taken += count,
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    taken
-}
-
-#[test]
-fn a_reader_below_the_least_rate_is_given_up() {
-    let origin = Origin::start();
-    let large = 40 << 20;
-    origin.on("/passed", Answer::ok(body("large", large)).field("Cache-Control", "no-store"));
-    let limits = |rate: &str| {
-        let setup = Setup::to(&origin).set("client.idle_timeout", "2s").set("client.rate_min", rate);
-        setup.start()
-    };
-    // About three megabytes a second.
-    let strict = limits("16 MiB");
-    let taken = read_slowly(&strict, "/passed", 64 << 10);
-    assert!(taken < large, "the whole body was sent");
-    strict.expect_metric("shoal_clients_slow_total", "", 1);
-    all_have_gone(&strict);
-    let lenient = limits("64 KiB");
-    assert!(read_slowly(&lenient, "/passed", 64 << 10) > 8 << 20);
-    lenient.expect_metric("shoal_clients_slow_total", "", 0);
-}
-
 #[test]
 fn a_body_that_comes_below_the_least_rate_is_refused() {
     let origin = Origin::start();
@@ -134,6 +96,18 @@ fn a_half_closed_client_gets_its_hit_whole() {
         assert!(client.closes(), "{path}");
     }
     all_have_gone(&shoal);
+    let hits = shoal.responses("memory_hit") + shoal.responses("hit");
+    assert_eq!((shoal.responses("miss"), hits), (2, 2));
+    expect_nobody_blamed(&shoal);
+    let aborted = shoal.access_log(4).iter().filter(|line| line.contains("\"aborted\":true")).count();
+    assert_eq!(aborted, 0, "in the log as aborted");
+}
+
+/// A client that ends its sending in order is neither slow nor wrong, and its answer was not cut.
+fn expect_nobody_blamed(shoal: &Shoal) {
+    for counter in ["shoal_clients_slow_total", "shoal_requests_refused_total", "shoal_responses_cut_total"] {
+        shoal.expect_metric(counter, "", 0);
+    }
 }
 
 /// In the middle of a head, before one, and while the origin is asked: nothing stays behind.

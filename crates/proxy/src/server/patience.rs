@@ -74,6 +74,13 @@ impl Pace {
         self.add(waited, bytes as u64, patience)
     }
 
+    /// The client has taken so many bytes at once, before anybody would have had to wait: they make good for earlier waits.
+    pub fn took_at_once(&mut self, bytes: usize) {
+        if !self.waited.is_zero() {
+            self.moved = self.moved.saturating_add(bytes as u64);
+        }
+    }
+
     /// What was written before is flushed, so many bytes of it. A wait for that ends here: what follows, be it the origin's
     /// time or an idle connection's, is not the client's.
     pub fn flushed(&mut self, bytes: usize, patience: &Patience) -> Result<(), TooSlow> {
@@ -123,6 +130,17 @@ mod tests {
             (0, &[(10, 0), (10, 0), (10, 0)], None),
         ] {
             assert_eq!(course(rate_min, steps), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_at_once_between_waits_counts() {
+        let patience = Patience { pause: Duration::from_secs(2), rate_min: 100, metrics: Arc::default() };
+        for (at_once, expected) in [(0, Err(TooSlow)), (150, Ok(()))] {
+            let mut pace = Pace::default();
+            assert_eq!(pace.add(Duration::from_secs(1), 30, &patience), Ok(()));
+            pace.took_at_once(at_once);
+            assert_eq!(pace.add(Duration::from_secs(1), 30, &patience), expected, "{at_once} at once");
         }
     }
 

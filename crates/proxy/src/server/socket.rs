@@ -26,7 +26,7 @@ pub(super) struct Socket<T> {
     /// When to give up waiting.
     pub deadline: Deadline,
     /// How fast the client takes what is sent.
-    pace: Pace,
+    pub pace: Pace,
     /// The client has ended its sending; when to take it for gone, unless it takes bytes.
     ended: Option<Deadline>,
     /// The read buffer was made larger than an idle connection should hold.

@@ -93,7 +93,7 @@ impl<T: ClientIo> Connection<T> {
         if self.drain.is_draining() || self.live.keep_alive.is_zero() {
             return None;
         }
-        let Socket { io, output, .. } = &mut self.socket;
+        let Socket { io, output, pace, .. } = &mut self.socket;
         let get = self.parser.plain(bytes, &self.live.limits)?;
         let write = |slices: &[IoSlice<'_>]| {
             let written = match slices {
@@ -105,6 +105,7 @@ impl<T: ClientIo> Connection<T> {
                 Poll::Ready(Ok(bytes)) => bytes,
                 _ => 0,
             };
+            pace.took_at_once(bytes);
             Written { bytes, is_flushed: matches!(Pin::new(io).poll_flush(context), Poll::Ready(Ok(()))) }
         };
         let glanced = REPLY.with_borrow_mut(|reply| {
