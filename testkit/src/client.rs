@@ -1,9 +1,11 @@
 //! A raw HTTP/1 client: exact bytes out, exact bytes in, every wait limited.
 
 mod connection;
+mod exact;
 mod response;
 
 pub use connection::Connection;
+pub use exact::Exact;
 pub use response::{Ending, Head, Response};
 
 use crate::fields::Fields;

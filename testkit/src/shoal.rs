@@ -2,6 +2,7 @@
 
 mod binary;
 mod process;
+mod room;
 mod setup;
 
 pub use binary::binary;

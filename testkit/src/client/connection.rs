@@ -1,6 +1,6 @@
 //! One connection: bytes sent as given, responses read as their framing says.
 
-use super::{Ending, Head, Request, Response};
+use super::{Ending, Exact, Head, Request, Response};
 use crate::fields::Fields;
 use crate::wait::LIMIT;
 use crate::wire::{self, Wire};
@@ -85,6 +85,25 @@ impl Connection {
             }
             interim.push(head);
         };
+        Ok(self.whole(method, head, interim))
+    }
+
+    /// Sends a request and reads its response as it stands.
+    pub fn ask_exactly(&mut self, request: &Request, host: &str) -> Exact {
+        self.send(request.to_bytes(host));
+        self.exact(&request.method)
+    }
+
+    /// Reads the response to a request with `method` as it stands. Panics when there is none, or not all of it.
+    pub fn exact(&mut self, method: &str) -> Exact {
+        let head = self.until(b"\r\n\r\n").unwrap_or_else(|why| panic!("no response: {why}"));
+        let response = self.whole(method, Head::parse(&head), Vec::new());
+        assert_eq!(response.ending, Ending::Complete, "{head}");
+        Exact { head, body: response.body }
+    }
+
+    /// The response with this head, whose body is read.
+    fn whole(&mut self, method: &str, head: Head, interim: Vec<Head>) -> Response {
         let mut response = Response {
             interim,
             version: head.version,
@@ -97,7 +116,7 @@ impl Connection {
         if let Err(why) = self.rest(method, &mut response) {
             response.ending = Ending::Cut(why);
         }
-        Ok(response)
+        response
     }
 
     /// Reads one head, interim or final.

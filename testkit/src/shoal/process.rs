@@ -1,6 +1,7 @@
 //! A running instance.
 
 use super::binary::binary;
+use super::room;
 use super::setup::Setup;
 use crate::client::{Connection, Request, Response};
 use crate::wait;
@@ -138,6 +139,11 @@ impl Shoal {
     /// Resident memory in bytes that is the process's own: pages of files, such as its code and the index, are left out.
     pub fn resident_bytes(&self) -> u64 {
         resident_bytes(self.pid()).expect("the process runs")
+    }
+
+    /// Client connections that wait without a task.
+    pub fn waiting(&self) -> usize {
+        room::waiting(self.pid()).expect("the process runs")
     }
 
     /// Sends a signal.

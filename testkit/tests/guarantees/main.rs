@@ -34,3 +34,4 @@ mod tls_and_http2;
 mod transports_agree;
 mod upstreams;
 mod vary;
+mod waiting_connections;

@@ -58,6 +58,14 @@ fn made(random: &mut Random) -> Request {
     request
 }
 
+/// Whether it is answered where its connection waits: nothing in it changes what a cache does, and the reply is such that the kernel takes
+/// it at once.
+fn is_plain(request: &Request) -> bool {
+    let names = request.fields.0.iter().map(|(name, _)| name.as_str());
+    let is_plain = names.into_iter().all(|name| ["Accept-Encoding", "User-Agent"].contains(&name));
+    is_plain && request.method == "GET" && request.target != "/large"
+}
+
 /// All of an answer but what the clock decides, and what only HTTP/1 says. The clock also chooses what parts several ranges.
 fn picture(response: &Response) -> (u16, Vec<(String, String)>, String) {
     let lines = response.fields.lines();
@@ -94,6 +102,8 @@ fn stored_responses_are_alike_over_every_transport() {
     let shoal = setup.listen("tls", &format!("mode = 'reverse'\ntls = [{pair}]")).start();
     let mut plain = shoal.connect();
     let tls_address = shoal.address("tls");
+    // It asks nothing but what a connection is served where it waits.
+    let mut waiting = shoal.connect();
     let mut tls = Connection::open_tls(tls_address, "a.test", authority.client(&["http/1.1"]));
     let mut h2 = H2Connection::open(shoal.address("reverse"));
     let mut h2_tls = H2Connection::open_tls(tls_address, "a.test", authority.client(&["h2"]));
@@ -105,21 +115,31 @@ fn stored_responses_are_alike_over_every_transport() {
     let asked = origin.total();
     let mut random = Random::new(11);
     let mut statuses = std::collections::BTreeSet::new();
+    let mut plain_asked = 0;
     for _ in 0..400 {
         let request = made(&mut random);
         let first = plain.ask(&request, "a.test");
         statuses.insert(first.status);
-        let ordinary = plain.ask(&request.clone().field(ORDINARY.0, ORDINARY.1), "a.test");
-        let others = [
-            ("the ordinary way", ordinary),
-            ("TLS", tls.ask(&request, "a.test")),
-            ("HTTP/2", h2.ask(&request, "a.test")),
-            ("HTTP/2 over TLS", h2_tls.ask(&request, "a.test")),
+        let exact = plain.ask_exactly(&request, "a.test");
+        let mut exact_others = vec![
+            ("the ordinary way", plain.ask_exactly(&request.clone().field(ORDINARY.0, ORDINARY.1), "a.test")),
+            ("TLS", tls.ask_exactly(&request, "a.test")),
         ];
+        if is_plain(&request) {
+            exact_others.push(("who waits", waiting.ask_exactly(&request, "a.test")));
+            assert_eq!(shoal.waiting(), 1, "{request:?}");
+            plain_asked += 1;
+        }
+        for (way, other) in exact_others {
+            other.expect_like(exact.clone(), &format!("{way}: {request:?}"));
+        }
+        let others =
+            [("HTTP/2", h2.ask(&request, "a.test")), ("HTTP/2 over TLS", h2_tls.ask(&request, "a.test"))];
         for (way, other) in others {
             assert_eq!(picture(&other), picture(&first), "{way}: {request:?}");
         }
     }
     assert_eq!(origin.total(), asked, "only what is stored was asked for");
+    assert!(plain_asked > 10, "{plain_asked} are plain");
     assert!([200, 206, 304, 404, 416].iter().all(|status| statuses.contains(status)), "{statuses:?}");
 }
