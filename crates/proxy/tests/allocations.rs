@@ -1,6 +1,7 @@
-//! A hit in RAM allocates nothing, however it is asked for and logged.
+//! A hit in RAM allocates nothing, however it is asked for and logged; what does allocate does so a known number of times: a hit that
+//! is not sent at once, one that goes the ordinary way, a miss.
 //!
-//! The connection loop is driven over a stream in memory ([`rig`]), so that every allocation counted is the loop's,
+//! The connection loop is driven over a stream in memory or over loopback ([`rig`]), so that every allocation counted is the loop's,
 //! the exchange's or the log's. A connection allocates when it begins; what a request more costs is the difference.
 
 #[path = "hits/rig.rs"]
@@ -18,107 +19,74 @@ const BROWSER: &str = "GET /section/page.html?id=1 HTTP/1.1\r\nHost: www.example
     Accept-Encoding: gzip, deflate, br, zstd\r\nReferer: http://www.example.org/section/\r\nDNT: 1\r\n\
     Connection: keep-alive\r\nCookie: session=0123456789abcdef; theme=dark\r\n\r\n";
 
-fn counted(rig: &Rig, request: &str, times: u64) -> AllocationInfo {
-    allocation_counter::measure(|| {
-        rig.ask(request.as_bytes(), times);
-    })
-}
-
 #[test]
 fn a_hit_allocates_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("access.log").display().to_string();
-    let logs = [
-        ("none", LogFormat::Squid),
-        (&*file, LogFormat::Squid),
-        (&*file, LogFormat::Combined),
-        (&*file, LogFormat::Json),
-    ];
-    for (access, format) in logs {
-        for body_bytes in [0, 1024, 100_000] {
-            let rig = Rig::start(
-                Log { access: access.into(), format, ..Log::default() },
-                (body_bytes, "max-age=86400"),
-            );
-            for request in [BARE, BROWSER] {
-                rig.ask(request.as_bytes(), 1);
-                // The thread's own memory is there after the first hits.
-                rig.ask(request.as_bytes(), 10);
-                let (few, many) = (counted(&rig, request, 10), counted(&rig, request, 1010));
-                assert!(few.count_total > 0, "a connection allocates");
-                assert_eq!(
-                    (many.count_total, many.bytes_total),
-                    (few.count_total, few.bytes_total),
-                    "{access} {format:?} {body_bytes} bytes: {request}"
-                );
-            }
-            assert_eq!(rig.metrics.misses.value(), 2);
-            assert_eq!(rig.metrics.hits_memory.value(), 2 * (10 + 10 + 1010));
-            assert_eq!(rig.metrics.log_lines_dropped.value(), 0);
-        }
-    }
+    check_free(SMALL, |rig, request, times| rig.ask(request.as_bytes(), times));
 }
 
 /// Nor on a connection that waits without a task.
 #[test]
 fn a_hit_of_who_waits_allocates_nothing() {
-    for body_bytes in [0, 1024, 100_000] {
-        let rig = Rig::start(Log { access: "none".into(), ..Log::default() }, (body_bytes, "max-age=86400"));
-        for request in [BARE, BROWSER] {
-            rig.ask(request.as_bytes(), 1);
-            rig.ask_waiting(request.as_bytes(), 10);
-            let counted = |times| {
-                allocation_counter::measure(|| {
-                    rig.ask_waiting(request.as_bytes(), times);
-                })
-            };
-            let (few, many) = (counted(10), counted(1010));
-            assert!(few.count_total > 0, "a connection allocates");
-            assert_eq!(many.count_total, few.count_total, "{body_bytes} bytes: {request}");
-        }
-        assert_eq!(rig.metrics.misses.value(), 2);
-        assert_eq!(rig.metrics.hits_memory.value(), 2 * (10 + 10 + 1010));
-    }
+    check_free(SMALL, |rig, request, times| rig.ask_waiting(request.as_bytes(), times));
+}
+
+/// Nor do hits that are answered together, one full round of them and some.
+#[test]
+fn hits_that_call_together_allocate_nothing() {
+    check_free(SMALL, |rig, request, times| rig.ask_together(request.as_bytes(), 20, times.div_ceil(20)));
 }
 
 /// Nor over HTTP/2, body or head or frames.
 #[test]
 fn a_hit_over_http2_allocates_nothing() {
-    for body_bytes in [0, 1024, 100_000] {
-        let rig = Rig::start(Log { access: "none".into(), ..Log::default() }, (body_bytes, "max-age=86400"));
-        for request in [BARE, BROWSER] {
-            rig.ask_http2(request, 1);
-            rig.ask_http2(request, 10);
-            let counted = |times| {
-                allocation_counter::measure(|| {
-                    rig.ask_http2(request, times);
-                })
-            };
-            let (few, many) = (counted(10), counted(1010));
-            assert!(few.count_total > 0, "a connection allocates");
-            assert_eq!(
-                (many.count_total, many.bytes_total),
-                (few.count_total, few.bytes_total),
-                "{body_bytes} bytes: {request}"
-            );
+    let sizes = [SMALL, &[LENT_MIN]].concat();
+    check_free(&sizes, Rig::ask_http2);
+}
+
+/// What is lent to the kernel is still being sent when the request's bytes are gone.
+#[test]
+fn a_large_hit_allocates_a_known_number_of_times() {
+    for log in logs(tempfile::tempdir().expect("a folder").path()) {
+        // What holds the body. For the log: the record, its URL and Cache-Status; its Referer and its User-Agent.
+        let known = if log.access == "none" { [1.0, 1.0] } else { [4.0, 6.0] };
+        for body_bytes in [LENT_MIN, 1 << 20] {
+            let rig = Rig::start(log.clone(), (body_bytes, FRESH));
+            for (request, known) in [BARE, BROWSER].into_iter().zip(known) {
+                check_known(known, request, |times| rig.ask(request.as_bytes(), times));
+                check_known(known, request, |times| rig.ask_waiting(request.as_bytes(), times));
+            }
         }
-        assert_eq!(rig.metrics.misses.value(), 2);
-        assert_eq!(rig.metrics.hits_memory.value(), 2 * (10 + 10 + 1010));
+        // The same, and a stream.
+        let rig = Rig::start(log, (1 << 20, FRESH));
+        for (request, known) in [BARE, BROWSER].into_iter().zip(known) {
+            check_known(known + 6.0, request, |times| rig.ask_http2(request, times));
+        }
     }
+}
+
+#[test]
+fn a_304_allocates_a_known_number_of_times() {
+    check_ordinary(25.0, |request| request.replace("\r\n\r\n", "\r\nIf-None-Match: \"1024-1\"\r\n\r\n"));
+}
+
+#[test]
+fn a_part_allocates_a_known_number_of_times() {
+    check_ordinary(31.0, |request| request.replace("\r\n\r\n", "\r\nRange: bytes=100-199\r\n\r\n"));
+}
+
+#[test]
+fn a_head_allocates_a_known_number_of_times() {
+    check_ordinary(21.0, |request| request.replace("GET", "HEAD"));
 }
 
 /// A miss of what may not be stored allocates as little as it is known to: whoever adds to it should know.
 #[test]
 fn a_miss_allocates_a_known_number_of_times() {
-    let rig = Rig::start(Log { access: "none".into(), ..Log::default() }, (8192, "no-store"));
+    let rig = Rig::start(unlogged(), (8192, "no-store"));
     for request in [BARE, BROWSER] {
-        rig.ask(request.as_bytes(), 10);
-        let (few, many) = (counted(&rig, request, 10), counted(&rig, request, 1010));
-        let each = (many.count_total - few.count_total) as f64 / 1000.0;
-        // Read buffers are made anew every now and then, when their pieces are still held.
-        assert!((MISS_ALLOCATIONS..MISS_ALLOCATIONS + 0.5).contains(&each), "{each} a miss: {request}");
+        check_known(MISS_ALLOCATIONS, request, |times| rig.ask(request.as_bytes(), times));
     }
-    assert_eq!(rig.metrics.misses.value(), 2 * (10 + 10 + 1010));
+    assert_eq!(rig.metrics.misses.value(), 2 * ASKED);
 }
 
 /// The URL, the request on its way, its fields' places, the boxes that it and its fetch wait in, the lines for the origin and the
@@ -126,11 +94,81 @@ fn a_miss_allocates_a_known_number_of_times() {
 /// lines for the client, the record and what Cache-Status says in it.
 const MISS_ALLOCATIONS: f64 = 14.0;
 
-#[test]
-fn the_ordinary_way_is_seen_to_allocate() {
-    let rig = Rig::start(Log { access: "none".into(), ..Log::default() }, (1024, "max-age=86400"));
-    let ordinary = BARE.replace("\r\n\r\n", "\r\nConnection: keep-alive, x-nothing\r\n\r\n");
-    rig.ask(ordinary.as_bytes(), 10);
-    let (few, many) = (counted(&rig, &ordinary, 10), counted(&rig, &ordinary, 110));
-    assert!(many.count_total >= few.count_total + 100, "{} after {}", many.count_total, few.count_total);
+/// With every log, hits by `ask` on these bodies cost a connection nothing.
+fn check_free(sizes: &[usize], ask: impl Fn(&Rig, &str, u64) -> u64) {
+    for log in logs(tempfile::tempdir().expect("a folder").path()) {
+        for &body_bytes in sizes {
+            let rig = Rig::start(log.clone(), (body_bytes, FRESH));
+            for request in [BARE, BROWSER] {
+                rig.ask(request.as_bytes(), 1);
+                let (few, many) = counted(|times| ask(&rig, request, times));
+                assert!(few.count_total > 0, "a connection allocates");
+                assert_eq!(
+                    (many.count_total, many.bytes_total),
+                    (few.count_total, few.bytes_total),
+                    "{log:?}, {body_bytes} bytes: {request}"
+                );
+            }
+            assert_eq!(rig.metrics.misses.value(), 2);
+            assert!(rig.metrics.hits_memory.value() >= 2 * ASKED);
+            assert_eq!(rig.metrics.log_lines_dropped.value(), 0);
+        }
+    }
 }
+
+/// Hits that a request becomes by `asking` for something else cost so many.
+fn check_ordinary(known: f64, asking: impl Fn(&str) -> String) {
+    let rig = Rig::start(unlogged(), (1024, FRESH));
+    for request in [BARE, BROWSER] {
+        rig.ask(request.as_bytes(), 1);
+        let request = asking(request);
+        check_known(known, &request, |times| rig.ask(request.as_bytes(), times));
+    }
+    assert_eq!((rig.metrics.misses.value(), rig.metrics.hits_memory.value()), (2, 2 * ASKED));
+}
+
+/// A request by `ask` costs so many.
+fn check_known(known: f64, request: &str, ask: impl Fn(u64) -> u64) {
+    let (few, many) = counted(ask);
+    let each = (many.count_total - few.count_total) as f64 / (MANY - FEW) as f64;
+    // Read buffers are made anew every now and then, when their pieces are still held.
+    assert!((known..known + 0.5).contains(&each), "{each} and not {known}: {request}");
+}
+
+/// What few requests cost, and many, once the thread has what it keeps.
+fn counted(ask: impl Fn(u64) -> u64) -> (AllocationInfo, AllocationInfo) {
+    let measured = |times| {
+        allocation_counter::measure(|| {
+            ask(times);
+        })
+    };
+    measured(FEW);
+    (measured(FEW), measured(MANY))
+}
+
+/// None, and one of each format in this folder.
+fn logs(folder: &std::path::Path) -> Vec<Log> {
+    let access = folder.join("access.log").display().to_string();
+    let formats = [LogFormat::Squid, LogFormat::Combined, LogFormat::Json];
+    let logged = formats.map(|format| Log { access: access.clone(), format, ..Log::default() });
+    [&[unlogged()], &logged[..]].concat()
+}
+
+fn unlogged() -> Log {
+    Log { access: "none".into(), ..Log::default() }
+}
+
+const FRESH: &str = "max-age=86400";
+
+/// Sent at once: without a body, with one that is copied behind the head, and with one that is not.
+const SMALL: &[usize] = &[0, 1024, 100_000];
+
+/// From here on bodies are lent.
+const LENT_MIN: usize = shoal_store::memory::LENT_MIN;
+
+const FEW: u64 = 20;
+
+const MANY: u64 = 420;
+
+/// Requests that [`counted`] sends.
+const ASKED: u64 = 2 * FEW + MANY;

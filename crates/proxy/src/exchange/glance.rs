@@ -11,9 +11,10 @@ use super::{
     shelf::Resident,
     verdict::version,
 };
-use crate::access_log::{AccessLog, Entry};
+use crate::access_log::Entry;
 use crate::clock;
 use crate::message::{Client, Glance, Hit, Outcome, Record, Sent};
+use bytes::Bytes;
 use http::{HeaderValue, Method};
 use shoal_core::{Key, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
@@ -62,7 +63,7 @@ impl Exchange {
             let duration_us = received.elapsed().as_micros() as u64;
             let entry = Entry { time: now, duration_us, head_bytes, ..entry(get, client, url, &hit) };
             match log.tells_cache_status() {
-                true => log_with_cache_status(log, entry, &hit),
+                true => with_cache_status(&hit, |cache_status| log.log(&Entry { cache_status, ..entry })),
                 false => log.log(&entry),
             }
             Glance::Sent
@@ -139,20 +140,19 @@ fn entry<'a>(get: &PlainGet<'a>, client: &Client, url: &'a [u8], hit: &Hit<'a>) 
     }
 }
 
-fn log_with_cache_status(log: &AccessLog, entry: Entry<'_>, hit: &Hit<'_>) {
+/// Hands on the Cache-Status value of the reply.
+fn with_cache_status<T>(hit: &Hit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
     STATUS.with_borrow_mut(|cache_status| {
         cache_status.clear();
         cache_status.extend_from_slice(hit.own.cache_status_value());
         push_decimal(cache_status, hit.ttl_seconds);
-        log.log(&Entry { cache_status, ..entry });
-    });
+        taker(cache_status)
+    })
 }
 
 /// The record of a hit whose reply is still being sent, and which therefore outlives the request's bytes.
 fn record(get: &PlainGet<'_>, client: &Client, url: &[u8], now: Timestamp, hit: &Hit<'_>) -> Box<Record> {
     let value = |bytes: Option<&[u8]>| bytes.and_then(|bytes| HeaderValue::from_bytes(bytes).ok());
-    let mut cache_status = hit.own.cache_status_value().to_vec();
-    push_decimal(&mut cache_status, hit.ttl_seconds);
     Box::new(Record {
         time: now,
         client: Some(client.address),
@@ -164,7 +164,7 @@ fn record(get: &PlainGet<'_>, client: &Client, url: &[u8], now: Timestamp, hit: 
         referer: value(get.referer),
         user_agent: value(get.user_agent),
         content_type: hit.stored.content_type_value(),
-        cache_status: cache_status.into(),
+        cache_status: with_cache_status(hit, Bytes::copy_from_slice),
         ..Record::default()
     })
 }

@@ -48,7 +48,7 @@ impl<H: Handler> Detached<H> {
     }
 
     /// The same of several of one client, who call together.
-    pub(super) async fn serve_all_waiting(&self, streams: Vec<std::net::TcpStream>, client: Client) {
+    pub async fn serve_all_waiting(&self, streams: Vec<std::net::TcpStream>, client: Client) {
         let client = Arc::new(client);
         let admitting = async {
             // The room opens first.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::SystemTime;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
@@ -75,32 +75,44 @@ impl Rig {
 
     /// The same over a socket, whose connection waits without a task. They must be hits.
     pub fn ask_waiting(&self, request: &[u8], times: u64) -> u64 {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback is there");
-        let far = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
-        let (near, _) = listener.accept().expect("it connects");
-        for socket in [&near, &far] {
-            socket.set_nonblocking(true).expect("a socket");
-        }
+        self.ask_together(request, 1, times)
+    }
+
+    /// The same over so many sockets, on each of which so many requests are sent: each time all of them call before one is answered.
+    pub fn ask_together(&self, request: &[u8], callers: usize, times: u64) -> u64 {
+        let (near, far): (Vec<_>, Vec<_>) = (0..callers).map(|_| connected()).unzip();
         self.runtime.block_on(async {
-            let mut far = TcpStream::from_std(far).expect("a socket");
-            tokio::select! {
-                () = self.server.serve_waiting(near, client()) => panic!("it serves until it is dropped"),
-                taken = self.asking(&mut far, request, times) => taken,
+            let serving = self.server.serve_all_waiting(near, client());
+            let taken = tokio::select! {
+                () = serving => panic!("it serves until it is dropped"),
+                taken = self.asking(far, request, times) => taken,
+            };
+            // A connection that needed a task ends with it.
+            while self.metrics.connections_open.value() > 0 {
+                tokio::task::yield_now().await;
             }
+            taken
         })
     }
 
-    async fn asking(&self, far: &mut TcpStream, request: &[u8], times: u64) -> u64 {
+    async fn asking(&self, callers: Vec<std::net::TcpStream>, request: &[u8], times: u64) -> u64 {
+        let watched = |caller| TcpStream::from_std(caller).expect("a socket");
+        let mut callers: Vec<_> = callers.into_iter().map(watched).collect();
+        for caller in &callers {
+            caller.writable().await.expect("it is open");
+        }
         let (mut reply, mut taken) = (Vec::with_capacity(self.body_bytes + 4096), 0);
         for _ in 0..times {
-            far.write_all(request).await.expect("it is read");
-            reply.clear();
-            let is_end = |window: &[u8]| window == b"\r\n\r\n";
-            while reply.windows(4).position(is_end).is_none_or(|end| reply.len() < end + 4 + self.body_bytes)
-            {
-                assert!(far.read_buf(&mut reply).await.expect("a reply") > 0, "it goes on");
+            for caller in &callers {
+                assert_eq!(caller.try_write(request).ok(), Some(request.len()), "there is room for it");
             }
-            taken += reply.len() as u64;
+            for caller in &mut callers {
+                reply.clear();
+                while !is_whole(&reply, self.body_bytes) {
+                    assert!(caller.read_buf(&mut reply).await.expect("a reply") > 0, "it goes on");
+                }
+                taken += reply.len() as u64;
+            }
         }
         taken
     }
@@ -130,6 +142,23 @@ impl Rig {
         self.runtime.block_on(self.server.serve_http2(script, client()));
         taken.load(Relaxed)
     }
+}
+
+/// Two ends of a connection, which never block: the server's and its client's.
+pub fn connected() -> (std::net::TcpStream, std::net::TcpStream) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback is there");
+    let far = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+    let (near, _) = listener.accept().expect("it connects");
+    for socket in [&near, &far] {
+        socket.set_nonblocking(true).expect("a socket");
+    }
+    (near, far)
+}
+
+/// Whether `reply` is one with a body of so many bytes, to its end.
+pub fn is_whole(reply: &[u8], body_bytes: usize) -> bool {
+    let head = reply.windows(4).position(|window| window == b"\r\n\r\n");
+    head.is_some_and(|head| reply.len() >= head + 4 + body_bytes)
 }
 
 /// Who asks.
