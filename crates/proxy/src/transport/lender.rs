@@ -92,6 +92,10 @@ impl Pipe {
         loop {
             ready!(socket.poll_write_ready(context))?;
             match socket.try_io(Interest::WRITABLE, || self.send(socket.as_fd(), head, body)) {
+                // What could not be thrown away would be sent before what is lent next.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.holds > 0 => {
+                    return Poll::Ready(Ok(None));
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 sent => return Poll::Ready(sent),
             }
@@ -106,10 +110,18 @@ impl Pipe {
             None => return Ok(None),
         }
         let sent = self.move_to(socket, head);
-        while self.holds > 0 {
-            self.holds -= splice(&self.reader, None, &self.sink, None, self.holds, SpliceFlags::NONBLOCK)?;
-        }
+        self.empty();
         sent.map(Some)
+    }
+
+    /// Throws away what the socket did not take. Where that fails some is left, which changes nothing about what was sent.
+    fn empty(&mut self) {
+        while self.holds > 0 {
+            match splice(&self.reader, None, &self.sink, None, self.holds, SpliceFlags::NONBLOCK) {
+                Ok(count) if count > 0 => self.holds -= count,
+                _ => return,
+            }
+        }
     }
 
     /// Sends the head and then what is in the pipe. Were the head in the pipe too, its few bytes would take the place of a page in the
@@ -263,6 +275,52 @@ mod tests {
         let mut taken = Vec::new();
         far.read_to_end(&mut taken).await.expect("an orderly end");
         assert_eq!(taken, b"head");
+    }
+
+    /// Puts this thread's pipe before a sink that the kernel refuses to splice to, as it is open for appending.
+    fn have_nothing_thrown_away() {
+        let mut pipe = Pipe::new().expect("a pipe");
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
+        pipe.sink = rustix::fs::open("/dev/null", flags, Mode::empty()).expect("it is there");
+        LENDER.set(Lender::Pipe(pipe));
+    }
+
+    #[tokio::test]
+    async fn what_the_socket_took_is_not_sent_again_when_the_rest_cannot_be_thrown_away() {
+        let (near, mut far) = connected().await;
+        let whole = body(8 << 20, 8);
+        near.writable().await.expect("open");
+        have_nothing_thrown_away();
+        let sent = lend_now(&near, b"head", &whole).await;
+        assert!((LENT_MIN..8 << 20).contains(&sent), "{sent} of it are on their way");
+        drop(near);
+        let mut taken = Vec::new();
+        far.read_to_end(&mut taken).await.expect("an orderly end");
+        assert!(taken[..4] == *b"head" && taken[4..] == whole[..sent]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_thrown_away_is_sent_to_nobody() {
+        let (near, mut far) = connected().await;
+        near.writable().await.expect("open");
+        // The kernel has no room, of which the runtime does not know yet.
+        let mut filled = 0;
+        while let Ok(count) = rustix::net::send(&near, &[0; 1 << 16], SendFlags::DONTWAIT) {
+            filled += count;
+        }
+        have_nothing_thrown_away();
+        let wrong = body(LENT_MIN, 9);
+        let lent = poll_fn(|context| Poll::Ready(poll_lend(&near, context, b"", &wrong))).await;
+        assert!(lent.is_none(), "{lent:?}");
+        let mut filling = vec![0; filled];
+        far.read_exact(&mut filling).await.expect("it has come");
+        near.writable().await.expect("open");
+        let right = body(LENT_MIN, 10);
+        let sent = lend_now(&near, b"", &right).await;
+        drop(near);
+        let mut taken = Vec::new();
+        far.read_to_end(&mut taken).await.expect("an orderly end");
+        assert!(sent > 0 && taken == right[..sent]);
     }
 
     #[tokio::test]
