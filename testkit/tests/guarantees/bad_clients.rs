@@ -133,6 +133,11 @@ fn half_closed_connections_leave_nothing_behind() {
     // Who had asked before leaving has had it fetched for others.
     wait::until("the fetch is stored", || shoal.get("/slow").hit());
     assert_eq!(origin.count("/slow"), 1);
+    // Each of the twenty that had asked got its answer, and so did the one after them.
+    let log = shoal.access_log(25);
+    let answered = log.iter().filter(|line| line.contains("/slow") && line.contains("\"status\":200"));
+    assert!(answered.count() >= 21, "{log:?}");
+    expect_nobody_blamed(&shoal);
 }
 
 /// Resets while a body is sent out of RAM, from disk, and as it arrives: the others' bytes are right.

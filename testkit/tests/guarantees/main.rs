@@ -21,6 +21,7 @@ mod logs_and_metrics;
 mod loops;
 mod messages;
 mod mixed_load;
+mod nothing_blocks_a_core;
 mod ranges;
 mod reloads;
 mod replays_on_bad_disks;
