@@ -1,18 +1,25 @@
-//! While a hit in RAM is written to its client no lock is held, of the RAM tier's, the log's or any: another thread does as it
-//! likes meanwhile, with the very same object too.
+//! While a hit in RAM is written to its client, other threads do as they like: they are served the very same object, and
+//! store another in its place, and the access log's writer takes the lines of those before. So no lock that any of them needs is held:
+//! not the RAM tier's or the ledger's, nor that of a place of the log.
+//!
+//! A client in memory has them do it while the connection loop writes to it; on a socket that blocks a thread is kept within the
+//! system call that sends, of a small hit and of a larger one. Bodies that are lent are not asked about here.
 
 #[path = "hits/rig.rs"]
 mod rig;
 
-use rig::{Rig, client};
+use rig::{Rig, client, connected, is_whole};
 use shoal_proxy::exchange::Front;
 use shoal_proxy::server::Detached;
 use shoal_settings::{Log, LogFormat};
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::runtime::{Builder, Handle};
 
@@ -23,46 +30,139 @@ const ANEW: &str = "GET /a HTTP/1.1\r\nHost: example.org\r\nCache-Control: no-ca
 
 #[test]
 fn no_lock_is_held_while_a_hit_is_written() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let access = folder.path().join("access.log").display().to_string();
-    let rig = Rig::start(Log { access, format: LogFormat::Json, ..Log::default() }, (1024, "max-age=86400"));
-    let others = Others { server: Arc::clone(&rig.server), runtime: running() };
-    others.ask(PLAIN);
-    let meddler = Meddler { others, asks: Some(PLAIN), meddled: false };
+    let (rig, others) = start(1024);
+    let metrics = Arc::clone(&rig.metrics);
+    let meddler = Meddler { others, asks: Some(PLAIN.repeat(2)), written: 0 };
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(rig.server.serve(meddler, client()));
-    assert_eq!(rig.metrics.hits_memory.value(), 2, "what is written to the meddler, and what it asks for");
-    assert_eq!(rig.metrics.misses.value() + rig.metrics.refresh_modified.value(), 2, "it is stored anew");
+    assert_eq!(metrics.hits_memory.value(), 3, "two that are written to the meddler, and what it asks for");
+    assert_eq!(metrics.misses.value() + metrics.refresh_modified.value(), 2, "it is stored anew");
     rig.ask(PLAIN.as_bytes(), 1);
     rig.ask_http2(PLAIN, 1);
     rig.ask_waiting(PLAIN.as_bytes(), 1);
-    assert_eq!(rig.metrics.hits_memory.value(), 5);
+    assert_eq!(metrics.hits_memory.value(), 6);
 }
 
-/// Clients that are served on a thread of their own.
+/// Of a small hit, which waits for others' to be sent, and of one that is sent by itself.
+#[test]
+fn no_lock_is_held_in_send() {
+    for body_bytes in [8192, 100_000] {
+        let (rig, others) = start(body_bytes);
+        let (near, mut far) = connected();
+        far.set_nonblocking(false).expect("a socket");
+        let mut server_end = near.try_clone().expect("a handle");
+        let (server, thread) = (Arc::clone(&rig.server), running());
+        thread.spawn(async move { server.serve_waiting(near, client()).await });
+        let ask = |far: &mut TcpStream| far.write_all(PLAIN.as_bytes()).expect("it is read");
+        ask(&mut far);
+        read_reply(&mut far, body_bytes);
+        // From here on the thread stays within the call that sends, until somebody reads.
+        let mut filled = fill(&mut server_end);
+        server_end.set_nonblocking(false).expect("a socket");
+        ask(&mut far);
+        let until = Instant::now() + PATIENCE;
+        while !is_stuck_while(&thread, || others.meddle(2)) {
+            assert!(Instant::now() < until, "it is kept in the call");
+        }
+        while filled > 0 {
+            let room = &mut [0; 4096];
+            let most = room.len().min(filled);
+            filled -= far.read(&mut room[..most]).expect("what it was filled with");
+        }
+        read_reply(&mut far, body_bytes);
+        assert_eq!(rig.metrics.log_lines_dropped.value(), 0);
+    }
+}
+
+/// A proxy with a log whose answers have such bodies, and others whom it has answered once: it is in RAM.
+fn start(body_bytes: usize) -> (Rig, Others) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("access.log");
+    let access = log.display().to_string();
+    let rig =
+        Rig::start(Log { access, format: LogFormat::Json, ..Log::default() }, (body_bytes, "max-age=86400"));
+    let others =
+        Others { server: Arc::clone(&rig.server), runtime: running(), body_bytes, log, _folder: folder };
+    others.ask(PLAIN);
+    (rig, others)
+}
+
+/// Writes until there is no more room, and says how much that was.
+fn fill(socket: &mut TcpStream) -> usize {
+    let (mut filled, mut last) = (0, Instant::now());
+    // What has arrived meanwhile may have made room.
+    while last.elapsed() < Duration::from_millis(50) {
+        match socket.write(&[0; 1 << 16]) {
+            Ok(count) => (filled, last) = (filled + count, Instant::now()),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+    filled
+}
+
+fn read_reply(far: &mut TcpStream, body_bytes: usize) {
+    let mut reply = Vec::new();
+    while !is_whole(&reply, body_bytes) {
+        let mut piece = [0; 1 << 16];
+        let count = far.read(&mut piece).expect("a reply");
+        assert!(count > 0, "it goes on");
+        reply.extend_from_slice(&piece[..count]);
+    }
+    assert!(reply.starts_with(b"HTTP/1.1 200 OK"));
+}
+
+/// Whether a thread has done nothing else from before `doing` until after it. False as long as it has not begun.
+fn is_stuck_while(thread: &Handle, doing: impl FnOnce()) -> bool {
+    let other = thread.spawn(async {});
+    std::thread::sleep(Duration::from_millis(100));
+    if other.is_finished() {
+        return false;
+    }
+    doing();
+    !other.is_finished()
+}
+
+/// Clients that are served on a thread of their own, and the log.
 struct Others {
     server: Arc<Detached<Front>>,
     runtime: Handle,
+    body_bytes: usize,
+    log: PathBuf,
+    _folder: TempDir,
 }
 
 impl Others {
+    /// Does what needs the locks, when so many lines should be in the log, or will be: asks for it, has it stored anew, and reads the log.
+    fn meddle(&self, lines: usize) {
+        for request in [PLAIN, ANEW] {
+            self.ask(request);
+        }
+        let until = Instant::now() + PATIENCE;
+        // Theirs too.
+        while std::fs::read_to_string(&self.log).expect("a log").lines().count() < lines + 2 {
+            assert!(Instant::now() < until, "the log is written while a hit is");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Asks, and waits until the reply is there.
     fn ask(&self, request: &'static str) {
         let (told, heard) = mpsc::channel();
-        let server = Arc::clone(&self.server);
+        let (server, body_bytes) = (Arc::clone(&self.server), self.body_bytes);
         self.runtime.spawn(async move {
             let (mut near, far) = tokio::io::duplex(1 << 16);
             let asking = async move {
                 near.write_all(request.as_bytes()).await.expect("it is read");
-                let mut reply = vec![0; 1 << 16];
-                let bytes = near.read(&mut reply).await.expect("a reply");
-                reply.truncate(bytes);
+                let mut reply = Vec::new();
+                while !is_whole(&reply, body_bytes) {
+                    assert!(near.read_buf(&mut reply).await.expect("a reply") > 0, "it goes on");
+                }
                 reply
             };
             let reply = tokio::join!(server.serve(far, client()), asking).1;
             told.send(reply).expect("it is waited for");
         });
-        let reply = heard.recv_timeout(Duration::from_secs(20));
+        let reply = heard.recv_timeout(PATIENCE);
         let reply = reply.expect("others are served while one is written to");
         assert!(reply.starts_with(b"HTTP/1.1 200 OK"), "{request}");
     }
@@ -76,11 +176,11 @@ fn running() -> Handle {
     handle
 }
 
-/// A client that, while it is written to, has others served.
+/// A client that asks for several things at once and, while the second reply is written to it, has others served.
 struct Meddler {
     others: Others,
-    asks: Option<&'static str>,
-    meddled: bool,
+    asks: Option<String>,
+    written: u32,
 }
 
 impl AsyncRead for Meddler {
@@ -98,10 +198,10 @@ impl AsyncRead for Meddler {
 
 impl AsyncWrite for Meddler {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if !std::mem::replace(&mut self.meddled, true) {
-            for request in [PLAIN, ANEW] {
-                self.others.ask(request);
-            }
+        self.written += 1;
+        if self.written == 2 {
+            // The line of what stored it, and that of the first reply.
+            self.others.meddle(2);
         }
         Poll::Ready(Ok(bytes.len()))
     }
@@ -114,3 +214,6 @@ impl AsyncWrite for Meddler {
         Poll::Ready(Ok(()))
     }
 }
+
+/// More than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
