@@ -36,6 +36,9 @@ const POINTS: &[Point] = &[
     Point { name: "waiting-browser-1k-log", logged: true, protocol: "waiting", ..HIT },
     Point { name: "h2-browser-1k-log", logged: true, protocol: "http2", ..HIT },
     Point { name: "h2-browser-64k-log", body_bytes: 65536, logged: true, protocol: "http2", ..HIT },
+    Point { name: "part-64k-log", request: "part.txt", body_bytes: 65536, logged: true, ..HIT },
+    Point { name: "revalidation-1k-log", request: "revalidation.txt", logged: true, ..HIT },
+    Point { name: "head-1k-log", request: "head.txt", logged: true, ..HIT },
     Point { name: "miss-8k-log", request: "bare.txt", ..MISS },
     Point { name: "miss-browser-8k-log", ..MISS },
 ];

@@ -6,7 +6,8 @@
 //! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL PROTOCOL
 //! ```
 //!
-//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. The request file holds one request with LF line ends. A miss comes first; all that follows must be hits, or misses
+//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. The request file holds one request with LF line ends, for what `bare.txt`
+//! asks for, which comes first and is a miss; all that follows must be hits, or misses
 //! when the origin says `no-store`. Without these arguments, among the other tests, it serves a few.
 
 mod rig;
@@ -28,6 +29,11 @@ fn main() -> Result<(), String> {
                 serve(include_str!("browser.txt"), 100, (1024, NO_STORE), ("none", protocol))?;
             }
             serve(include_str!("browser.txt"), 100, (1024, "max-age=86400"), ("none", "waiting"))?;
+            for request in
+                [include_str!("part.txt"), include_str!("revalidation.txt"), include_str!("head.txt")]
+            {
+                serve(request, 100, (1024, "max-age=86400"), ("none", "http1"))?;
+            }
             Ok(())
         }
     }
@@ -39,15 +45,14 @@ fn serve(
     answer: (usize, &str),
     (log, protocol): (&str, &str),
 ) -> Result<(), String> {
-    let request = request.replace('\n', "\r\n");
+    let [first, request] = [include_str!("bare.txt"), request].map(|text| text.replace('\n', "\r\n"));
     let rig = Rig::start(Log { access: log.into(), format: LogFormat::Squid, ..Log::default() }, answer);
-    let ask = |times| match protocol {
+    let first = rig.ask(first.as_bytes(), 1);
+    let bytes = match protocol {
         "http2" => rig.ask_http2(&request, times),
-        "waiting" if times > 1 => rig.ask_waiting(request.as_bytes(), times),
+        "waiting" => rig.ask_waiting(request.as_bytes(), times),
         _ => rig.ask(request.as_bytes(), times),
     };
-    let first = ask(1);
-    let bytes = ask(times);
     let (hits, misses) = (rig.metrics.hits_memory.value(), rig.metrics.misses.value() - 1);
     println!("{hits} hits and {misses} misses of {times} requests, {bytes} bytes after {first} of the first");
     let counted = if answer.1 == NO_STORE { misses } else { hits };
