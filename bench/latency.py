@@ -33,8 +33,8 @@ NGINX = "nginx, no sendfile, open_file_cache"
 # Long beside what a turn's first requests take more, short beside the machine's changes.
 SLICE_MS = 100
 
-# What hits in RAM are measured beside: size of the objects, requests a second, and how many objects there are for each second of requests, so that
-# few are asked for twice and found in memory.
+# What hits in RAM are measured beside: size of the objects and requests a second; and how many objects there are for each request of a round, so
+# that few are asked for twice and found in memory.
 FROM_DISK = {"8 KB": (8192, 1000), "64 KB": (65536, 250)}
 OBJECTS_A_REQUEST = 4
 RAM_HITS = {"rate": 20000, "path": "/1024", "connections": 64}

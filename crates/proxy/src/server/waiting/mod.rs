@@ -174,6 +174,5 @@ fn gather(calls: &mut Vec<Call>) -> bool {
 /// So many hits in a row, each sent at once, bring a connection back that has a task.
 pub(super) const HITS_TO_RETURN: u32 = 8;
 
-/// After so many calls and answers tasks have their turn. Those who are answered together may get [`attendant::GUEST_WORK`] answers each more:
-/// two milliseconds' altogether.
+/// After so many calls and answers tasks have their turn. Those who are answered together may get [`attendant::GUEST_WORK`] answers each more.
 pub(super) const TURN_WORK: usize = 256;
