@@ -2,13 +2,15 @@
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
+use shoal_core::Fields;
 use shoal_wire::hpack::{Decoder, FieldList, encode};
 use shoal_wire::http2::{
     FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead, Http2Head, PeerSettings, trailers,
 };
 use shoal_wire::proxy_protocol::{self, Header};
 use shoal_wire::{
-    BadHead, BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Malformed, Parsed, PlainGet,
+    BadHead, BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Malformed, Parsed, PlainRequest,
     RESPONSE_FIELDS_MAX, Refusal, ResponseHeadParser, chunk,
 };
 
@@ -43,7 +45,7 @@ fn check_plain(data: &[u8], head: Option<&Head>) {
     let Some(get) = HeadParser::new().plain(data, &LIMITS) else { return };
     check_remembered(data, &get);
     let head = head.expect("a plain request is a whole head that is taken");
-    assert_eq!((&head.method, head.version), (&http::Method::GET, http::Version::HTTP_11));
+    assert_eq!((&head.method, head.version), (&method(&get), http::Version::HTTP_11));
     assert_eq!(
         (head.body, head.flags, head.head_bytes),
         (BodyFraming::None, [true, false, false, false], get.head_bytes)
@@ -51,11 +53,24 @@ fn check_plain(data: &[u8], head: Option<&Head>) {
     let host = head.fields["host"].to_str().expect("a plain host is ASCII");
     let target = if get.absolute { format!("http://{host}{}", get.path) } else { get.path.to_owned() };
     assert_eq!(head.target, target);
+    check_wants(&get, &head.fields);
+}
+
+fn method(get: &PlainRequest<'_>) -> http::Method {
+    if get.is_head { http::Method::HEAD } else { http::Method::GET }
+}
+
+/// What it says of what the client has and wants is what the fields say.
+fn check_wants(get: &PlainRequest<'_>, fields: &http::HeaderMap) {
+    for name in [&IF_NONE_MATCH, &IF_MODIFIED_SINCE] {
+        assert!(Fields::values(fields, name).eq(get.conditions.values(name)), "{name}");
+    }
+    assert!(Fields::values(fields, &RANGE).eq(get.range));
 }
 
 /// Its field section says the same when it is remembered, also behind another request line and with bytes behind it, and nothing
 /// when it is not whole.
-fn check_remembered(data: &[u8], get: &PlainGet<'_>) {
+fn check_remembered(data: &[u8], get: &PlainRequest<'_>) {
     let (head, mut parser) = (&data[..get.head_bytes], HeadParser::new());
     for _ in 0..3 {
         let again = parser.plain(head, &LIMITS).expect("plain, whatever is behind it");
@@ -63,12 +78,15 @@ fn check_remembered(data: &[u8], get: &PlainGet<'_>) {
         parser.forget();
     }
     let line_end = head.iter().position(|&byte| byte == b'\n').expect("a whole head");
-    let other = [b"GET / HTTP/1.1\r\n", &head[line_end + 1..]].concat();
+    let other = [b"HEAD / HTTP/1.1\r\n", &head[line_end + 1..]].concat();
     let followed = [&other[..], b"G"].concat();
     for bytes in [&other, &followed] {
         let again = parser.plain(bytes, &LIMITS).expect("as plain as with its own line");
-        let texts = |get: &PlainGet<'_>| format!("{:?}", (get.authority, get.referer, get.user_agent));
-        assert_eq!((again.path, again.absolute, again.head_bytes), ("/", false, other.len()));
+        let texts = |get: &PlainRequest<'_>| {
+            format!("{:?}", (get.authority, get.referer, get.user_agent, get.conditions, get.range))
+        };
+        assert_eq!((again.is_head, again.path, again.absolute), (true, "/", false));
+        assert_eq!(again.head_bytes, other.len());
         assert_eq!(texts(&again), texts(get));
         parser.forget();
     }
@@ -279,12 +297,13 @@ fn check_fields(list: &FieldList) {
     let is_one_line = |(_, value): (&[u8], &[u8])| !value.iter().any(|byte| b"\r\n\0".contains(byte));
     assert!(head.fields().all(is_one_line), "a value of several lines");
     let parts = head.to_parts();
-    if let Some(get) = PlainGet::of_http2(&head, &LIMITS) {
+    if let Some(get) = PlainRequest::of_http2(&head, &LIMITS) {
         let parts = parts.expect("a plain request is taken the ordinary way too");
-        assert_eq!(parts.method, http::Method::GET);
+        assert_eq!(parts.method, method(&get));
         assert_eq!(parts.uri.path_and_query().map(|path| path.as_str()), Some(get.path));
         assert_eq!(parts.uri.host().map(str::as_bytes), Some(get.authority.host));
         assert_eq!(parts.uri.port_u16(), get.authority.port);
-        assert!(parts.headers.get("content-length").is_none() && parts.headers.get("range").is_none());
+        assert!(parts.headers.get("content-length").is_none());
+        check_wants(&get, &parts.headers);
     }
 }

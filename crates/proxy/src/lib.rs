@@ -10,6 +10,7 @@ pub mod access_log;
 pub mod admin;
 mod clock;
 pub mod exchange;
+mod hit;
 pub mod io_pool;
 mod ip_text;
 pub mod message;

@@ -4,6 +4,7 @@
 //! never sees a chunk or a frame. A reply says where its body is, so that the transport can send it in the
 //! cheapest way it has.
 
+pub use crate::hit::{Form, Glance, Hit, HitFields, Sent};
 pub use crate::stored_head::StoredHead;
 
 use bytes::Bytes;
@@ -12,8 +13,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use shoal_core::Timestamp;
 use shoal_semantics::OnwardLines;
-use shoal_store::memory::Body;
-use shoal_wire::{PlainGet, RequestParts};
+use shoal_wire::{PlainRequest, RequestParts};
 use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
@@ -80,6 +80,8 @@ pub enum ReplyHead {
     Stored {
         /// The stored part.
         stored: Arc<StoredHead>,
+        /// What becomes of it.
+        form: Form,
         /// Current age in seconds, for the Age field.
         age_seconds: u64,
         /// The Cache-Status value of this node.
@@ -105,7 +107,7 @@ impl ReplyHead {
         match self {
             Self::Built(status, _) => *status,
             Self::Relayed(head) => head.status,
-            Self::Stored { stored, .. } => stored.status(),
+            Self::Stored { stored, form, .. } => form.status(stored),
         }
     }
 
@@ -114,6 +116,7 @@ impl ReplyHead {
         match self {
             Self::Built(_, fields) => fields.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok(),
             Self::Relayed(head) => head.length,
+            Self::Stored { form: Form::Head { length }, .. } => *length,
             Self::Stored { .. } => None,
         }
     }
@@ -231,71 +234,6 @@ pub enum Outcome {
     Abandoned,
 }
 
-/// What a node adds to the head of each hit, kept ready to send.
-pub struct HitFields {
-    /// What stands between the digits of Age and those that end Cache-Status: `CRLF cache-status: …;ttl=`.
-    pub cache_status: Box<[u8]>,
-    /// What follows those: `CRLF proxy-status: … CRLF`.
-    pub proxy_status: Box<[u8]>,
-    /// The value of Proxy-Status alone.
-    pub proxy_status_value: HeaderValue,
-}
-
-impl HitFields {
-    /// Of the values of both fields, the first without its last digits.
-    pub fn new(cache_status: &[u8], proxy_status: &HeaderValue) -> Self {
-        Self {
-            cache_status: [CACHE_STATUS, cache_status].concat().into(),
-            proxy_status: [b"\r\nproxy-status: ", proxy_status.as_bytes(), b"\r\n"].concat().into(),
-            proxy_status_value: proxy_status.clone(),
-        }
-    }
-
-    /// The value of Cache-Status but for its last digits.
-    pub fn cache_status_value(&self) -> &[u8] {
-        &self.cache_status[CACHE_STATUS.len()..]
-    }
-}
-
-const CACHE_STATUS: &[u8] = b"\r\ncache-status: ";
-
-/// A hit in RAM, for as long as it takes to put the reply together.
-pub struct Hit<'a> {
-    /// The stored head.
-    pub stored: &'a StoredHead,
-    /// The body.
-    pub body: &'a Body,
-    /// Current age in seconds, for the Age field.
-    pub age_seconds: u64,
-    /// Seconds until it becomes stale, which end the Cache-Status value.
-    pub ttl_seconds: u64,
-    /// This node's part of the head.
-    pub own: &'a HitFields,
-}
-
-/// How far the reply to a hit came at once.
-#[derive(Clone, Copy, Debug)]
-pub enum Sent {
-    /// The connection took all of it, whose head has so many bytes.
-    Whole {
-        /// Bytes of head sent.
-        head_bytes: u64,
-    },
-    /// A part is still to be sent: the client is slow, the body long, or the connection gone.
-    Partly,
-}
-
-/// What came of a glance at RAM.
-pub enum Glance {
-    /// Nothing: the request goes the ordinary way.
-    Ordinary,
-    /// A hit whose reply was sent whole, counted and logged.
-    Sent,
-    /// A hit whose reply is still being sent. The record, when somebody wants one, is given back through
-    /// [`Handler::sent`].
-    Sending(Option<Box<Record>>),
-}
-
 /// Turns requests into replies. The server calls this and nothing else of the exchange.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. Dropping the future means that the client has gone.
@@ -306,7 +244,7 @@ pub trait Handler: Send + Sync + 'static {
     /// No lock is held while `reply` runs, and nothing is allocated unless the reply is sent in parts.
     fn glance(
         &self,
-        get: &PlainGet<'_>,
+        plain: &PlainRequest<'_>,
         client: &Client,
         received: Instant,
         reply: impl FnOnce(&Hit<'_>) -> Sent,

@@ -1,10 +1,15 @@
 //! A stored response's status and fields, as small as they get while they can be sent as they are.
 //!
 //! Kept are HTTP/1 lines in one piece, which most hits copy and nothing else of; a field map of them would take several
-//! times the room, and is made for the requests that need one: conditions, ranges, HTTP/2.
+//! times the room, and is made for the requests that need one: several ranges, HEAD, HTTP/2 beside its short way.
+//!
+//! What a 304 says of the response stands first, so that it is one copy too. RFC 9110, section 5.3: "it is good practice to send header fields
+//! that contain additional control data first, such as Host on requests and Date on responses".
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use shoal_core::Fields;
+use shoal_semantics::validation::is_sent_with_304;
 use std::ops::Range;
 
 /// The head of a stored response. Its fields are without Age, Cache-Status, Proxy-Status, Content-Length, and without
@@ -13,6 +18,8 @@ pub struct StoredHead {
     status: StatusCode,
     lines: Bytes,
     dated: bool,
+    /// So many bytes of the lines are for a 304 too.
+    with_304: u32,
     content_type: Range<u32>,
 }
 
@@ -51,6 +58,11 @@ impl StoredHead {
         &self.lines
     }
 
+    /// Those of them that a 304 has too.
+    pub fn lines_with_304(&self) -> &[u8] {
+        &self.lines[..self.with_304 as usize]
+    }
+
     /// Whether Date is among the fields.
     pub fn is_dated(&self) -> bool {
         self.dated
@@ -74,8 +86,13 @@ impl StoredHead {
 
     /// The fields as a map, made anew; its values are slices of the lines.
     pub fn fields(&self) -> HeaderMap {
+        self.fields_of(&self.lines)
+    }
+
+    /// The same of some of the lines.
+    pub fn fields_of(&self, lines: &[u8]) -> HeaderMap {
         let mut fields = HeaderMap::with_capacity(FIELDS_EXPECTED);
-        for (name, value) in self.field_lines() {
+        for (name, value) in shoal_core::written_fields(lines) {
             let value = HeaderValue::from_maybe_shared(self.lines.slice_ref(value));
             if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {
                 fields.append(name, value);
@@ -90,28 +107,49 @@ impl StoredHead {
     }
 }
 
+impl Fields for StoredHead {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.field_lines()
+    }
+
+    fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        let name = name.as_str().as_bytes();
+        self.field_lines().filter_map(move |(other, value)| (other == name).then_some(value))
+    }
+}
+
 /// Room in a field map for what most heads hold, and for what a node adds to them.
 const FIELDS_EXPECTED: usize = 16;
 
 /// Lines in the making.
 struct Writer {
+    /// Those for a 304 too.
     lines: Vec<u8>,
+    /// The others.
+    rest: Vec<u8>,
     dated: bool,
-    content_type: Range<u32>,
+    /// Within the others.
+    content_type: Range<usize>,
 }
 
 impl Writer {
     fn with_capacity(length: usize) -> Self {
-        Self { lines: Vec::with_capacity(length), dated: false, content_type: 0..0 }
+        Self {
+            lines: Vec::with_capacity(length),
+            rest: Vec::with_capacity(length),
+            dated: false,
+            content_type: 0..0,
+        }
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        self.lines.extend_from_slice(name);
-        self.lines.extend_from_slice(b": ");
-        let start = self.lines.len() as u32;
-        self.lines.extend_from_slice(value);
-        let end = self.lines.len() as u32;
-        self.lines.extend_from_slice(b"\r\n");
+        let lines = if is_sent_with_304(name) { &mut self.lines } else { &mut self.rest };
+        lines.extend_from_slice(name);
+        lines.extend_from_slice(b": ");
+        let start = lines.len();
+        lines.extend_from_slice(value);
+        let end = lines.len();
+        lines.extend_from_slice(b"\r\n");
         self.dated |= name == header::DATE.as_str().as_bytes();
         if name == header::CONTENT_TYPE.as_str().as_bytes() && self.content_type.is_empty() {
             self.content_type = start..end;
@@ -119,9 +157,18 @@ impl Writer {
     }
 
     fn finish(self, status: StatusCode) -> StoredHead {
-        let Self { lines, dated, content_type } = self;
-        // Exactly as long as they are, lest a buffer's slack be kept with them.
-        StoredHead { status, lines: Bytes::from(lines.into_boxed_slice()), dated, content_type }
+        let Self { mut lines, rest, dated, content_type } = self;
+        let with_304 = lines.len();
+        lines.extend_from_slice(&rest);
+        let place = |at: usize| (with_304 + at) as u32;
+        StoredHead {
+            status,
+            // Exactly as long as they are, lest a buffer's slack be kept with them.
+            lines: Bytes::from(lines.into_boxed_slice()),
+            dated,
+            with_304: with_304 as u32,
+            content_type: place(content_type.start)..place(content_type.end),
+        }
     }
 }
 
@@ -165,6 +212,18 @@ mod tests {
         );
         assert_eq!(StoredHead::new(StatusCode::OK, &fields).lines(), head.lines());
         assert_eq!(head.content_type_value().expect("there is one"), "a: b");
+    }
+
+    #[test]
+    fn what_a_304_says_stands_first() {
+        let fields: [(&'static str, &[u8]); 6] =
+            [("x", b"1"), ("etag", b"\"a\""), ("content-type", b"a/b"), ("vary", b"c"), ("x", b"2"), ("date", b"then")];
+        let head = head(&fields);
+        assert_eq!(head.lines_with_304(), b"etag: \"a\"\r\nvary: c\r\ndate: then\r\n");
+        let lines = [head.lines_with_304(), b"x: 1\r\nx: 2\r\ncontent-type: a/b\r\n"].concat();
+        assert_eq!((head.lines(), head.content_type()), (&lines[..], &b"a/b"[..]));
+        assert!(Fields::values(&head, &HeaderName::from_static("x")).eq([b"1", b"2"]));
+        assert_eq!(Fields::value(&head, &header::ETAG), Some(&b"\"a\""[..]));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub use extents::Extents;
 use http::header::ETAG;
 use http::{HeaderMap, HeaderValue};
 pub use multipart::Multipart;
-pub use requested::{RangeSet, RangeSpec, Resolved, if_range_holds};
+pub use requested::{RangeSet, RangeSpec, Resolved, if_range_holds, only_range};
 use shoal_core::Fields;
 use std::fmt::Write;
 

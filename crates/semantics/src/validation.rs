@@ -68,20 +68,14 @@ pub fn conditions_of(
     )
 }
 
-/// The fields of a 304 that stands for a stored response.
+/// Whether a 304 that stands for a stored response has its fields of this name, which is in lower case.
 ///
 /// RFC 9110, section 15.4.5: "The server generating a 304 response MUST generate any of the following header
 /// fields that would have been sent in a 200 (OK) response to the same request: Content-Location, Date, ETag,
 /// and Vary; Cache-Control and Expires". Last-Modified is for clients that do not know entity tags,
 /// CDN-Cache-Control for caches behind this one.
-pub fn not_modified_fields(stored: &HeaderMap) -> HeaderMap {
-    let mut fields = HeaderMap::new();
-    for name in &SENT_WITH_304 {
-        for value in stored.get_all(name) {
-            fields.append(name, value.clone());
-        }
-    }
-    fields
+pub fn is_sent_with_304(name: &[u8]) -> bool {
+    SENT_WITH_304.iter().any(|sent| sent.as_str().as_bytes() == name)
 }
 
 const CONDITIONS: [HeaderName; 5] =

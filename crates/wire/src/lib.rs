@@ -29,5 +29,7 @@ pub use body::{BodyDecoder, Decoded, Malformed};
 pub use date::{DateCache, IMF_FIXDATE_BYTES};
 pub use decimal::{Decimal, push_decimal, push_filled, three_digits};
 pub use refusal::Refusal;
-pub use request::{Authority, BodyFraming, HeadParser, Limits, Parsed, PlainGet, RequestHead, RequestParts};
+pub use request::{
+    Authority, BodyFraming, Conditions, HeadParser, Limits, Parsed, PlainRequest, RequestHead, RequestParts,
+};
 pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};

@@ -67,13 +67,25 @@ fn requests_in_a_row_are_answered_in_order() {
 #[test]
 fn lines_in_the_log_are_alike() {
     let origin = Origin::start();
-    origin.on("/a", Answer::fresh("12345", 6000).field("Content-Type", "text/plain"));
+    let answer = Answer::fresh("12345", 6000).field("Content-Type", "text/plain");
+    origin.on("/a", answer.field("ETag", "\"e\""));
     let shoal = Setup::to(&origin).set("log.format", "json").start();
     let mut client = shoal.connect();
-    let plain = Request::get("/a?b=c").field("User-Agent", "tester \"x\"").field("Referer", "http://r.test/");
-    let ordinary = plain.clone().field(ORDINARY.0, ORDINARY.1);
-    for request in [&plain, &ordinary, &plain] {
-        client.ask(request, "Site.test").expect_body("12345");
+    let request = |method| {
+        let request = Request::new(method, "/a?b=c").field("Referer", "http://r.test/");
+        request.field("User-Agent", "tester \"x\"")
+    };
+    client.ask(&request("GET"), "Site.test").expect_body("12345");
+    let kinds = [
+        (request("GET"), 200),
+        (request("HEAD"), 200),
+        (request("GET").field("If-None-Match", "\"e\""), 304),
+        (request("GET").field("Range", "bytes=1-2"), 206),
+    ];
+    for (plain, status) in &kinds {
+        for request in [&plain.clone().field(ORDINARY.0, ORDINARY.1), plain] {
+            assert_eq!(client.ask(request, "Site.test").status, *status);
+        }
     }
     let timeless = |line: &String| {
         let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -84,10 +96,13 @@ fn lines_in_the_log_are_alike() {
         fields.insert("cache_status".into(), status.split(";ttl=").next().unwrap_or_default().into());
         line
     };
-    let log = shoal.access_log(3);
-    assert_eq!(timeless(&log[2]), timeless(&log[1]));
-    assert!(log[2].contains("hit"), "{}", log[2]);
-    shoal.expect_responses("memory_hit", 2);
+    let log = shoal.access_log(1 + 2 * kinds.len());
+    for (pair, (request, status)) in log[1..].chunks(2).zip(&kinds) {
+        assert_eq!(timeless(&pair[1]), timeless(&pair[0]), "{request:?}");
+        let says = |what: &str| assert!(pair[1].contains(what), "{what} is not in {}", pair[1]);
+        ["memory_hit", &status.to_string(), &request.method].into_iter().for_each(says);
+    }
+    shoal.expect_responses("memory_hit", 2 * kinds.len() as u64);
     shoal.expect_responses("miss", 1);
 }
 

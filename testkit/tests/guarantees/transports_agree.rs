@@ -58,12 +58,21 @@ fn made(random: &mut Random) -> Request {
     request
 }
 
-/// Whether it is answered where its connection waits: nothing in it changes what a cache does, and the reply is such that the kernel takes
-/// it at once.
+/// Whether it is answered where its connection waits: such as most clients ask, for what the kernel takes at once.
 fn is_plain(request: &Request) -> bool {
-    let names = request.fields.0.iter().map(|(name, _)| name.as_str());
-    let is_plain = names.into_iter().all(|name| ["Accept-Encoding", "User-Agent"].contains(&name));
-    is_plain && request.method == "GET" && request.target != "/large"
+    let names = ["Accept-Encoding", "User-Agent", "If-None-Match", "If-Modified-Since", "Range"];
+    let ranges = ["bytes=0-0", "bytes=-2", "bytes=1-"];
+    let is_plain = |name: &str, value: &str| {
+        names.contains(&name) && (name != "Range" || ranges.contains(&value) || request.method == "HEAD")
+    };
+    let fields = &request.fields.0;
+    let is_part = fields.iter().any(|(name, _)| name == "Range");
+    let is_small = match &*request.target {
+        "/large" => request.method == "HEAD",
+        "/empty" => request.method == "HEAD" || !is_part,
+        _ => true,
+    };
+    is_small && fields.iter().all(|(name, value)| is_plain(name, value))
 }
 
 /// All of an answer but what the clock decides, and what only HTTP/1 says. The clock also chooses what parts several ranges.

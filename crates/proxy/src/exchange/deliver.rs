@@ -6,9 +6,8 @@ use super::record::Head;
 use super::shelf::Held;
 use super::verdict::Verdict;
 use super::{Exchange, ask::Ask};
-use crate::message::{Reply, ReplyBody, ReplyHead};
+use crate::message::{Form, Reply, ReplyBody, ReplyHead};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use shoal_core::Fields;
 use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeSet, Resolved, if_range_holds};
 use shoal_semantics::validation::{self, Condition};
 use std::sync::Arc;
@@ -102,41 +101,21 @@ impl Source {
 impl Exchange {
     /// The reply for `ask`. `None` when the bytes can no longer be had from here.
     pub(super) fn deliver(&self, ask: &Ask, delivery: Delivery, verdict: Verdict) -> Option<Reply> {
-        let stored = &delivery.head.stored;
-        let policy = &delivery.head.policy;
-        let now = self.now();
-        let conditional =
-            ask.fields.has(&header::IF_NONE_MATCH) || ask.fields.has(&header::IF_MODIFIED_SINCE);
-        if conditional
-            && validation::evaluate(&ask.fields, stored.status(), &stored.fields(), policy, now)
-                == Condition::NotModified
-        {
-            return Some(self.not_modified(ask, &delivery.head, verdict));
+        let Head { stored, policy, .. } = &*delivery.head;
+        let condition = validation::evaluate(&ask.fields, stored.status(), &**stored, policy, self.now());
+        if condition == Condition::NotModified {
+            let reply = (Form::NotModified, ReplyBody::Empty);
+            return Some(self.of_stored(ask, &delivery.head, reply, verdict));
         }
         if let Some(ranges) = self.wanted_ranges(ask, &delivery) {
             return self.deliver_ranges(ask, delivery, ranges, verdict);
         }
-        let length = delivery.body.length();
         if ask.method == Method::HEAD {
-            let mut fields = self.fields_of(ask, &delivery.head, &verdict);
-            if let Some(length) = length {
-                fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-            }
-            return Some(self.built(ask, stored.status(), fields, ReplyBody::Empty, verdict));
+            let form = Form::Head { length: delivery.body.length() };
+            return Some(self.of_stored(ask, &delivery.head, (form, ReplyBody::Empty), verdict));
         }
         let body = self.whole(delivery.body)?;
-        let cache_status = verdict.cache_status(&ask.live);
-        let head = ReplyHead::Stored {
-            stored: Arc::clone(stored),
-            age_seconds: policy.current_age(now).as_secs(),
-            cache_status: cache_status.clone(),
-            proxy_status: verdict.proxy_status(&ask.live),
-        };
-        Some(Reply {
-            head,
-            body,
-            record: verdict.record(ask, cache_status, stored.status(), stored.content_type_value()),
-        })
+        Some(self.of_stored(ask, &delivery.head, (Form::Whole, body), verdict))
     }
 
     /// The ranges to answer with: a GET with Range, a complete 200 of known length, and an If-Range that holds.
@@ -152,7 +131,7 @@ impl Exchange {
             return None;
         }
         let ranges = RangeSet::of(&ask.fields)?;
-        if !if_range_holds(&ask.fields, &stored.fields(), self.now()) {
+        if !if_range_holds(&ask.fields, &**stored, self.now()) {
             return None;
         }
         Some(ranges.resolve(length)).filter(|resolved| *resolved != Resolved::Whole)
@@ -172,26 +151,32 @@ impl Exchange {
                 return Some(self.unsatisfiable(ask, length, verdict));
             }
         };
+        if let [range] = *ranges {
+            let body = self.of_segments(self.stretch(&delivery.body, range)?, range.len());
+            let form = Form::Part { range, complete_length: length };
+            return Some(self.of_stored(ask, &delivery.head, (form, body), verdict));
+        }
         let mut fields = self.fields_of(ask, &delivery.head, &verdict);
+        let content_type = fields.remove(header::CONTENT_TYPE);
+        let multipart = Multipart::new(self.now().millis(), content_type.as_ref(), &ranges, length);
+        fields.insert(header::CONTENT_TYPE, multipart.content_type());
         let mut segments = Vec::with_capacity(ranges.len() * 2 + 1);
-        let total = if let [only] = ranges.as_slice() {
-            fields.insert(header::CONTENT_RANGE, ContentRange::satisfied(*only, Some(length)).to_value());
-            segments.extend(self.stretch(&delivery.body, *only)?);
-            only.len()
-        } else {
-            let content_type = fields.remove(header::CONTENT_TYPE);
-            let multipart = Multipart::new(self.now().millis(), content_type.as_ref(), &ranges, length);
-            fields.insert(header::CONTENT_TYPE, multipart.content_type());
-            for (range, head) in ranges.iter().zip(multipart.heads()) {
-                segments.push(Segment::Memory(head.clone()));
-                segments.extend(self.stretch(&delivery.body, *range)?);
-            }
-            segments.push(Segment::Memory(multipart.tail()));
-            multipart.length()
-        };
-        let frames = SegmentBody::new(segments, Arc::clone(&self.shelf)).boxed();
-        let body = ReplyBody::Stream { frames, length: Some(total) };
+        for (range, head) in ranges.iter().zip(multipart.heads()) {
+            segments.push(Segment::Memory(head.clone()));
+            segments.extend(self.stretch(&delivery.body, *range)?);
+        }
+        segments.push(Segment::Memory(multipart.tail()));
+        let body = self.of_segments(segments, multipart.length());
         Some(self.built(ask, StatusCode::PARTIAL_CONTENT, fields, body, verdict))
+    }
+
+    /// A body of these segments, which have so many bytes.
+    fn of_segments(&self, mut segments: Vec<Segment>, length: u64) -> ReplyBody {
+        if let [Segment::Memory(bytes)] = &mut *segments {
+            return ReplyBody::Memory(std::mem::take(bytes));
+        }
+        let frames = SegmentBody::new(segments, Arc::clone(&self.shelf)).boxed();
+        ReplyBody::Stream { frames, length: Some(length) }
     }
 
     /// RFC 9110, section 15.5.17: a 416 to a byte range request "SHOULD" say the current length.
@@ -245,23 +230,27 @@ impl Exchange {
         })
     }
 
-    /// The fields of RFC 9110, 15.4.5 that a 304 must carry, and no representation metadata beyond.
-    fn not_modified(&self, ask: &Ask, head: &Head, verdict: Verdict) -> Reply {
-        let mut fields = validation::not_modified_fields(&head.stored.fields());
-        self.add_own_fields(ask, &mut fields, head, &verdict);
-        self.built(ask, StatusCode::NOT_MODIFIED, fields, ReplyBody::Empty, verdict)
+    /// A reply that a stored response becomes, with what is sent of its body.
+    fn of_stored(&self, ask: &Ask, head: &Head, (form, body): (Form, ReplyBody), verdict: Verdict) -> Reply {
+        let stored = Arc::clone(&head.stored);
+        let content_type = stored.content_type_value().filter(|_| form != Form::NotModified);
+        let cache_status = verdict.cache_status(&ask.live);
+        let record = verdict.record(ask, cache_status.clone(), form.status(&stored), content_type);
+        let age_seconds = head.policy.current_age(self.now()).as_secs();
+        let proxy_status = verdict.proxy_status(&ask.live);
+        Reply {
+            head: ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status },
+            body,
+            record,
+        }
     }
 
     /// A stored response's fields with Age and Cache-Status.
     fn fields_of(&self, ask: &Ask, head: &Head, verdict: &Verdict) -> HeaderMap {
         let mut fields = head.stored.fields();
-        self.add_own_fields(ask, &mut fields, head, verdict);
-        fields
-    }
-
-    fn add_own_fields(&self, ask: &Ask, fields: &mut HeaderMap, head: &Head, verdict: &Verdict) {
         fields.insert(header::AGE, HeaderValue::from(head.policy.current_age(self.now()).as_secs()));
-        verdict.add_to(fields, &ask.live);
+        verdict.add_to(&mut fields, &ask.live);
+        fields
     }
 
     /// A reply with a head made for this request.

@@ -7,31 +7,33 @@
 use super::{
     Exchange,
     live::{InForce, Live},
-    record::Record as Stored,
+    record::{Head, Record as Stored},
     shelf::Resident,
     verdict::version,
 };
 use crate::access_log::Entry;
 use crate::clock;
-use crate::message::{Client, Glance, Hit, Outcome, Record, Sent};
+use crate::message::{Client, Form, Glance, Hit, Outcome, Record, Sent};
 use bytes::Bytes;
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, StatusCode};
 use shoal_core::{Key, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
+use shoal_semantics::range::only_range;
 use shoal_semantics::reuse::{self, Reuse};
+use shoal_semantics::validation::{self, Condition};
 use shoal_settings::Mode;
 use shoal_wire::response::is_bodiless;
-use shoal_wire::{PlainGet, push_decimal};
+use shoal_wire::{PlainRequest, push_decimal};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 impl Exchange {
-    /// Answers `get` through `send` if its response is in RAM and fresh.
+    /// Answers `plain` through `send` if its response is in RAM and fresh.
     pub(super) fn glance(
         &self,
-        get: &PlainGet<'_>,
+        plain: &PlainRequest<'_>,
         client: &Client,
         received: Instant,
         send: impl FnOnce(&Hit<'_>) -> Sent,
@@ -40,28 +42,26 @@ impl Exchange {
         let InForce { live, log } = &**in_force;
         let now = clock::time_at(received);
         URL.with_borrow_mut(|url| {
-            let Some(resident) = self.find_fresh(live, get, client, url, now) else {
+            let Some(resident) = self.find_fresh(live, plain, client, url, now) else {
                 return Glance::Ordinary;
             };
             let Stored::Response(head) = &resident.record else { return Glance::Ordinary };
-            let hit = Hit {
-                stored: &head.stored,
-                body: &resident.body,
-                age_seconds: head.policy.current_age(now).as_secs(),
-                ttl_seconds: head.policy.time_to_live(now).unsigned_abs(),
-                own: &live.hit_fields,
-            };
+            let Some(form) = form(plain, head, &resident.body, now) else { return Glance::Ordinary };
+            let age_seconds = head.policy.current_age(now).as_secs();
+            let ttl_seconds = head.policy.time_to_live(now).unsigned_abs();
+            let stored = (&*head.stored, &resident.body);
+            let hit = Hit::new(stored, form, (age_seconds, ttl_seconds), &live.hit_fields);
             let sent = send(&hit);
             if !log.is_on() {
                 self.metrics.hit_memory(&hit, sent);
                 return if matches!(sent, Sent::Partly) { Glance::Sending(None) } else { Glance::Sent };
             }
             let Sent::Whole { head_bytes } = sent else {
-                return Glance::Sending(Some(record(get, client, url, now, &hit)));
+                return Glance::Sending(Some(record(plain, client, url, now, &hit)));
             };
             self.metrics.hit_memory(&hit, sent);
             let duration_us = received.elapsed().as_micros() as u64;
-            let entry = Entry { time: now, duration_us, head_bytes, ..entry(get, client, url, &hit) };
+            let entry = Entry { time: now, duration_us, head_bytes, ..entry(plain, client, url, &hit) };
             match log.tells_cache_status() {
                 true => with_cache_status(&hit, |cache_status| log.log(&Entry { cache_status, ..entry })),
                 false => log.log(&entry),
@@ -74,16 +74,16 @@ impl Exchange {
     fn find_fresh(
         &self,
         live: &Live,
-        get: &PlainGet<'_>,
+        plain: &PlainRequest<'_>,
         client: &Client,
         url: &mut Vec<u8>,
         now: Timestamp,
     ) -> Option<Arc<Resident>> {
         let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
-        if get.absolute != (mode == Mode::Forward) {
+        if plain.absolute != (mode == Mode::Forward) {
             return None;
         }
-        let host = write_url(url, get, mode == Mode::Reverse && client.tls);
+        let host = write_url(url, plain, mode == Mode::Reverse && client.tls);
         let resident = self.shelf.resident_of(Key::of(url), url)?;
         let host = std::str::from_utf8(&url[host]).ok()?;
         let Stored::Response(head) = &resident.record else { return None };
@@ -92,10 +92,10 @@ impl Exchange {
                 live.forward.client(client.address.ip()).is_ok()
                     && live.forward.authenticate(None).is_ok()
                     && live.forward.destination(host).is_ok()
-                    && live.forward.request_port(get.authority.port.unwrap_or(80)).is_ok()
+                    && live.forward.request_port(plain.authority.port.unwrap_or(80)).is_ok()
                     && live.allowed_address(head)
             }
-            Mode::Reverse => live.routes.find(host, get.path).is_some(),
+            Mode::Reverse => live.routes.find(host, plain.path).is_some(),
         };
         let usable = admitted
             && !is_bodiless(head.stored.status())
@@ -106,36 +106,56 @@ impl Exchange {
     }
 }
 
+/// What the reply is to be, as [`Exchange::deliver`] has it. `None` for what that is to decide.
+fn form(plain: &PlainRequest<'_>, head: &Head, body: &[u8], now: Timestamp) -> Option<Form> {
+    let Head { stored, policy, .. } = head;
+    if !plain.conditions.is_empty() {
+        match validation::evaluate(&plain.conditions, stored.status(), &**stored, policy, now) {
+            Condition::NotModified => return Some(Form::NotModified),
+            Condition::Proceed => {}
+            Condition::Forward => return None,
+        }
+    }
+    let complete_length = body.len() as u64;
+    match plain.range {
+        _ if plain.is_head => Some(Form::Head { length: Some(complete_length) }),
+        Some(range) if stored.status() == StatusCode::OK => {
+            only_range(range, complete_length).map(|range| Form::Part { range, complete_length })
+        }
+        _ => Some(Form::Whole),
+    }
+}
+
 /// Writes the effective URI, which is the primary key, as [`super::target::Target`] does, and says where its host is.
-fn write_url(url: &mut Vec<u8>, get: &PlainGet<'_>, https: bool) -> Range<usize> {
+fn write_url(url: &mut Vec<u8>, plain: &PlainRequest<'_>, https: bool) -> Range<usize> {
     url.clear();
     url.extend_from_slice(if https { b"https://" } else { b"http://" });
     let start = url.len();
-    url.extend_from_slice(get.authority.host);
+    url.extend_from_slice(plain.authority.host);
     url[start..].make_ascii_lowercase();
     let host = start..url.len();
     let default = if https { 443 } else { 80 };
-    if let Some(port) = get.authority.port.filter(|port| *port != default) {
+    if let Some(port) = plain.authority.port.filter(|port| *port != default) {
         url.push(b':');
         push_decimal(url, u64::from(port));
     }
-    url.extend_from_slice(get.path.as_bytes());
+    url.extend_from_slice(plain.path.as_bytes());
     host
 }
 
 /// What the access log says of a hit that was sent whole, but for when, how long, how large a head, and Cache-Status.
-fn entry<'a>(get: &PlainGet<'a>, client: &Client, url: &'a [u8], hit: &Hit<'a>) -> Entry<'a> {
+fn entry<'a>(plain: &PlainRequest<'a>, client: &Client, url: &'a [u8], hit: &Hit<'a>) -> Entry<'a> {
     Entry {
         client: Some(client.address),
-        method: "GET",
+        method: if plain.is_head { "HEAD" } else { "GET" },
         url,
-        version: version(get.version),
-        status: hit.stored.status().as_u16(),
-        body_bytes: hit.body.len() as u64,
+        version: version(plain.version),
+        status: hit.status().as_u16(),
+        body_bytes: hit.content.len() as u64,
         outcome: Outcome::MemoryHit,
-        referer: get.referer.unwrap_or_default(),
-        user_agent: get.user_agent.unwrap_or_default(),
-        content_type: hit.stored.content_type(),
+        referer: plain.referer.unwrap_or_default(),
+        user_agent: plain.user_agent.unwrap_or_default(),
+        content_type: if hit.form == Form::NotModified { b"" } else { hit.stored.content_type() },
         ..Entry::default()
     }
 }
@@ -151,19 +171,25 @@ fn with_cache_status<T>(hit: &Hit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
 }
 
 /// The record of a hit whose reply is still being sent, and which therefore outlives the request's bytes.
-fn record(get: &PlainGet<'_>, client: &Client, url: &[u8], now: Timestamp, hit: &Hit<'_>) -> Box<Record> {
+fn record(
+    plain: &PlainRequest<'_>,
+    client: &Client,
+    url: &[u8],
+    now: Timestamp,
+    hit: &Hit<'_>,
+) -> Box<Record> {
     let value = |bytes: Option<&[u8]>| bytes.and_then(|bytes| HeaderValue::from_bytes(bytes).ok());
     Box::new(Record {
         time: now,
         client: Some(client.address),
-        method: Some(Method::GET),
+        method: Some(if plain.is_head { Method::HEAD } else { Method::GET }),
         url: String::from_utf8_lossy(url).into(),
-        version: version(get.version),
-        status: hit.stored.status().as_u16(),
+        version: version(plain.version),
+        status: hit.status().as_u16(),
         outcome: Outcome::MemoryHit,
-        referer: value(get.referer),
-        user_agent: value(get.user_agent),
-        content_type: hit.stored.content_type_value(),
+        referer: value(plain.referer),
+        user_agent: value(plain.user_agent),
+        content_type: hit.stored.content_type_value().filter(|_| hit.form != Form::NotModified),
         cache_status: with_cache_status(hit, Bytes::copy_from_slice),
         ..Record::default()
     })

@@ -52,7 +52,7 @@ use invalidations::Invalidations;
 use passes::Passes;
 use shelf::Shelf;
 use shoal_core::Timestamp;
-use shoal_wire::PlainGet;
+use shoal_wire::PlainRequest;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime};
@@ -169,12 +169,12 @@ impl Handler for Front {
 
     fn glance(
         &self,
-        get: &PlainGet<'_>,
+        plain: &PlainRequest<'_>,
         client: &Client,
         received: Instant,
         reply: impl FnOnce(&Hit<'_>) -> Sent,
     ) -> Glance {
-        self.0.glance(get, client, received, reply)
+        self.0.glance(plain, client, received, reply)
     }
 
     fn sent(&self, record: Box<Record>) {

@@ -109,7 +109,7 @@ impl Metrics {
     pub fn hit_memory(&self, hit: &Hit<'_>, sent: Sent) {
         self.hits_memory.count();
         if matches!(sent, Sent::Whole { .. }) {
-            self.body_bytes.of(Outcome::MemoryHit).add(hit.body.len() as u64);
+            self.body_bytes.of(Outcome::MemoryHit).add(hit.content.len() as u64);
         }
     }
 

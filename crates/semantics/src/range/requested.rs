@@ -2,7 +2,6 @@
 
 use super::ByteRange;
 use crate::{EntityTag, date, lists};
-use http::HeaderMap;
 use http::header::{DATE, IF_RANGE, LAST_MODIFIED, RANGE};
 use shoal_core::{Fields, Timestamp};
 
@@ -119,6 +118,16 @@ impl RangeSpec {
     }
 }
 
+/// The bytes that a Range value with one range means for a representation of `length` bytes, as [`RangeSet`] resolves them. `None` for
+/// any other value.
+pub fn only_range(value: &[u8], length: u64) -> Option<ByteRange> {
+    let (unit, set) = value.split_at_checked("bytes=".len())?;
+    if !unit.eq_ignore_ascii_case(b"bytes=") || set.contains(&b',') {
+        return None;
+    }
+    RangeSpec::parse(lists::trim(set))?.resolve(length)
+}
+
 /// Whether If-Range lets the Range of a request count for this stored response. True without If-Range.
 ///
 /// RFC 9110, section 13.1.5: "If the validator given is an HTTP-date […]: If the HTTP-date validator provided
@@ -127,14 +136,14 @@ impl RangeSpec {
 /// representation, the condition is true. Otherwise, the condition is false. If the validator given is an
 /// entity-tag: […] exactly matches the ETag field value for the selected representation using the strong
 /// comparison function".
-pub fn if_range_holds(request: &impl Fields, stored: &HeaderMap, now: Timestamp) -> bool {
+pub fn if_range_holds(request: &impl Fields, stored: &impl Fields, now: Timestamp) -> bool {
     let mut lines = request.values(&IF_RANGE);
     let Some(value) = lines.next() else { return true };
     if lines.next().is_some() {
         return false;
     }
     if let Some(asked) = date::parse(value, now) {
-        let of = |name| stored.get(name).and_then(|line| date::parse(line.as_bytes(), now));
+        let of = |name| stored.value(name).and_then(|line| date::parse(line, now));
         // 8.8.2.2: compared by a cache, a date is strong when the "cache entry includes a Date value which is
         // at least one second after the Last-Modified value".
         let strong = |modified: u64| of(&DATE).is_some_and(|date| modified < date);
@@ -159,7 +168,7 @@ const SPECS_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
+    use http::{HeaderMap, HeaderValue};
     use proptest::prelude::*;
 
     const NOW: Timestamp = Timestamp::from_seconds(1_795_000_000);
@@ -273,6 +282,16 @@ mod tests {
                 parts.sort_unstable();
                 prop_assert!(parts.iter().all(|part| part.end <= length));
                 prop_assert!(parts.windows(2).all(|pair| pair[0].end < pair[1].start));
+            }
+        }
+
+        #[test]
+        fn the_only_range_is_that_of_the_set(value in "(bytes|Bytes|lines)= ?[0-9]{0,2}-?[0-9]{0,2} ?(,[0-9]-)?", length in 0_u64..120) {
+            let set = resolve(&value, length);
+            match only_range(value.as_bytes(), length) {
+                Some(range) => prop_assert_eq!(set, Some(Resolved::Parts(vec![range]))),
+                None if value.contains(',') => {}
+                None => prop_assert!(!matches!(set, Some(Resolved::Parts(_)))),
             }
         }
 

@@ -3,7 +3,7 @@
 use crate::storage::Policy;
 use crate::{EntityTag, date, lists};
 use http::header::{ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderName, StatusCode};
 use shoal_core::{Fields, Timestamp};
 
 /// What a request's conditions ask for.
@@ -29,7 +29,7 @@ pub enum Condition {
 pub fn evaluate(
     request: &impl Fields,
     status: StatusCode,
-    stored: &HeaderMap,
+    stored: &impl Fields,
     policy: &Policy,
     now: Timestamp,
 ) -> Condition {
@@ -51,11 +51,12 @@ pub fn evaluate(
 }
 
 /// Whether If-None-Match has `*` or the stored response's tag, weakly compared.
-fn lists_stored_tag(request: &impl Fields, stored: &HeaderMap) -> bool {
-    let held = EntityTag::of(stored);
+fn lists_stored_tag(request: &impl Fields, stored: &impl Fields) -> bool {
+    let line = stored.value(&ETAG);
+    let held = line.and_then(EntityTag::parse);
     // A tag that breaks the grammar may hold commas and quotes of its own; it is looked for as a whole line.
     if held.is_some_and(|tag| !tag.is_well_formed())
-        && request.values(&IF_NONE_MATCH).any(|line| Some(line) == stored.value(&ETAG))
+        && request.values(&IF_NONE_MATCH).any(|asked| Some(asked) == line)
     {
         return true;
     }

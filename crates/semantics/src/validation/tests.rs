@@ -269,27 +269,12 @@ fn a_stored_error_is_no_older_form_of_a_success() {
 }
 
 #[test]
-fn a_304_carries_what_a_200_would() {
-    let stored = fields(&[
-        "Cache-Control: max-age=60",
-        "Content-Location: /x",
-        "Date: @0",
-        "ETag: \"a\"",
-        "Expires: @60",
-        "Last-Modified: @-5",
-        "Vary: a",
-        "Vary: b",
-        "Content-Type: text/plain",
-        "Content-Length: 5",
-        "Content-Encoding: gzip",
-        "Set-Cookie: a=b",
-    ]);
-    let sent = not_modified_fields(&stored);
+fn a_304_carries_what_a_200_would_but_for_the_representation() {
     for name in ["cache-control", "content-location", "date", "etag", "expires", "last-modified", "vary"] {
-        assert_eq!(sent.get_all(name).iter().count(), stored.get_all(name).iter().count(), "{name}");
+        assert!(is_sent_with_304(name.as_bytes()), "{name}");
     }
     for name in ["content-type", "content-length", "content-encoding", "set-cookie"] {
-        assert!(!sent.contains_key(name), "{name}");
+        assert!(!is_sent_with_304(name.as_bytes()), "{name}");
     }
 }
 

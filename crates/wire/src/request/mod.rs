@@ -3,7 +3,7 @@
 //! Fields and the target are slices of the read buffer and are not copied. Whoever keeps one beyond the request keeps that whole
 //! buffer: copy what is stored.
 //!
-//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a [`PlainGet`] before (which compares it with what is
+//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a [`PlainRequest`] before (which compares it with what is
 //! [`remembered`], or makes that pass), and one allocation. A head that trickles in is tokenized again only when its end is in
 //! sight or it has doubled, so that the whole cost stays linear.
 
@@ -15,7 +15,7 @@ mod target;
 
 pub use authority::Authority;
 pub use framing::BodyFraming;
-pub use plain::PlainGet;
+pub use plain::{Conditions, PlainRequest};
 
 use crate::Refusal;
 use crate::lines::{BadLine, Lines, Manner, Section, holds_end};

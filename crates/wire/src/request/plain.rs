@@ -9,14 +9,18 @@ use super::remembered::{Key, Remembered};
 use super::{Authority, HeadParser, Limits, RequestLine, tokenize_section};
 use crate::http2::Http2Head;
 use crate::lines::{Lines, Manner};
-use http::Version;
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use http::{HeaderName, Version};
 use shoal_core::{FieldLine, alphanumeric_and};
 use std::cell::RefCell;
+use std::num::NonZero;
 use std::ops::Range;
 
-/// A GET without a body, conditions, ranges or directives; in HTTP/1.1 one whose connection is to be kept.
+/// A GET or HEAD without a body, directives, or conditions of those that few send; in HTTP/1.1 one whose connection is to be kept.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainGet<'b> {
+pub struct PlainRequest<'b> {
+    /// Whether it is a HEAD.
+    pub is_head: bool,
     /// Host and port: of the target in absolute form, which Host repeats, or else of Host. A registered name or an
     /// IPv4 address.
     pub authority: Authority<'b>,
@@ -30,17 +34,60 @@ pub struct PlainGet<'b> {
     pub referer: Option<&'b [u8]>,
     /// The User-Agent field.
     pub user_agent: Option<&'b [u8]>,
+    /// What the client has already.
+    pub conditions: Conditions<'b>,
+    /// The Range field, which has one line.
+    pub range: Option<&'b [u8]>,
     /// Bytes that the head takes in the buffer; 0 for HTTP/2, whose heads were taken out of it.
     pub head_bytes: usize,
 }
 
-impl<'b> PlainGet<'b> {
+/// The conditions that a plain request may have, each of one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions<'b> {
+    /// The If-None-Match field.
+    pub if_none_match: Option<&'b [u8]>,
+    /// The If-Modified-Since field.
+    pub if_modified_since: Option<&'b [u8]>,
+}
+
+impl Conditions<'_> {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.if_none_match.is_none() && self.if_modified_since.is_none()
+    }
+}
+
+impl shoal_core::Fields for Conditions<'_> {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let of = |name: &'static str, value| Some((name.as_bytes(), value?));
+        let lines =
+            [of("if-none-match", self.if_none_match), of("if-modified-since", self.if_modified_since)];
+        lines.into_iter().flatten()
+    }
+
+    fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        let value = match *name {
+            IF_NONE_MATCH => self.if_none_match,
+            IF_MODIFIED_SINCE => self.if_modified_since,
+            _ => None,
+        };
+        value.into_iter()
+    }
+}
+
+impl<'b> PlainRequest<'b> {
     /// The plain request that a head of HTTP/2 is, if it is one; that it has no body the caller knows.
     pub fn of_http2(head: &Http2Head<'b>, limits: &Limits) -> Option<Self> {
         let (authority, path) = (head.authority()?, head.path()?);
         let fits = authority.len() + path.len() <= limits.target_bytes_max
             && head.field_count() <= limits.fields_max;
-        if head.method() != b"GET" || !head.is_http() || !fits {
+        let is_head = match head.method() {
+            b"GET" => false,
+            b"HEAD" => true,
+            _ => return None,
+        };
+        if !head.is_http() || !fits {
             return None;
         }
         let mut noted = Fields::default();
@@ -49,17 +96,29 @@ impl<'b> PlainGet<'b> {
         }
         // A Host beside the authority would have to be compared with it.
         let authority = Authority::plain(authority).filter(|_| noted.host.is_none())?;
-        let Fields { referer, user_agent, .. } = noted;
+        let Fields { referer, user_agent, if_none_match, if_modified_since, range, .. } = noted;
+        let conditions = Conditions { if_none_match, if_modified_since };
         let path = std::str::from_utf8(path).ok().filter(|path| is_plain(path))?;
         let (absolute, version, head_bytes) = (false, Version::HTTP_2, 0);
-        Some(Self { authority, path, absolute, version, referer, user_agent, head_bytes })
+        Some(Self {
+            is_head,
+            authority,
+            path,
+            absolute,
+            version,
+            referer,
+            user_agent,
+            conditions,
+            range,
+            head_bytes,
+        })
     }
 }
 
 impl HeadParser {
     /// The plain request at the front of `buffer`, if there is one. The head is then taken off by [`Self::look`] and [`Self::take`],
     /// with the buffer as it is, or by who calls [`Self::forget`].
-    pub fn plain<'b>(&mut self, buffer: &'b [u8], limits: &Limits) -> Option<PlainGet<'b>> {
+    pub fn plain<'b>(&mut self, buffer: &'b [u8], limits: &Limits) -> Option<PlainRequest<'b>> {
         REMEMBERED.with_borrow_mut(|remembered| self.plain_by(remembered, buffer, limits))
     }
 
@@ -69,9 +128,9 @@ impl HeadParser {
         remembered: &mut Remembered,
         buffer: &'b [u8],
         limits: &Limits,
-    ) -> Option<PlainGet<'b>> {
+    ) -> Option<PlainRequest<'b>> {
         // A head that trickles in is none of the many.
-        if self.attempt_at != 0 || buffer.first_chunk() != Some(b"GET ") {
+        if self.attempt_at != 0 || !(buffer.first_chunk() == Some(b"GET ") || buffer.starts_with(HEAD)) {
             return None;
         }
         let mut lines = Lines::new(buffer, Manner::Strict);
@@ -113,6 +172,9 @@ pub(super) struct Said {
     port: Option<u16>,
     referer: Option<Part>,
     user_agent: Option<Part>,
+    if_none_match: Option<Part>,
+    if_modified_since: Option<Part>,
+    range: Option<Part>,
     /// Whether it has an Authorization field.
     pub authorizes: bool,
 }
@@ -129,11 +191,14 @@ impl Said {
         let part = |place: Range<usize>| Part::new(place, start);
         Some(Self {
             field_count: fields.len(),
-            host: part(host),
+            host: part(host)?,
             name_bytes: name.len(),
             port,
-            referer: noted.referer.map(part),
-            user_agent: noted.user_agent.map(part),
+            referer: noted.referer.and_then(part),
+            user_agent: noted.user_agent.and_then(part),
+            if_none_match: noted.if_none_match.and_then(part),
+            if_modified_since: noted.if_modified_since.and_then(part),
+            range: noted.range.and_then(part),
             authorizes: noted.authorizes,
         })
     }
@@ -146,7 +211,7 @@ impl Said {
         section: &'b [u8],
         limits: &Limits,
         head_bytes: usize,
-    ) -> Option<PlainGet<'b>> {
+    ) -> Option<PlainRequest<'b>> {
         let host = self.host.of(section);
         let (absolute, path) = match line.target.strip_prefix("http://") {
             None => (false, line.target),
@@ -155,34 +220,41 @@ impl Said {
                 (true, rest.as_bytes().strip_prefix(host).map(|path| &rest[rest.len() - path.len()..])?)
             }
         };
-        (self.field_count <= limits.fields_max && is_plain(path)).then(|| PlainGet {
+        let value = |part: Option<Part>| part.map(|part| part.of(section));
+        (self.field_count <= limits.fields_max && is_plain(path)).then(|| PlainRequest {
+            is_head: line.method_bytes != "GET".len(),
             authority: Authority { host: &host[..self.name_bytes], port: self.port },
             path,
             absolute,
             version: line.version,
-            referer: self.referer.map(|part| part.of(section)),
-            user_agent: self.user_agent.map(|part| part.of(section)),
+            referer: value(self.referer),
+            user_agent: value(self.user_agent),
+            conditions: Conditions {
+                if_none_match: value(self.if_none_match),
+                if_modified_since: value(self.if_modified_since),
+            },
+            range: value(self.range),
             head_bytes,
         })
     }
 }
 
-/// A part of a field section.
+/// A value's place in a field section, which a name comes before.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    start: u32,
+    start: NonZero<u32>,
     end: u32,
 }
 
 impl Part {
     /// What is at `place` of a buffer in which the section begins at `start`.
-    fn new(place: Range<usize>, start: usize) -> Self {
-        Self { start: (place.start - start) as u32, end: (place.end - start) as u32 }
+    fn new(place: Range<usize>, start: usize) -> Option<Self> {
+        Some(Self { start: NonZero::new((place.start - start) as u32)?, end: (place.end - start) as u32 })
     }
 
     #[inline]
     fn of<'b>(&self, section: &'b [u8]) -> &'b [u8] {
-        &section[self.start as usize..self.end as usize]
+        &section[self.start.get() as usize..self.end as usize]
     }
 }
 
@@ -192,6 +264,9 @@ struct Fields<V> {
     host: Option<V>,
     referer: Option<V>,
     user_agent: Option<V>,
+    if_none_match: Option<V>,
+    if_modified_since: Option<V>,
+    range: Option<V>,
     authorizes: bool,
 }
 
@@ -199,9 +274,13 @@ impl<V> Fields<V> {
     /// Takes note of one field. `None` when it makes the request one that is not plain.
     fn note(&mut self, name: &[u8], value: &[u8], noted: V) -> Option<()> {
         let is = |lower_case: &str| name.eq_ignore_ascii_case(lower_case.as_bytes());
+        let once = |place: &mut Option<V>, noted| place.replace(noted).is_none().then_some(());
         // By length and first letter, which spares nearly every comparison of names.
         let telling = match (name.len(), name.first().map(|byte| byte | 0x20)?) {
-            (4, b'h') if is("host") => return self.host.replace(noted).is_none().then_some(()),
+            (4, b'h') if is("host") => return once(&mut self.host, noted),
+            (5, b'r') if is("range") => return once(&mut self.range, noted),
+            (13, b'i') if is("if-none-match") => return once(&mut self.if_none_match, noted),
+            (17, b'i') if is("if-modified-since") => return once(&mut self.if_modified_since, noted),
             (7, b'r') if is("referer") => {
                 self.referer.get_or_insert(noted);
                 return Some(());
@@ -217,16 +296,13 @@ impl<V> Fields<V> {
             (10, b'c') if is("connection") => return value.eq_ignore_ascii_case(b"keep-alive").then_some(()),
             (2, b't') => is("te"),
             (3, b'v') => is("via"),
-            (5, b'r') => is("range"),
             (6, b'e') => is("expect"),
             (6, b'p') => is("pragma"),
             (7, b'u') => is("upgrade"),
             (8, b'i') => is("if-match") || is("if-range"),
             (8, b'c') => is("cdn-loop"),
             (13, b'c') => is("cache-control"),
-            (13, b'i') => is("if-none-match"),
             (14, b'c') => is("content-length"),
-            (17, b'i') => is("if-modified-since"),
             (17, b't') => is("transfer-encoding"),
             (19, b'i') => is("if-unmodified-since"),
             (19, b'p') => is("proxy-authorization"),
@@ -236,6 +312,8 @@ impl<V> Fields<V> {
         (!telling).then_some(())
     }
 }
+
+const HEAD: &[u8] = b"HEAD ";
 
 thread_local! {
     /// What this thread remembers.

@@ -31,12 +31,11 @@ impl Remembered {
 
     /// What `section`, whose key this is, says, if it is remembered.
     #[inline]
-    pub fn find(&mut self, key: Key, section: &[u8]) -> Option<Said> {
-        let place = self.places.get_mut(key.place())?;
-        let held =
-            place.held.filter(|held| held.key == key && place.bytes[..held.section_bytes] == *section)?;
-        place.awaited = None;
-        Some(held.said)
+    pub fn find(&mut self, key: Key, section: &[u8]) -> Option<&Said> {
+        let Place { held, awaited, bytes } = self.places.get_mut(key.place())?;
+        let held = held.as_ref().filter(|held| held.key == key && bytes[..held.section_bytes] == *section)?;
+        *awaited = None;
+        Some(&held.said)
     }
 
     /// A section that is not remembered has made a plain request.

@@ -2,7 +2,7 @@
 
 use super::TURNS_MAX;
 use crate::message::{
-    BodyError, Client, Glance, Handler, Hit, HitFields, Record, Reply, ReplyBody, ReplyHead, Request,
+    BodyError, Client, Form, Glance, Handler, Hit, HitFields, Record, Reply, ReplyBody, ReplyHead, Request,
     RequestBody, Sent, StoredHead, StreamBody,
 };
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use shoal_core::Fields;
 use shoal_store::memory::Body;
-use shoal_wire::PlainGet;
+use shoal_wire::PlainRequest;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -45,17 +45,17 @@ impl Handler for Answers {
     /// Answers `/hit/N`.
     fn glance(
         &self,
-        get: &PlainGet<'_>,
+        plain: &PlainRequest<'_>,
         _: &Client,
         _: Instant,
         reply: impl FnOnce(&Hit<'_>) -> Sent,
     ) -> Glance {
-        let Some(body) = get.path.strip_prefix("/hit/").map(body) else { return Glance::Ordinary };
+        let Some(body) = plain.path.strip_prefix("/hit/").map(body) else { return Glance::Ordinary };
         self.begun.fetch_add(1, Relaxed);
         let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
         let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
-        let hit =
-            Hit { stored: &stored, body: &Body::from(body), age_seconds: 17, ttl_seconds: 43, own: &own };
+        let body = Body::from(body);
+        let hit = Hit::new((&stored, &body), Form::Whole, (17, 43), &own);
         match reply(&hit) {
             Sent::Whole { .. } => {
                 self.sent.fetch_add(1, Relaxed);
@@ -186,6 +186,7 @@ fn reply(status: StatusCode, body: ReplyBody) -> Reply {
 fn stored(body: Bytes) -> Reply {
     let head = ReplyHead::Stored {
         stored: Arc::new(StoredHead::new(StatusCode::OK, &HeaderMap::new())),
+        form: Form::Whole,
         age_seconds: 17,
         cache_status: Bytes::from_static(b"shoal; hit"),
         proxy_status: HeaderValue::from_static("shoal"),

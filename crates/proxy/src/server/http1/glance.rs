@@ -13,7 +13,7 @@ use crate::server::socket::{Gone, INPUT_BYTES, Socket};
 use crate::transport::Output;
 use bytes::Buf;
 use shoal_store::memory::LENT_MIN;
-use shoal_wire::PlainGet;
+use shoal_wire::PlainRequest;
 use std::cell::RefCell;
 use std::io::IoSlice;
 use std::pin::Pin;
@@ -94,7 +94,7 @@ impl<T: ClientIo> Connection<T> {
             return None;
         }
         let Socket { io, output, pace, .. } = &mut self.socket;
-        let get = self.parser.plain(bytes, &self.live.limits)?;
+        let plain = self.parser.plain(bytes, &self.live.limits)?;
         let write = |slices: &[IoSlice<'_>]| {
             let written = match slices {
                 [whole] => io.poll_send(context, whole),
@@ -110,9 +110,9 @@ impl<T: ClientIo> Connection<T> {
         };
         let glanced = REPLY.with_borrow_mut(|reply| {
             reply.clear();
-            answer(shared, &get, &self.client, received, (reply, output), write)
+            answer(shared, &plain, &self.client, received, (reply, output), write)
         })?;
-        let taken = get.head_bytes;
+        let taken = plain.head_bytes;
         self.parser.forget();
         self.socket.deadline.lift();
         Some((glanced, taken))
@@ -157,18 +157,18 @@ impl<T: ClientIo> Connection<T> {
     }
 }
 
-/// Answers `get` if its response is fresh in RAM: put together at the end of `reply`, through `write`, and what that does not take goes into
+/// Answers `plain` if its response is fresh in RAM: put together at the end of `reply`, through `write`, and what that does not take goes into
 /// `output`, which is empty.
 pub(in crate::server) fn answer<H: Handler>(
     shared: &Shared<H>,
-    get: &PlainGet<'_>,
+    plain: &PlainRequest<'_>,
     client: &Client,
     received: Instant,
     (reply, output): (&mut Vec<u8>, &mut Output),
     write: impl FnOnce(&[IoSlice<'_>]) -> Written,
 ) -> Option<Glanced> {
     let glance =
-        shared.handler.glance(get, client, received, |hit| send(output, hit, received, reply, write));
+        shared.handler.glance(plain, client, received, |hit| send(output, hit, received, reply, write));
     let glanced = match glance {
         Glance::Ordinary => return None,
         Glance::Sent => Glanced::Sent,
@@ -194,25 +194,25 @@ fn send(
     reply: &mut Vec<u8>,
     write: impl FnOnce(&[IoSlice<'_>]) -> Written,
 ) -> Sent {
-    let start = reply.len();
+    let (start, content) = (reply.len(), hit.content);
     head::hit(reply, hit, received);
     let head_bytes = reply.len() - start;
-    let whole = head_bytes + hit.body.len();
-    if hit.body.len() >= LENT_MIN {
-        output.resume(&reply[start..], hit.body.bytes(), 0);
+    let whole = head_bytes + content.len();
+    if content.len() >= LENT_MIN {
+        output.resume(&reply[start..], hit.content_bytes(), 0);
         return Sent::Partly;
     }
-    let written = match hit.body.len() <= COPIED_MAX {
+    let written = match content.len() <= COPIED_MAX {
         true => {
-            reply.extend_from_slice(hit.body);
+            reply.extend_from_slice(content);
             write(&[IoSlice::new(&reply[start..])])
         }
-        false => write(&[IoSlice::new(&reply[start..]), IoSlice::new(hit.body)]),
+        false => write(&[IoSlice::new(&reply[start..]), IoSlice::new(content)]),
     };
     if written.bytes == whole && written.is_flushed {
         return Sent::Whole { head_bytes: head_bytes as u64 };
     }
-    output.resume(&reply[start..start + head_bytes], hit.body.bytes(), written.bytes);
+    output.resume(&reply[start..start + head_bytes], hit.content_bytes(), written.bytes);
     Sent::Partly
 }
 

@@ -1,11 +1,12 @@
 //! Reply heads as HTTP/1 bytes.
 
 use super::Asked;
-use crate::message::{Hit, ReplyBody, ReplyHead};
+use crate::message::{Form, Hit, ReplyBody, ReplyHead};
 use crate::server::dates::with_date;
 use http::{Method, StatusCode, Version, header};
 use shoal_wire::push_decimal;
 use shoal_wire::response::{self, Persistence, ResponseFraming};
+use std::io::Write;
 use std::time::Instant;
 
 /// How the reply's body will be delimited.
@@ -38,12 +39,13 @@ pub(super) fn write(
             out.extend_from_slice(head.lines.as_bytes());
             true
         }
-        ReplyHead::Stored { stored, age_seconds, cache_status, proxy_status } => {
-            response::status_line(out, stored.status());
-            out.extend_from_slice(stored.lines());
+        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status } => {
+            response::status_line(out, form.status(stored));
+            out.extend_from_slice(form.lines(stored));
             response::number_field(out, "age", *age_seconds);
             response::field(out, "cache-status", cache_status);
             response::field(out, "proxy-status", proxy_status.as_bytes());
+            content_range(out, *form);
             stored.is_dated()
         }
     };
@@ -63,20 +65,33 @@ pub(super) fn write(
 
 /// Appends the whole head of a hit in RAM, as [`write`] does for the same reply.
 pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) {
-    out.reserve(hit.stored.lines().len() + HIT_FIELDS_BYTES);
-    response::status_line(out, hit.stored.status());
-    out.extend_from_slice(hit.stored.lines());
+    let lines = hit.lines();
+    out.reserve(lines.len() + HIT_FIELDS_BYTES);
+    response::status_line(out, hit.status());
+    out.extend_from_slice(lines);
     out.extend_from_slice(b"age: ");
     push_decimal(out, hit.age_seconds);
     out.extend_from_slice(&hit.own.cache_status);
     push_decimal(out, hit.ttl_seconds);
     out.extend_from_slice(&hit.own.proxy_status);
+    content_range(out, hit.form);
     if !hit.stored.is_dated() {
         with_date(now, |date| response::field(out, "date", date));
     }
-    out.extend_from_slice(b"content-length: ");
-    push_decimal(out, hit.body.len() as u64);
-    out.extend_from_slice(b"\r\n\r\n");
+    if let Some(length) = hit.length() {
+        out.extend_from_slice(b"content-length: ");
+        push_decimal(out, length);
+        out.extend_from_slice(shoal_wire::chunk::CRLF);
+    }
+    out.extend_from_slice(shoal_wire::chunk::CRLF);
+}
+
+/// Appends what a part says of itself.
+fn content_range(out: &mut Vec<u8>, form: Form) {
+    if let Some(content_range) = form.content_range() {
+        // Writing to a vector does not fail.
+        let _ = write!(out, "content-range: {content_range}\r\n");
+    }
 }
 
 /// The Content-Length to declare for a reply without a body: what HEAD would have got as GET, or what a 304 says

@@ -11,7 +11,7 @@ use super::sending::Sending;
 use crate::message::{Glance, Handler, Hit, Record, Sent};
 use crate::server::account::Account;
 use bytes::Bytes;
-use shoal_wire::PlainGet;
+use shoal_wire::PlainRequest;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,16 +19,16 @@ use std::time::Instant;
 pub(super) fn answer<H: Handler>(
     streams: &Arc<Streams<H>>,
     id: u32,
-    get: &PlainGet<'_>,
+    plain: &PlainRequest<'_>,
     received: Instant,
     output: &mut Output,
 ) -> Option<()> {
     let mut rest = None;
     let handler = &streams.shared.handler;
-    let glance = handler.glance(get, &streams.client, received, |hit| {
+    let glance = handler.glance(plain, &streams.client, received, |hit| {
         let mut state = streams.link.lock();
         let frame_bytes_max = state.frame_bytes_max();
-        if state.take_room(hit.body.len()) {
+        if state.take_room(hit.content.len()) {
             drop(state);
             return frame(output, (id, frame_bytes_max), hit, received);
         }
@@ -36,7 +36,7 @@ pub(super) fn answer<H: Handler>(
         let (sending, _) = streams.link.open(id, true, None);
         let mut block = Vec::new();
         let head_bytes = send::hit(&mut block, hit, received);
-        rest = Some(Rest { sending, block, body: hit.body.bytes(), head_bytes });
+        rest = Some(Rest { sending, block, body: hit.content_bytes(), head_bytes });
         Sent::Partly
     });
     match glance {
@@ -53,10 +53,10 @@ pub(super) fn answer<H: Handler>(
 /// Puts the whole reply to a hit into the output.
 fn frame(output: &mut Output, (id, frame_bytes_max): (u32, usize), hit: &Hit<'_>, received: Instant) -> Sent {
     let mut head_bytes = 0;
-    let is_empty = hit.body.is_empty();
+    let is_empty = hit.content.is_empty();
     output.fields(id, is_empty, frame_bytes_max, |block| head_bytes = send::hit(block, hit, received));
     if !is_empty {
-        output.body(id, hit.body, frame_bytes_max);
+        output.body(id, (hit.body, hit.content_place()), frame_bytes_max);
     }
     Sent::Whole { head_bytes }
 }

@@ -12,7 +12,7 @@ use shoal_wire::http2::{
     self, ACK, Code, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Fault, Frame, FrameHead, FrameKind, Http2Head,
     PREFACE, PeerSettings,
 };
-use shoal_wire::{PlainGet, Refusal};
+use shoal_wire::{PlainRequest, Refusal};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
@@ -307,8 +307,8 @@ impl Incoming {
         let malformed = |_| Fault::stream(stream, Code::PROTOCOL_ERROR);
         let head = Http2Head::read(fields).map_err(malformed)?;
         if end_stream
-            && let Some(get) = PlainGet::of_http2(&head, &streams.live.limits)
-            && glance::answer(streams, stream, &get, received, output).is_some()
+            && let Some(plain) = PlainRequest::of_http2(&head, &streams.live.limits)
+            && glance::answer(streams, stream, &plain, received, output).is_some()
         {
             return Ok(());
         }

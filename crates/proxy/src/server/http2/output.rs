@@ -119,12 +119,12 @@ impl Output {
     }
 
     /// Appends a whole body with which a stream ends, cut into frames.
-    pub fn body(&mut self, id: u32, body: &Body, frame_bytes_max: usize) {
-        let mut start = 0;
-        while start < body.len() {
-            let rest = start..body.len().min(start + frame_bytes_max);
+    pub fn body(&mut self, id: u32, (body, place): (&Body, Range<usize>), frame_bytes_max: usize) {
+        let mut start = place.start;
+        while start < place.end {
+            let rest = start..place.end.min(start + frame_bytes_max);
             start = rest.end;
-            self.data_head(id, rest.len(), start == body.len());
+            self.data_head(id, rest.len(), start == place.end);
             match rest.len() <= COPIED_MAX {
                 true => self.copied(&body[rest]),
                 false => self.shared(body.clone(), rest),
@@ -300,7 +300,7 @@ mod tests {
             let mut context = Context::from_waker(std::task::Waker::noop());
             for (at, (length, write)) in bodies.into_iter().enumerate() {
                 let (id, body) = (at as u32, Body::from(Bytes::from(vec![at as u8; length])));
-                output.body(id, &body, frame_bytes_max);
+                output.body(id, (&body, 0..body.len()), frame_bytes_max);
                 expected(&mut all, id, &body, frame_bytes_max);
                 if write {
                     prop_assert!(output.poll_write(&mut narrow, &mut context).is_ready());

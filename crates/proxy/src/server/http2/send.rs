@@ -7,7 +7,7 @@ use crate::server::dates::with_date;
 use crate::server::patience::{Pace, Patience, TooSlow};
 use crate::transport::Deadline;
 use bytes::Bytes;
-use http::header::{AGE, CONTENT_LENGTH, DATE, HeaderName};
+use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use shoal_wire::Decimal;
@@ -16,6 +16,7 @@ use shoal_wire::hpack::encode;
 use shoal_wire::http2::Code;
 use shoal_wire::response::belongs_to_connection;
 use std::future::poll_fn;
+use std::io::Write;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -144,14 +145,17 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (Stat
     let (status, mut fields) = match reply {
         ReplyHead::Built(status, fields) => (status, fields),
         ReplyHead::Relayed(head) => (head.status, head.lines.to_map()),
-        ReplyHead::Stored { stored, age_seconds, cache_status, proxy_status } => {
-            let mut fields = stored.fields();
+        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status } => {
+            let mut fields = stored.fields_of(form.lines(&stored));
             fields.insert(AGE, HeaderValue::from(age_seconds));
             if let Ok(value) = HeaderValue::from_maybe_shared(cache_status) {
                 fields.append(CACHE_STATUS, value);
             }
             fields.append(PROXY_STATUS, proxy_status);
-            (stored.status(), fields)
+            if let Some(content_range) = form.content_range() {
+                fields.insert(CONTENT_RANGE, content_range.to_value());
+            }
+            (form.status(&stored), fields)
         }
     };
     strip(&mut fields);
@@ -168,8 +172,8 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (Stat
 
 /// Appends the head of a hit in RAM, as [`head`] makes it of the same reply; returns the bytes of its names and values.
 pub(super) fn hit(block: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) -> u64 {
-    encode::status(block, hit.stored.status().as_u16());
-    let mut bytes = STATUS_BYTES + encode::lines(block, hit.stored.lines());
+    encode::status(block, hit.status().as_u16());
+    let mut bytes = STATUS_BYTES + encode::lines(block, hit.lines());
     let mut field = |name: &[u8], first: &[u8], second: &[u8]| {
         encode::field_of_two(block, name, first, second);
         bytes += name.len() + first.len() + second.len();
@@ -177,7 +181,16 @@ pub(super) fn hit(block: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) -> u64 {
     field(b"age", Decimal::of(hit.age_seconds).as_bytes(), b"");
     field(b"cache-status", hit.own.cache_status_value(), Decimal::of(hit.ttl_seconds).as_bytes());
     field(b"proxy-status", hit.own.proxy_status_value.as_bytes(), b"");
-    field(b"content-length", Decimal::of(hit.body.len() as u64).as_bytes(), b"");
+    if let Some(content_range) = hit.form.content_range() {
+        let (mut text, mut rest) = ([0; CONTENT_RANGE_BYTES_MAX], CONTENT_RANGE_BYTES_MAX);
+        if write!(&mut text[..], "{content_range}").is_ok() {
+            rest = text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        }
+        field(b"content-range", &text[..rest], b"");
+    }
+    if let Some(length) = hit.length() {
+        field(b"content-length", Decimal::of(length).as_bytes(), b"");
+    }
     if !hit.stored.is_dated() {
         with_date(now, |date| field(b"date", date, b""));
     }
@@ -218,6 +231,9 @@ pub(super) fn interim(status: StatusCode, mut fields: HeaderMap) -> Vec<u8> {
 
 /// Bytes of `:status` and its value.
 const STATUS_BYTES: usize = ":status200".len();
+
+/// What a Content-Range value takes at most: three numbers of twenty digits.
+const CONTENT_RANGE_BYTES_MAX: usize = "bytes -/".len() + 3 * 20;
 
 /// Room for most heads.
 const BLOCK_BYTES: usize = 512;

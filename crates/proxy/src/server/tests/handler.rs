@@ -1,8 +1,8 @@
 //! A handler whose reply follows from the request's path, and which notes what happens to it.
 
 use crate::message::{
-    BodyError, Client, Glance, Handler, Hit, HitFields, Record, Reply, ReplyBody, ReplyHead, Request, Sent,
-    StoredHead, StreamBody,
+    BodyError, Client, Form, Glance, Handler, Hit, HitFields, Record, Reply, ReplyBody, ReplyHead, Request,
+    Sent, StoredHead, StreamBody,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -10,7 +10,7 @@ use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use shoal_store::memory::Body;
-use shoal_wire::PlainGet;
+use shoal_wire::PlainRequest;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -57,24 +57,24 @@ impl Handler for Scripted {
 
     fn glance(
         &self,
-        get: &PlainGet<'_>,
+        plain: &PlainRequest<'_>,
         _: &Client,
         _: Instant,
         reply: impl FnOnce(&Hit<'_>) -> Sent,
     ) -> Glance {
-        assert!(get.path != "/hit/panic", "as asked");
-        if get.path == "/hit/slow" {
+        assert!(plain.path != "/hit/panic", "as asked");
+        if plain.path == "/hit/slow" {
             std::thread::sleep(Duration::from_millis(500));
         }
-        let Some(bytes) = get.path.strip_prefix("/hit/").and_then(|bytes| bytes.parse().ok()) else {
+        let Some(bytes) = plain.path.strip_prefix("/hit/").and_then(|bytes| bytes.parse().ok()) else {
             return Glance::Ordinary;
         };
         self.begun.fetch_add(1, Ordering::SeqCst);
         let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
         let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
         let body = Body::from(Bytes::from(vec![b'h'; bytes]));
-        let hit = Hit { stored: &stored, body: &body, age_seconds: 17, ttl_seconds: 43, own: &own };
-        let record = Box::new(Record { url: get.path.into(), ..Record::default() });
+        let hit = Hit::new((&stored, &body), Form::Whole, (17, 43), &own);
+        let record = Box::new(Record { url: plain.path.into(), ..Record::default() });
         match reply(&hit) {
             Sent::Whole { .. } => {
                 self.sent(record);
@@ -248,6 +248,7 @@ fn stored() -> Reply {
     Reply {
         head: ReplyHead::Stored {
             stored: Arc::new(stored),
+            form: Form::Whole,
             age_seconds: 17,
             cache_status: Bytes::from_static(b"shoal; hit"),
             proxy_status: HeaderValue::from_static("shoal"),

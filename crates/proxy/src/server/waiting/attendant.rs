@@ -189,23 +189,23 @@ impl<H: Handler> Attendant<H> {
             return None;
         }
         let said = &self.arrived[said];
-        let get = self.parser.plain(said, &guest.standing.live.limits);
+        let plain = self.parser.plain(said, &guest.standing.live.limits);
         self.parser.forget();
-        let get = get?;
+        let plain = plain?;
         let (start, mut waits) = (self.replies.len(), false);
         let write = |slices: &[IoSlice<'_>]| match slices {
-            [whole] if is_all && get.head_bytes == said.len() => {
+            [whole] if is_all && plain.head_bytes == said.len() => {
                 waits = true;
                 Written { bytes: whole.len(), is_flushed: true }
             }
             slices => Written { bytes: write(&guest.stream, slices), is_flushed: true },
         };
         let to = (&mut self.replies, &mut self.output);
-        let glanced = answer(&self.shared, &get, &guest.standing.client, received, to, write);
+        let glanced = answer(&self.shared, &plain, &guest.standing.client, received, to, write);
         if !waits {
             self.replies.truncate(start);
         }
-        Some(Answered { glanced: glanced?, head_bytes: get.head_bytes, reply: start..self.replies.len() })
+        Some(Answered { glanced: glanced?, head_bytes: plain.head_bytes, reply: start..self.replies.len() })
     }
 
     /// Sends the replies that have waited.

@@ -4,15 +4,14 @@ use super::*;
 use crate::hpack::{Decoder, FieldList, encode};
 use crate::{BodyFraming, Parsed};
 use bytes::BytesMut;
-use http::header::HOST;
+use http::header::{HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
 use http::{Method, Version};
 use proptest::prelude::*;
 use shoal_core::Fields as _;
 
-const TELLING: [&str; 16] = [
+const TELLING: [&str; 13] = [
     "TE",
     "Via",
-    "Range",
     "Expect",
     "Pragma",
     "Upgrade",
@@ -20,9 +19,7 @@ const TELLING: [&str; 16] = [
     "If-Range",
     "CDN-Loop",
     "Cache-Control",
-    "If-None-Match",
     "Content-Length",
-    "If-Modified-Since",
     "Transfer-Encoding",
     "If-Unmodified-Since",
     "Proxy-Authorization",
@@ -38,8 +35,28 @@ fn plain_requests_are_seen() {
     assert_eq!((get.authority.host, get.authority.port), (&b"Example.org"[..], Some(8080)));
     assert_eq!((get.path, get.absolute, get.head_bytes), ("/a/b?c=%20", false, text.len() - 3));
     assert_eq!((get.user_agent, get.referer), (Some(&b"x"[..]), None));
+    assert_eq!((get.conditions, get.range), (Conditions::default(), None));
     let get = parser.plain(b"GET http://a.b/ HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
-    assert_eq!((get.authority.host, get.path, get.absolute), (&b"a.b"[..], "/", true));
+    assert_eq!((get.authority.host, get.path, get.absolute, get.is_head), (&b"a.b"[..], "/", true, false));
+    let head = parser.plain(b"HEAD /a HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
+    assert_eq!((head.authority.host, head.path, head.is_head), (&b"a.b"[..], "/a", true));
+}
+
+#[test]
+fn what_a_client_has_and_wants_is_told() {
+    let text = "GET / HTTP/1.1\r\nHost: a\r\nif-none-match: \"a\", \"b\"\r\nIf-Modified-Since: then\r\nRange: bytes=0-1\r\n\r\n";
+    let mut remembered = Remembered::new();
+    // Read three times, remembered from the second on.
+    for _ in 0..3 {
+        let mut parser = HeadParser::new();
+        let get = parser.plain_by(&mut remembered, text.as_bytes(), &LIMITS).expect("plain");
+        let conditions =
+            Conditions { if_none_match: Some(b"\"a\", \"b\""), if_modified_since: Some(b"then") };
+        assert_eq!((get.conditions, get.range), (conditions, Some(&b"bytes=0-1"[..])));
+        assert!(get.conditions.values(&IF_NONE_MATCH).eq(get.conditions.if_none_match));
+        assert!(get.conditions.values(&IF_MODIFIED_SINCE).eq(get.conditions.if_modified_since));
+        assert_eq!((get.conditions.values(&HOST).count(), get.conditions.lines().count()), (0, 2));
+    }
 }
 
 #[test]
@@ -57,20 +74,23 @@ fn plain_requests_of_http_2() {
         let mut list = FieldList::default();
         Decoder::default().decode(&block, &mut list, 1 << 16).expect("a block");
         let head = Http2Head::read(&list).expect("sound");
-        PlainGet::of_http2(&head, &LIMITS).map(|get| {
+        PlainRequest::of_http2(&head, &LIMITS).map(|get| {
             let parts = head.to_parts().expect("the ordinary way takes it");
             assert_eq!((parts.method.as_str(), parts.uri.to_string().as_str()), (method, uri));
-            assert_eq!((get.absolute, get.version), (false, Version::HTTP_2));
+            assert_eq!((get.absolute, get.version, get.is_head), (false, Version::HTTP_2, method == "HEAD"));
             let user_agent = get.user_agent.map(<[u8]>::to_vec);
             (get.authority.host.to_vec(), get.authority.port, get.path.to_owned(), user_agent)
         })
     };
-    let plain = of("GET", "https://Example.org:8443/a?b", &[("user-agent", "x"), ("cookie", "a=b")]);
-    let (host, path) = (b"Example.org".to_vec(), "/a?b".to_owned());
-    assert_eq!(plain, Some((host, Some(8443), path, Some(b"x".to_vec()))));
+    for method in ["GET", "HEAD"] {
+        let plain = of(method, "https://Example.org:8443/a?b", &[("user-agent", "x"), ("cookie", "a=b")]);
+        let (host, path) = (b"Example.org".to_vec(), "/a?b".to_owned());
+        assert_eq!(plain, Some((host, Some(8443), path, Some(b"x".to_vec()))));
+    }
     let long = format!("https://a/{}", "x".repeat(1024));
     for (method, uri, field) in [
-        ("HEAD", "https://a/", ("accept", "*/*")),
+        ("POST", "https://a/", ("accept", "*/*")),
+        ("HEADER", "https://a/", ("accept", "*/*")),
         ("GET", "/", ("accept", "*/*")),
         ("GET", long.as_str(), ("accept", "*/*")),
         ("GET", "https://u@a/", ("accept", "*/*")),
@@ -78,7 +98,7 @@ fn plain_requests_of_http_2() {
         ("GET", "ftp://a/", ("accept", "*/*")),
         ("GET", "https://a/#b", ("accept", "*/*")),
         ("GET", "https://a/", ("te", "trailers")),
-        ("GET", "https://a/", ("range", "bytes=0-1")),
+        ("GET", "https://a/", ("if-range", "\"a\"")),
     ] {
         assert_eq!(of(method, uri, &[field]), None, "{method} {uri} {field:?}");
     }
@@ -95,10 +115,14 @@ fn everything_else_goes_the_ordinary_way() {
     let mut parser = HeadParser::new();
     let mut heads = vec![
         "POST / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
-        "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+        "HEADER / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
+        "head / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(),
         "GET / HTTP/1.0\r\nHost: a\r\n\r\n".to_owned(),
         "GET / HTTP/1.1\r\n\r\n".to_owned(),
         "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".to_owned(),
+        "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\nrange: bytes=3-4\r\n\r\n".to_owned(),
+        "GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"a\"\r\nIf-None-Match: \"b\"\r\n\r\n".to_owned(),
+        "GET / HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: then\r\nIf-Modified-Since: now\r\n\r\n".to_owned(),
         "GET / HTTP/1.1\r\nHost: a\r\n".to_owned(),
         "GET / HTTP/1.1\nHost: a\n\n".to_owned(),
         "GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n".to_owned(),
@@ -130,13 +154,13 @@ fn head() -> impl Strategy<Value = Vec<u8>> {
     let host = prop_oneof!["(a|A|b|a_b)(:80|:|:0[0-9]{1,5})?", "[ab:.@%\\[\\]]{0,4}"];
     let field = prop_oneof![
         "(Accept|cookie|x-[a-c]{1,3}): [ -~]{0,6}",
-        "(Connection|Cache-Control|Range|content-length|TE): [a-z0-9,-]{0,10}",
+        "(Connection|Cache-Control|Range|content-length|TE|If-None-Match|if-modified-since): [a-z0-9,-]{0,10}",
     ];
     let line_end = prop_oneof![9 => Just("\r\n"), 1 => Just("\n")];
     let fields = prop::collection::vec((field, line_end), 0..4);
     let mangle = prop::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
-    (prop_oneof![9 => Just("GET"), 1 => Just("PUT")], target, host, fields, mangle).prop_map(
-        |(method, target, host, fields, mangle)| {
+    (prop_oneof![6 => Just("GET"), 3 => Just("HEAD"), 1 => Just("PUT")], target, host, fields, mangle)
+        .prop_map(|(method, target, host, fields, mangle)| {
             let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
             fields.iter().for_each(|(field, end)| text.extend([field.as_str(), end]));
             text.push_str("\r\n");
@@ -146,8 +170,7 @@ fn head() -> impl Strategy<Value = Vec<u8>> {
                 bytes[at] = byte;
             }
             bytes
-        },
-    )
+        })
 }
 
 proptest! {
@@ -160,7 +183,7 @@ proptest! {
             let Parsed::Head(head) = parser.parse(&mut buffer, &LIMITS) else {
                 panic!("refused: {:?}", String::from_utf8_lossy(&bytes));
             };
-            prop_assert_eq!(&head.parts.method, Method::GET);
+            prop_assert_eq!(&head.parts.method, if get.is_head { Method::HEAD } else { Method::GET });
             prop_assert_eq!(head.parts.version, Version::HTTP_11);
             let mut again = BytesMut::from(&bytes[..]);
             let Parsed::Head(fresh) = HeadParser::new().parse(&mut again, &LIMITS) else { panic!("only when looked at before") };
@@ -175,6 +198,11 @@ proptest! {
             let authority: http::uri::Authority = std::str::from_utf8(host).expect("ASCII").parse().expect("one");
             prop_assert_eq!(authority.host().as_bytes(), get.authority.host);
             prop_assert_eq!(authority.port_u16(), get.authority.port);
+            let fields = &head.parts.fields;
+            prop_assert!(fields.values(&RANGE).eq(get.range));
+            for name in [&IF_NONE_MATCH, &IF_MODIFIED_SINCE] {
+                prop_assert!(fields.values(name).eq(get.conditions.values(name)));
+            }
             if let Some(named) = uri.authority() {
                 prop_assert_eq!(named.as_str().as_bytes(), host);
             }

@@ -1,0 +1,191 @@
+//! A hit in RAM on its short way: what a reply is made of while its request is still where it was read.
+
+use crate::message::Record;
+use crate::stored_head::StoredHead;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use shoal_semantics::range::{ByteRange, ContentRange};
+use shoal_store::memory::Body;
+use std::ops::Range;
+
+/// A hit in RAM, for as long as it takes to put the reply together.
+pub struct Hit<'a> {
+    /// The stored head.
+    pub stored: &'a StoredHead,
+    /// What becomes of head and body.
+    pub form: Form,
+    /// The stored body,
+    pub body: &'a Body,
+    /// and what is sent of it.
+    pub content: &'a [u8],
+    /// Current age in seconds, for the Age field.
+    pub age_seconds: u64,
+    /// Seconds until it becomes stale, which end the Cache-Status value.
+    pub ttl_seconds: u64,
+    /// This node's part of the head.
+    pub own: &'a HitFields,
+}
+
+impl<'a> Hit<'a> {
+    /// What `form` makes of a head and a body, of this age and for so long.
+    pub fn new(
+        (stored, body): (&'a StoredHead, &'a Body),
+        form: Form,
+        (age_seconds, ttl_seconds): (u64, u64),
+        own: &'a HitFields,
+    ) -> Self {
+        let whole: &[u8] = body;
+        let content = &whole[form.content_place(whole)];
+        Self { stored, form, body, content, age_seconds, ttl_seconds, own }
+    }
+
+    /// The reply's status.
+    #[inline]
+    pub fn status(&self) -> StatusCode {
+        self.form.status(self.stored)
+    }
+
+    /// The stored part of the reply's fields, as HTTP/1 lines.
+    #[inline]
+    pub fn lines(&self) -> &'a [u8] {
+        self.form.lines(self.stored)
+    }
+
+    /// What the reply's Content-Length says.
+    #[inline]
+    pub fn length(&self) -> Option<u64> {
+        match self.form {
+            Form::NotModified => None,
+            Form::Head { length } => length,
+            Form::Whole | Form::Part { .. } => Some(self.content.len() as u64),
+        }
+    }
+
+    /// The content for who sends it later.
+    pub fn content_bytes(&self) -> Bytes {
+        match self.form {
+            Form::Whole => self.body.bytes(),
+            Form::Head { .. } | Form::NotModified => Bytes::new(),
+            Form::Part { .. } => self.body.bytes().slice(self.content_place()),
+        }
+    }
+
+    /// Where in the body that is.
+    pub fn content_place(&self) -> Range<usize> {
+        self.form.content_place(self.body)
+    }
+}
+
+/// What a reply makes of a stored response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// All of it.
+    Whole,
+    /// 304: the client has it already.
+    NotModified,
+    /// The head alone, of a body of such a length, if that is known.
+    Head {
+        /// In bytes.
+        length: Option<u64>,
+    },
+    /// 206: these bytes of its body.
+    Part {
+        /// Which.
+        range: ByteRange,
+        /// Bytes of the whole body.
+        complete_length: u64,
+    },
+}
+
+impl Form {
+    /// The reply's status.
+    #[inline]
+    pub fn status(self, stored: &StoredHead) -> StatusCode {
+        match self {
+            Self::Whole | Self::Head { .. } => stored.status(),
+            Self::NotModified => StatusCode::NOT_MODIFIED,
+            Self::Part { .. } => StatusCode::PARTIAL_CONTENT,
+        }
+    }
+
+    /// The stored part of the reply's fields, as HTTP/1 lines.
+    #[inline]
+    pub fn lines(self, stored: &StoredHead) -> &[u8] {
+        match self {
+            Self::Whole | Self::Head { .. } | Self::Part { .. } => stored.lines(),
+            Self::NotModified => stored.lines_with_304(),
+        }
+    }
+
+    /// Where in the body the reply's content is.
+    #[inline]
+    fn content_place(self, body: &[u8]) -> Range<usize> {
+        match self {
+            Self::Whole => 0..body.len(),
+            Self::Head { .. } | Self::NotModified => 0..0,
+            Self::Part { range, .. } => range.start as usize..range.end as usize,
+        }
+    }
+
+    /// What the reply says of the part that it has.
+    #[inline]
+    pub fn content_range(self) -> Option<ContentRange> {
+        match self {
+            Self::Part { range, complete_length } => {
+                Some(ContentRange::satisfied(range, Some(complete_length)))
+            }
+            Self::Whole | Self::Head { .. } | Self::NotModified => None,
+        }
+    }
+}
+
+/// What a node adds to the head of each hit, kept ready to send.
+pub struct HitFields {
+    /// What stands between the digits of Age and those that end Cache-Status: `CRLF cache-status: …;ttl=`.
+    pub cache_status: Box<[u8]>,
+    /// What follows those: `CRLF proxy-status: … CRLF`.
+    pub proxy_status: Box<[u8]>,
+    /// The value of Proxy-Status alone.
+    pub proxy_status_value: HeaderValue,
+}
+
+impl HitFields {
+    /// Of the values of both fields, the first without its last digits.
+    pub fn new(cache_status: &[u8], proxy_status: &HeaderValue) -> Self {
+        Self {
+            cache_status: [CACHE_STATUS, cache_status].concat().into(),
+            proxy_status: [b"\r\nproxy-status: ", proxy_status.as_bytes(), b"\r\n"].concat().into(),
+            proxy_status_value: proxy_status.clone(),
+        }
+    }
+
+    /// The value of Cache-Status but for its last digits.
+    pub fn cache_status_value(&self) -> &[u8] {
+        &self.cache_status[CACHE_STATUS.len()..]
+    }
+}
+
+const CACHE_STATUS: &[u8] = b"\r\ncache-status: ";
+
+/// How far the reply to a hit came at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Sent {
+    /// The connection took all of it, whose head has so many bytes.
+    Whole {
+        /// Bytes of head sent.
+        head_bytes: u64,
+    },
+    /// A part is still to be sent: the client is slow, the body long, or the connection gone.
+    Partly,
+}
+
+/// What came of a glance at RAM.
+pub enum Glance {
+    /// Nothing: the request goes the ordinary way.
+    Ordinary,
+    /// A hit whose reply was sent whole, counted and logged.
+    Sent,
+    /// A hit whose reply is still being sent. The record, when somebody wants one, is given back through
+    /// [`Handler::sent`](crate::message::Handler::sent).
+    Sending(Option<Box<Record>>),
+}
