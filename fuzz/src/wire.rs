@@ -66,6 +66,12 @@ fn check_wants(get: &PlainRequest<'_>, fields: &http::HeaderMap) {
         assert!(Fields::values(fields, name).eq(get.conditions.values(name)), "{name}");
     }
     assert!(Fields::values(fields, &RANGE).eq(get.range));
+    let mut read = http::HeaderMap::new();
+    get.each_field(|name, value| {
+        let name = http::HeaderName::from_bytes(name).expect("a name");
+        read.append(name, http::HeaderValue::from_bytes(value).expect("a value"));
+    });
+    assert_eq!(&read, fields);
 }
 
 /// Its field section says the same when it is remembered, also behind another request line and with bytes behind it, and nothing

@@ -39,6 +39,7 @@ const POINTS: &[Point] = &[
     Point { name: "part-64k-log", request: "part.txt", body_bytes: 65536, logged: true, ..HIT },
     Point { name: "revalidation-1k-log", request: "revalidation.txt", logged: true, ..HIT },
     Point { name: "head-1k-log", request: "head.txt", logged: true, ..HIT },
+    Point { name: "varied-1k-log", logged: true, cache_control: VARIED, ..HIT },
     Point { name: "miss-8k-log", request: "bare.txt", ..MISS },
     Point { name: "miss-browser-8k-log", ..MISS },
 ];
@@ -57,6 +58,9 @@ const HIT: Point = Point {
 const MISS: Point = Point { body_bytes: 8192, logged: true, cache_control: "no-store", ..HIT };
 
 const FRESH: &str = "public, max-age=86400";
+
+/// With another field behind it.
+const VARIED: &str = "public, max-age=86400\r\nVary: Accept-Encoding";
 
 /// Counts all points and compares them with the record, or writes a new one.
 pub fn run(root: &Path, options: &[&str]) -> Outcome {

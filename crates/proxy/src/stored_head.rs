@@ -216,8 +216,14 @@ mod tests {
 
     #[test]
     fn what_a_304_says_stands_first() {
-        let fields: [(&'static str, &[u8]); 6] =
-            [("x", b"1"), ("etag", b"\"a\""), ("content-type", b"a/b"), ("vary", b"c"), ("x", b"2"), ("date", b"then")];
+        let fields: [(&'static str, &[u8]); 6] = [
+            ("x", b"1"),
+            ("etag", b"\"a\""),
+            ("content-type", b"a/b"),
+            ("vary", b"c"),
+            ("x", b"2"),
+            ("date", b"then"),
+        ];
         let head = head(&fields);
         assert_eq!(head.lines_with_304(), b"etag: \"a\"\r\nvary: c\r\ndate: then\r\n");
         let lines = [head.lines_with_304(), b"x: 1\r\nx: 2\r\ncontent-type: a/b\r\n"].concat();

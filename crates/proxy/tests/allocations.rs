@@ -36,6 +36,21 @@ fn hits_that_call_together_allocate_nothing() {
     check_free(SMALL, |rig, request, times| rig.ask_together(request.as_bytes(), 20, times.div_ceil(20)));
 }
 
+/// Nor one of several variants.
+#[test]
+fn a_hit_that_varies_allocates_nothing() {
+    let rig = Rig::start(unlogged(), (1024, VARIED));
+    for ask in [
+        |rig: &Rig, times| rig.ask(BROWSER.as_bytes(), times),
+        |rig: &Rig, times| rig.ask_http2(BROWSER, times),
+    ] {
+        ask(&rig, 1);
+        let (few, many) = counted(|times| ask(&rig, times));
+        assert_eq!((many.count_total, many.bytes_total), (few.count_total, few.bytes_total));
+    }
+    assert_eq!((rig.metrics.misses.value(), rig.metrics.hits_memory.value()), (1, 2 * ASKED + 1));
+}
+
 /// Nor over HTTP/2, body or head or frames.
 #[test]
 fn a_hit_over_http2_allocates_nothing() {
@@ -176,6 +191,9 @@ fn unlogged() -> Log {
 }
 
 const FRESH: &str = "max-age=86400";
+
+/// With another field behind it.
+const VARIED: &str = "max-age=86400\r\nVary: Accept-Encoding, Accept-Language, Cookie";
 
 /// Sent at once: without a body, with one that is copied behind the head, and with one that is not.
 const SMALL: &[usize] = &[0, 1024, 100_000];

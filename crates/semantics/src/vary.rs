@@ -18,6 +18,8 @@ use http::header::{
     USER_AGENT, VARY,
 };
 use shoal_core::Fields;
+use smallvec::SmallVec;
+use std::ops::Range;
 
 /// What a response's Vary says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,18 +68,23 @@ impl Vary {
 /// no two different lists of values have one key.
 pub fn secondary_key(names: &[HeaderName], request: &impl Fields) -> Vec<u8> {
     let mut key = Vec::with_capacity(names.len() * 32);
+    push_secondary_key(&mut key, names, request);
+    key
+}
+
+/// The same, appended to `key`. Nothing else is allocated, unless a field lists many choices.
+pub fn push_secondary_key(key: &mut Vec<u8>, names: &[HeaderName], request: &impl Fields) {
     for name in names {
         key.extend_from_slice(name.as_str().as_bytes());
         match request.has(name) {
             false => key.push(ABSENT),
             true => {
                 key.push(PRESENT);
-                normalise(name, request, &mut key);
+                normalise(name, request, key);
             }
         }
         key.push(END);
     }
-    key
 }
 
 /// Appends the normal form of one field. Field values hold no control bytes but tab, so the marks cannot
@@ -121,27 +128,43 @@ impl Syntax {
 /// case-insensitive. A weight of 1 is the default. Parameters of media ranges (Accept) keep their case, as
 /// their values may be sensitive to it.
 fn preferences(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
-    let mut choices: Vec<Vec<u8>> = lists::field_members(request, name).map(choice).collect();
-    choices.sort_unstable();
-    choices.dedup();
-    join(choices.iter().map(Vec::as_slice), key);
+    let start = key.len();
+    let mut choices: SmallVec<[Range<usize>; CHOICES_EXPECTED]> = SmallVec::new();
+    for member in lists::field_members(request, name) {
+        let from = key.len();
+        push_choice(key, member);
+        choices.push(from..key.len());
+    }
+    let end = key.len();
+    choices.sort_unstable_by(|one, other| key[one.clone()].cmp(&key[other.clone()]));
+    choices.dedup_by(|one, other| key[one.clone()] == key[other.clone()]);
+    for (at, choice) in choices.into_iter().enumerate() {
+        if at > 0 {
+            key.push(b',');
+        }
+        key.extend_from_within(choice);
+    }
+    key.drain(start..end);
 }
 
 /// One choice: `Text/HTML ; level=1;q=0.50` is `text/html;level=1;q=0.5`.
-fn choice(member: &[u8]) -> Vec<u8> {
+fn push_choice(key: &mut Vec<u8>, member: &[u8]) {
     let mut parts = split_parameters(member);
-    let mut normal = parts.next().unwrap_or_default().to_ascii_lowercase();
+    key.extend(parts.next().unwrap_or_default().iter().map(u8::to_ascii_lowercase));
     for part in parts {
         match weight(part) {
-            Some(weight) if weight.is_empty() => {}
-            Some(weight) => normal.extend_from_slice(&weight),
+            Some(Weight::One) => {}
+            Some(Weight::Zero) => key.extend_from_slice(b";q=0"),
+            Some(Weight::Fraction(digits)) => {
+                key.extend_from_slice(b";q=0.");
+                key.extend_from_slice(digits);
+            }
             None => {
-                normal.push(b';');
-                normal.extend_from_slice(part);
+                key.push(b';');
+                key.extend_from_slice(part);
             }
         }
     }
-    normal
 }
 
 /// The parts between semicolons, trimmed; a quoted string is not split.
@@ -156,9 +179,17 @@ fn split_parameters(member: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|part| !part.is_empty())
 }
 
-/// The normal form of a weight: `;q=0.5` of `Q=0.500`, nothing of `q=1.0`. `None` when this is another
-/// parameter, or no weight by the grammar of RFC 9110, section 12.4.2.
-fn weight(parameter: &[u8]) -> Option<Vec<u8>> {
+/// A weight in its normal form.
+enum Weight<'a> {
+    One,
+    Zero,
+    /// The digits behind the point, of which the last is not 0.
+    Fraction(&'a [u8]),
+}
+
+/// The weight that a parameter says, as `Q=0.500` does. `None` when this is another one, or no weight by the grammar of RFC 9110,
+/// section 12.4.2.
+fn weight(parameter: &[u8]) -> Option<Weight<'_>> {
     let [b'q' | b'Q', b'=', digits @ ..] = parameter else { return None };
     let (whole, fraction) = match digits {
         [whole @ (b'0' | b'1')] => (*whole, &[][..]),
@@ -170,10 +201,10 @@ fn weight(parameter: &[u8]) -> Option<Vec<u8>> {
     }
     let end = fraction.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
     match (whole, &fraction[..end]) {
-        (b'1', []) => Some(Vec::new()),
+        (b'1', []) => Some(Weight::One),
         (b'1', _) => None,
-        (_, []) => Some(b";q=0".to_vec()),
-        (_, fraction) => Some([b";q=0.", fraction].concat()),
+        (_, []) => Some(Weight::Zero),
+        (_, digits) => Some(Weight::Fraction(digits)),
     }
 }
 
@@ -189,6 +220,8 @@ fn join<'a>(members: impl Iterator<Item = &'a [u8]>, key: &mut Vec<u8>) {
 
 /// Most fields that a response may nominate; with more it is treated as `Vary: *`.
 const NAMES_MAX: usize = 64;
+/// Choices of a field for which nothing is allocated.
+const CHOICES_EXPECTED: usize = 16;
 /// The marks of a key: bytes that stand in no field name and no field value.
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;

@@ -11,17 +11,36 @@ const ORDINARY: (&str, &str) = ("Connection", "keep-alive, x-nothing");
 
 const DATE: &str = "Mon, 01 Jan 2024 00:00:00 GMT";
 
-const PATHS: [&str; 5] = ["/small", "/large", "/empty", "/gone", "/tagged"];
+const PATHS: [&str; 6] = ["/small", "/large", "/empty", "/gone", "/tagged", "/varied"];
+
+/// Of what the answer to `/varied` differs by.
+const ENCODINGS: [&str; 3] = ["gzip", "br, identity;q=0", "GZIP;q=1.0 , br;q=0.50,br;q=0.5"];
 
 fn fill(origin: &Origin) {
     origin.on("/small", Answer::fresh("body", 6000).field("ETag", "\"s\"").field("Last-Modified", DATE));
     origin.on("/large", Answer::fresh(body("large", 200_000), 6000).field("ETag", "\"l\"").field("X-A", "1"));
     origin.on("/empty", Answer::fresh("", 6000).field("ETag", "W/\"e\""));
     origin.on("/gone", Answer { status: 404, ..Answer::fresh("gone", 6000) });
+    let varied = Answer::fresh("varied", 6000).field("ETag", "\"s\"");
+    origin.on("/varied", varied.field("Vary", "User-Agent, Accept-Encoding, X-Nobody"));
     origin.on(
         "/tagged",
         Answer::fresh("x".repeat(5000), 6000).field("Content-Type", "text/plain").field("X-A", "2"),
     );
+}
+
+/// Requests for everything that is stored, each variant among it.
+fn stored() -> Vec<Request> {
+    let mut requests: Vec<Request> = PATHS.iter().map(|path| Request::get(path)).collect();
+    for agent in [None, Some("tester/1"), Some("")] {
+        for encodings in [None].into_iter().chain(ENCODINGS.map(Some)) {
+            let varied = Request::get("/varied");
+            let varied = agent.iter().fold(varied, |varied, agent| varied.field("User-Agent", agent));
+            requests
+                .push(encodings.iter().fold(varied, |varied, value| varied.field("Accept-Encoding", value)));
+        }
+    }
+    requests
 }
 
 /// One of many requests that a stored response answers.
@@ -46,7 +65,7 @@ fn made(random: &mut Random) -> Request {
         ),
         ("If-Range", &["\"s\"", "\"l\"", "W/\"e\"", DATE]),
         ("Cache-Control", &["max-stale", "max-age=5000", "min-fresh=1", "only-if-cached"]),
-        ("Accept-Encoding", &["gzip", "br, identity;q=0"]),
+        ("Accept-Encoding", &ENCODINGS),
         ("User-Agent", &["tester/1", ""]),
     ];
     for (name, values) in fields {
@@ -116,10 +135,10 @@ fn stored_responses_are_alike_over_every_transport() {
     let mut tls = Connection::open_tls(tls_address, "a.test", authority.client(&["http/1.1"]));
     let mut h2 = H2Connection::open(shoal.address("reverse"));
     let mut h2_tls = H2Connection::open_tls(tls_address, "a.test", authority.client(&["h2"]));
-    for path in PATHS {
+    for request in stored() {
         // http and https are kept apart
-        plain.ask(&Request::get(path), "a.test");
-        tls.ask(&Request::get(path), "a.test");
+        plain.ask(&request, "a.test");
+        tls.ask(&request, "a.test");
     }
     let asked = origin.total();
     let mut random = Random::new(11);

@@ -10,10 +10,12 @@ use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
 const ORDINARY: (&str, &str) = ("Connection", "keep-alive, x-nothing");
 
 /// So many bytes that the kernel takes them at once, however a connection begins; what it does not take needs a task.
-const PATHS: [&str; 7] = ["/small", "/empty", "/gone", "/moved", "/fields", "/copied", "/beside"];
+const PATHS: [&str; 8] = ["/small", "/varied", "/empty", "/gone", "/moved", "/fields", "/copied", "/beside"];
 
 fn start(origin: &Origin) -> Shoal {
     origin.on("/small", Answer::fresh("body", 6000).field("ETag", "\"s\""));
+    let varied = Answer::fresh("varied", 6000).field("Vary", "Accept-Encoding");
+    origin.on("/varied", varied.field("Vary", "Accept-Language"));
     origin.on("/empty", Answer::fresh("", 6000));
     origin.on("/gone", Answer { status: 404, ..Answer::fresh("gone", 6000) });
     origin.on("/moved", Answer { status: 301, ..Answer::fresh("moved", 6000) }.field("Location", "/small"));

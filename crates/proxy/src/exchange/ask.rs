@@ -3,14 +3,13 @@
 use super::flight::flight_of;
 use super::live::Live;
 use super::target::Target;
-use crate::ip_text::push_address;
+use super::variant::push_selecting;
 use crate::message::{Client, InterimSink};
-use crate::route::{self, Route};
+use crate::route::Route;
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, Version, header};
 use shoal_core::{FieldLines, Fields, Key, ObjectKey, Timestamp, value_text};
 use shoal_semantics::directives::RequestDirectives;
-use shoal_semantics::vary;
 use std::sync::Arc;
 
 /// A request on its way through the exchange. Its body, if any, travels apart.
@@ -71,13 +70,11 @@ impl Ask {
         self.fields.has(&header::IF_MATCH) || self.fields.has(&header::IF_UNMODIFIED_SINCE)
     }
 
-    /// What selects among responses that differ by these fields: their values as the origin sees them. A site's upstreams are told who
-    /// asks, and what is chosen by that is this client's.
+    /// What selects among responses that differ by these fields.
     pub fn selecting(&self, names: &[HeaderName]) -> Vec<u8> {
-        let mut values = vary::secondary_key(names, &self.fields);
-        if self.site.is_some() && names.iter().any(|name| route::tells_client(name.as_str().as_bytes())) {
-            push_address(&mut values, self.client.address.ip().to_canonical());
-        }
+        let mut values = Vec::new();
+        let told = self.site.is_some().then_some(&*self.client);
+        push_selecting(&mut values, names, &self.fields, told);
         values
     }
 

@@ -7,8 +7,9 @@
 use super::{
     Exchange,
     live::{InForce, Live},
-    record::{Head, Record as Stored},
+    record::{Head, Record as Stored, VaryNote},
     shelf::Resident,
+    variant::push_plain,
     verdict::version,
 };
 use crate::access_log::Entry;
@@ -70,6 +71,22 @@ impl Exchange {
         })
     }
 
+    /// The variant in RAM that the request selects, whatever its age.
+    fn find_variant(
+        &self,
+        note: &VaryNote,
+        plain: &PlainRequest<'_>,
+        url: &[u8],
+        told: Option<&Client>,
+    ) -> Option<Arc<Resident>> {
+        KEY.with_borrow_mut(|key| {
+            key.clear();
+            key.extend_from_slice(url);
+            push_plain(key, note, plain, told)?;
+            self.shelf.resident_of(Key::of(key), key)
+        })
+    }
+
     /// The fresh response in RAM, when this client may have it. `url` becomes the effective URI.
     fn find_fresh(
         &self,
@@ -84,7 +101,11 @@ impl Exchange {
             return None;
         }
         let host = write_url(url, plain, mode == Mode::Reverse && client.tls);
-        let resident = self.shelf.resident_of(Key::of(url), url)?;
+        let mut resident = self.shelf.resident_of(Key::of(url), url)?;
+        if let Stored::Vary(note) = &resident.record {
+            let told = (mode == Mode::Reverse).then_some(client);
+            resident = self.find_variant(note, plain, url, told)?;
+        }
         let host = std::str::from_utf8(&url[host]).ok()?;
         let Stored::Response(head) = &resident.record else { return None };
         let admitted = match mode {
@@ -198,6 +219,9 @@ fn record(
 thread_local! {
     /// The effective URI in the making, kept so that it costs no allocation.
     static URL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+
+    /// The same of a variant's key.
+    static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 
     /// The Cache-Status value in the making, for the log.
     static STATUS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

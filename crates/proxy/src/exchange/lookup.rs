@@ -4,7 +4,7 @@ use super::Exchange;
 use super::ask::Ask;
 use super::record::{Head, PartsNote, Record, VaryNote};
 use super::shelf::{Found, Held};
-use super::target::variant_key;
+use super::variant::variant_key;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 

@@ -35,6 +35,7 @@ pub(crate) mod record;
 mod serve;
 pub mod shelf;
 pub(crate) mod target;
+mod variant;
 mod verdict;
 
 pub use epochs::{Epochs, Name};

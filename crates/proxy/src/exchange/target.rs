@@ -154,15 +154,6 @@ fn named_host(head: &RequestParts, client: &Client) -> Result<Authority, BadTarg
     host.map_err(|_| BadTarget::Host)
 }
 
-/// The key of the variant that `selecting` (the nominated fields and their normalised values) chooses.
-pub fn variant_key(primary: &ObjectKey, generation: u64, selecting: &[u8]) -> ObjectKey {
-    let mut full = primary.full().to_vec();
-    full.extend(b"\0variant");
-    full.extend(generation.to_le_bytes());
-    full.extend(selecting);
-    ObjectKey::new(full)
-}
-
 /// The key of one part of a representation.
 pub fn part_key(whole: &ObjectKey, generation: u64, start: u64, end: u64) -> ObjectKey {
     let mut full = whole.full().to_vec();

@@ -76,6 +76,11 @@ impl<'l> Http2Head<'l> {
         self.list.iter().skip(self.pseudo_fields)
     }
 
+    /// The list that they stand in, and how many pseudo-fields it begins with.
+    pub(crate) fn list(&self) -> (&'l FieldList, usize) {
+        (self.list, self.pseudo_fields)
+    }
+
     /// How many fields there are.
     pub fn field_count(&self) -> usize {
         self.list.spans().count() - self.pseudo_fields

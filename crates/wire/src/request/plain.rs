@@ -1,9 +1,11 @@
-//! Plain requests: a GET that asks for nothing but the current representation, seen without taking it off the buffer.
+//! Plain requests: a GET or HEAD of the kinds that most clients send, seen without taking it off the buffer.
 //!
 //! Most requests to a cache are of this kind, and most of what [`super::HeadParser::parse`] makes of a head (a field
 //! map, a parsed URI) serves the others. Here the head is looked at in place: nothing is allocated or copied. Whatever
 //! is not plain at first sight, be it faulty, incomplete or only unusual, is [`None`], and the ordinary way decides;
 //! so this is never more tolerant than that one, which a test compares.
+
+mod read;
 
 use super::remembered::{Key, Remembered};
 use super::{Authority, HeadParser, Limits, RequestLine, tokenize_section};
@@ -11,6 +13,7 @@ use crate::http2::Http2Head;
 use crate::lines::{Lines, Manner};
 use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use http::{HeaderName, Version};
+use read::FieldsRead;
 use shoal_core::{FieldLine, alphanumeric_and};
 use std::cell::RefCell;
 use std::num::NonZero;
@@ -40,6 +43,7 @@ pub struct PlainRequest<'b> {
     pub range: Option<&'b [u8]>,
     /// Bytes that the head takes in the buffer; 0 for HTTP/2, whose heads were taken out of it.
     pub head_bytes: usize,
+    read: FieldsRead<'b>,
 }
 
 /// The conditions that a plain request may have, each of one line.
@@ -99,19 +103,25 @@ impl<'b> PlainRequest<'b> {
         let Fields { referer, user_agent, if_none_match, if_modified_since, range, .. } = noted;
         let conditions = Conditions { if_none_match, if_modified_since };
         let path = std::str::from_utf8(path).ok().filter(|path| is_plain(path))?;
-        let (absolute, version, head_bytes) = (false, Version::HTTP_2, 0);
+        let (list, pseudo_fields) = head.list();
         Some(Self {
             is_head,
             authority,
             path,
-            absolute,
-            version,
+            absolute: false,
+            version: Version::HTTP_2,
             referer,
             user_agent,
             conditions,
             range,
-            head_bytes,
+            head_bytes: 0,
+            read: FieldsRead::List(list, pseudo_fields),
         })
+    }
+
+    /// Has `taker` look at all fields in their order: names, in any case, and values.
+    pub fn each_field(&self, taker: impl FnMut(&'b [u8], &'b [u8])) {
+        self.read.each(taker);
     }
 }
 
@@ -146,7 +156,9 @@ impl HeadParser {
         let seen = tokenize_section(&line, &mut lines, &mut self.fields, limits).ok()??;
         let head_bytes = seen.head_bytes;
         self.seen = Some(seen);
-        let said = Said::read(&self.fields, buffer, buffer.len() - section.len())?;
+        // Others may come behind it.
+        let section = &section[..section.len() - (buffer.len() - head_bytes)];
+        let said = Said::read(&self.fields, buffer, head_bytes - section.len())?;
         let get = said.plain(&line, section, limits, head_bytes)?;
         if let Some(key) = key.filter(|_| head_bytes == buffer.len()) {
             remembered.came(key, section, &said);
@@ -235,6 +247,7 @@ impl Said {
             },
             range: value(self.range),
             head_bytes,
+            read: FieldsRead::Section(section),
         })
     }
 }

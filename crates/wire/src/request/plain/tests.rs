@@ -78,6 +78,13 @@ fn plain_requests_of_http_2() {
             let parts = head.to_parts().expect("the ordinary way takes it");
             assert_eq!((parts.method.as_str(), parts.uri.to_string().as_str()), (method, uri));
             assert_eq!((get.absolute, get.version, get.is_head), (false, Version::HTTP_2, method == "HEAD"));
+            let mut read = Vec::new();
+            get.each_field(|name, value| read.push((name, value)));
+            assert!(
+                read.iter()
+                    .copied()
+                    .eq(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+            );
             let user_agent = get.user_agent.map(<[u8]>::to_vec);
             (get.authority.host.to_vec(), get.authority.port, get.path.to_owned(), user_agent)
         })
@@ -203,6 +210,10 @@ proptest! {
             for name in [&IF_NONE_MATCH, &IF_MODIFIED_SINCE] {
                 prop_assert!(fields.values(name).eq(get.conditions.values(name)));
             }
+            let mut read = Vec::new();
+            get.each_field(|name, value| read.push((name.to_ascii_lowercase(), value.to_vec())));
+            let lines: Vec<_> = fields.lines().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+            prop_assert_eq!(read, lines);
             if let Some(named) = uri.authority() {
                 prop_assert_eq!(named.as_str().as_bytes(), host);
             }

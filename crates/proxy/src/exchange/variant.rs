@@ -1,0 +1,82 @@
+//! Which variant a request selects (RFC 9111, section 4.1), and the key that it is stored under.
+//!
+//! ```text
+//!   primary key  \0variant  generation of the note  nominated fields and their values in a normal form
+//! ```
+
+use super::record::VaryNote;
+use crate::ip_text::push_address;
+use crate::message::Client;
+use crate::route;
+use http::HeaderName;
+use shoal_core::{Fields, ObjectKey};
+use shoal_semantics::vary;
+use shoal_wire::PlainRequest;
+use smallvec::SmallVec;
+
+/// The key of the variant that `selecting`, as [`push_selecting`] writes it, chooses.
+pub fn variant_key(primary: &ObjectKey, generation: u64, selecting: &[u8]) -> ObjectKey {
+    let mut full = primary.full().to_vec();
+    push_generation(&mut full, generation);
+    full.extend(selecting);
+    ObjectKey::new(full)
+}
+
+/// Makes `full`, which is the primary key, the key of the variant that a plain request selects; nothing is allocated but what that takes.
+/// `None` where responses differ by one set of fields and others by another: then the most recent is to be found.
+pub fn push_plain(
+    full: &mut Vec<u8>,
+    note: &VaryNote,
+    plain: &PlainRequest<'_>,
+    told: Option<&Client>,
+) -> Option<()> {
+    let [names] = &*note.lists else { return None };
+    push_generation(full, note.generation);
+    push_selecting(full, names, &Nominated::of(plain, names), told);
+    Some(())
+}
+
+/// Appends what selects among responses that differ by these fields: their values as the origin sees them. A site's upstreams are `told`
+/// who asks, and what is chosen by that is this client's.
+pub fn push_selecting(out: &mut Vec<u8>, names: &[HeaderName], fields: &impl Fields, told: Option<&Client>) {
+    vary::push_secondary_key(out, names, fields);
+    if let Some(client) = told
+        && names.iter().any(|name| route::tells_client(name.as_str().as_bytes()))
+    {
+        push_address(out, client.address.ip().to_canonical());
+    }
+}
+
+fn push_generation(full: &mut Vec<u8>, generation: u64) {
+    full.extend(b"\0variant");
+    full.extend(generation.to_le_bytes());
+}
+
+/// The lines of a plain request whose fields are nominated.
+struct Nominated<'a>(SmallVec<[(&'a HeaderName, &'a [u8]); LINES_EXPECTED]>);
+
+impl<'a> Nominated<'a> {
+    fn of(plain: &PlainRequest<'a>, names: &'a [HeaderName]) -> Self {
+        let mut lines = SmallVec::new();
+        plain.each_field(|name, value| {
+            let is_nominated = |other: &&HeaderName| name.eq_ignore_ascii_case(other.as_str().as_bytes());
+            if let Some(name) = names.iter().find(is_nominated) {
+                lines.push((name, value));
+            }
+        });
+        Self(lines)
+    }
+}
+
+impl Fields for Nominated<'_> {
+    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(name, value)| (name.as_str().as_bytes(), *value))
+    }
+
+    fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        self.0.iter().filter_map(move |(other, value)| (*other == name).then_some(*value))
+    }
+}
+
+/// Lines of a request for which nothing is allocated.
+const LINES_EXPECTED: usize = 8;
