@@ -7,7 +7,7 @@
 The server runs on core 0 and the load generator (`shoal-load` of testkit) on core 1; both run before other processes
 where this user may ask for that. Requests are due at the instants of a Poisson process, and a latency counts from when
 its request was due. What is compared has turns of 100 ms, so that what changes from second to second on a shared machine is the same for all; a
-percentile is of all turns of a round, and the median of the rounds is kept, as of their ratios. Needs nginx, taskset, and release builds: `cargo build --release -p
+percentile is of all turns of a round, or of the middle one of them, which tells of turns that nobody disturbed; the median of the rounds is kept, as of their ratios. Needs nginx, taskset, and release builds: `cargo build --release -p
 shoal -p shoal-testkit`.
 """
 
@@ -28,6 +28,9 @@ import programs
 import servers
 
 SHARE = 0.70
+
+# What p99_cells has.
+P99_TITLES = "p99 µs | p99, {0} = 1 | quartiles of the rounds | p99 of the middle turn µs | the same, {0} = 1 | quartiles of the rounds"
 NGINX = "nginx, no sendfile, open_file_cache"
 
 # Long beside what a turn's first requests take more, short beside the machine's changes.
@@ -76,7 +79,7 @@ def saturated(folder, origin, options):
     try:
         for server in running:
             load.prefer(server.process.pid)
-        lines = ["| hits at 70% of saturation | a core serves | rate | p50 µs | p99 µs | p99, nginx = 1 | load generator late, p99 µs |", "|---|---|---|---|---|---|---|"]
+        lines = [f"| hits at 70% of saturation | a core serves | rate | p50 µs | {P99_TITLES.format('nginx')} | load generator late, p99 µs |", "|---|" + "---|" * 10]
         for size in options.sizes:
             lines += saturated_rows(running, size, options)
     finally:
@@ -97,9 +100,8 @@ def saturated_rows(running, size, options):
     points = rounds([(server, [stream(whose)]) for server, whose, _ in ways], options, f"{size} bytes")
     lines = []
     for (server, whose, named), own in zip(ways, points):
-        ratio = statistics.median(mine["p99_us"] / theirs["p99_us"] for mine, theirs in zip(own, points[0]))
         what = f"{server.name}, {size // 1024} KB, at 70% of {named}"
-        latencies = f"{median(own, 'p50_us'):.0f} | {median(own, 'p99_us'):.0f} | {ratio:.2f} | {median(own, 'late_p99_us'):.0f}"
+        latencies = f"{median(own, 'p50_us'):.0f} | {p99_cells(own, points[0])} | {median(own, 'late_p99_us'):.0f}"
         lines.append(f"| {what} | {most[server.name]:.0f}/s | {stream(whose)['rate']}/s | {latencies} |")
     return lines
 
@@ -125,6 +127,16 @@ def median(points, what):
     return statistics.median(point[what] for point in points)
 
 
+def p99_cells(own, others):
+    """The p99 of all turns and of the middle one: of its own, over the others' by rounds, and the quartiles of that."""
+    cells = []
+    for what in ("p99_us", "turn_p99_us"):
+        ratios = [mine[what] / theirs[what] for mine, theirs in zip(own, others)]
+        quartiles = " – ".join(f"{cut:.2f}" for cut in statistics.quantiles(ratios)[::2]) if len(ratios) > 2 and own is not others else ""
+        cells += [f"{median(own, what):.0f}", f"{statistics.median(ratios):.2f}", quartiles]
+    return " | ".join(cells)
+
+
 def beside_disk(folder, origin, options):
     """p99 of hits in RAM alone and while other requests are served from the disk, whose pages are dropped before each round."""
     shoal = servers.start_shoal(folder, origin.url, options.shoal, ram="4 MiB")
@@ -145,13 +157,11 @@ def beside_disk(folder, origin, options):
         hits, read = disk_hits(shoal) - hits, disk_bytes(shoal) - read
     finally:
         shoal.stop()
-    lines = ["| hits in RAM, 1 KB, 20000 a second | p50 µs | p99 µs | p99, alone = 1 | quartiles of the rounds |", "|---|---|---|---|---|"]
-    lines.append(f"| shoal, alone | {median(alone, 'p50_us'):.0f} | {median(alone, 'p99_us'):.0f} | | |")
+    lines = [f"| hits in RAM, 1 KB, 20000 a second | p50 µs | {P99_TITLES.format('alone')} |", "|---|" + "---|" * 7]
+    lines.append(f"| shoal, alone | {median(alone, 'p50_us'):.0f} | {p99_cells(alone, alone)} |")
     for (name, (_, rate)), own in zip(FROM_DISK.items(), beside):
-        ratios = [mine["p99_us"] / theirs["p99_us"] for mine, theirs in zip(own, alone)]
-        quartiles = " – ".join(f"{cut:.2f}" for cut in statistics.quantiles(ratios)[::2]) if len(ratios) > 2 else ""
         what = f"shoal, beside {rate} of {name} a second from disk"
-        lines.append(f"| {what} | {median(own, 'p50_us'):.0f} | {median(own, 'p99_us'):.0f} | {statistics.median(ratios):.2f} | {quartiles} |")
+        lines.append(f"| {what} | {median(own, 'p50_us'):.0f} | {p99_cells(own, alone)} |")
     asked_in_all = options.rounds * options.seconds * sum(rate for _, rate in FROM_DISK.values())
     lines += ["", f"Of some {asked_in_all:.0f} requests for what was on disk {hits:.0f} were served from there, for which the device read {read / 1e6:.0f} MB."]
     return "\n".join(lines) + "\n"

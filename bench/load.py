@@ -52,10 +52,11 @@ def in_turn(cases, seconds, seed=1, slice_ms=SLICE_MS):
     return outcomes
 
 
-def closed_in_turn(servers, path, seconds, fields=(), connections=64):
+def closed_in_turn(servers, path, seconds, fields=(), connections=64, **kind):
     """A closed loop at each server, which have turns, and are asked for more than those measured here can answer: requests made in all, and a
-    second, of each."""
-    outcomes = in_turn([(server, [closed_loop(path, fields, connections)]) for server in servers], seconds)
+    second, of each. `kind` may name another method than GET, and another status than 200."""
+    stream = {**closed_loop(path, fields, connections), **kind}
+    outcomes = in_turn([(server, [stream]) for server in servers], seconds)
     return [(outcome["answered"], outcome["rate"]) for (outcome,) in outcomes]
 
 

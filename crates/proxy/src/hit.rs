@@ -1,9 +1,9 @@
-//! A hit in RAM on its short way: what a reply is made of while its request is still where it was read.
+//! What a reply makes of a stored response; and a hit in RAM on its short way, for as long as its request is still where it was read.
 
 use crate::message::Record;
 use crate::stored_head::StoredHead;
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use shoal_semantics::range::{ByteRange, ContentRange};
 use shoal_store::memory::Body;
 use std::ops::Range;
@@ -112,8 +112,8 @@ impl Form {
     #[inline]
     pub fn lines(self, stored: &StoredHead) -> &[u8] {
         match self {
-            Self::Whole | Self::Head { .. } | Self::Part { .. } => stored.lines(),
-            Self::NotModified => stored.lines_with_304(),
+            Self::Whole | Self::Head { .. } | Self::Part { .. } => stored.as_bytes(),
+            Self::NotModified => stored.bytes_with_304(),
         }
     }
 
@@ -124,6 +124,14 @@ impl Form {
             Self::Whole => 0..body.len(),
             Self::Head { .. } | Self::NotModified => 0..0,
             Self::Part { range, .. } => range.start as usize..range.end as usize,
+        }
+    }
+
+    /// The stored part of the reply's fields, as a map.
+    pub fn fields(self, stored: &StoredHead) -> HeaderMap {
+        match self {
+            Self::Whole | Self::Head { .. } | Self::Part { .. } => stored.fields(),
+            Self::NotModified => stored.fields_with_304(),
         }
     }
 
@@ -175,7 +183,7 @@ pub enum Sent {
         /// Bytes of head sent.
         head_bytes: u64,
     },
-    /// A part is still to be sent: the client is slow, the body long, or the connection gone.
+    /// Some of it is still to be sent: the client is slow, the body long, or the connection gone.
     Partly,
 }
 

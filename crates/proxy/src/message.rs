@@ -241,7 +241,7 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Answers a plain request, whose first byte was there at `received`, at once if its response is fresh in RAM, by
     /// calling `reply`, which sends what the connection takes. The answer is the one that [`Self::handle`] would give.
-    /// No lock is held while `reply` runs, and nothing is allocated unless the reply is sent in parts.
+    /// No lock is held while `reply` runs, and nothing is allocated unless some of it is sent later.
     fn glance(
         &self,
         plain: &PlainRequest<'_>,

@@ -1,7 +1,7 @@
 //! A stored response's status and fields, as small as they get while they can be sent as they are.
 //!
 //! Kept are HTTP/1 lines in one piece, which most hits copy and nothing else of; a field map of them would take several
-//! times the room, and is made for the requests that need one: several ranges, HEAD, HTTP/2 beside its short way.
+//! times the room, and is made for what needs one: validations, several ranges, HTTP/2 beside its short way.
 //!
 //! What a 304 says of the response stands first, so that it is one copy too. RFC 9110, section 5.3: "it is good practice to send header fields
 //! that contain additional control data first, such as Host on requests and Date on responses".
@@ -12,8 +12,8 @@ use shoal_core::Fields;
 use shoal_semantics::validation::is_sent_with_304;
 use std::ops::Range;
 
-/// The head of a stored response. Its fields are without Age, Cache-Status, Proxy-Status, Content-Length, and without
-/// hop-by-hop fields.
+/// The head of a stored response. Its fields are without Age, Cache-Status, Proxy-Status, Content-Length, without
+/// hop-by-hop fields, and without a Content-Range that means nothing with its status (RFC 9110, 14.4).
 pub struct StoredHead {
     status: StatusCode,
     lines: Bytes,
@@ -27,9 +27,9 @@ impl StoredHead {
     /// Of these fields.
     pub fn new(status: StatusCode, fields: &HeaderMap) -> Self {
         let length = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-        let mut head = Writer::with_capacity(length);
+        let mut head = Writer::new(status, length);
         fields.iter().for_each(|(name, value)| head.field(name.as_str().as_bytes(), value.as_bytes()));
-        head.finish(status)
+        head.finish()
     }
 
     /// Of names and values as [`field_lines`](Self::field_lines) gives them. `None` when one of them cannot be sent as such.
@@ -37,7 +37,7 @@ impl StoredHead {
         status: StatusCode,
         fields: impl Iterator<Item = Option<(&'a [u8], &'a [u8])>>,
     ) -> Option<Self> {
-        let mut head = Writer::with_capacity(256);
+        let mut head = Writer::new(status, 256);
         for field in fields {
             let (name, value) = field?;
             if !is_name(name) || !is_value(value) {
@@ -45,7 +45,7 @@ impl StoredHead {
             }
             head.field(name, value);
         }
-        Some(head.finish(status))
+        Some(head.finish())
     }
 
     /// The status.
@@ -54,12 +54,12 @@ impl StoredHead {
     }
 
     /// The fields as HTTP/1 lines (`name: value CRLF`…), without the status line and the empty line.
-    pub fn lines(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.lines
     }
 
     /// Those of them that a 304 has too.
-    pub fn lines_with_304(&self) -> &[u8] {
+    pub fn bytes_with_304(&self) -> &[u8] {
         &self.lines[..self.with_304 as usize]
     }
 
@@ -86,11 +86,16 @@ impl StoredHead {
 
     /// The fields as a map, made anew; its values are slices of the lines.
     pub fn fields(&self) -> HeaderMap {
-        self.fields_of(&self.lines)
+        self.map_of(self.as_bytes())
     }
 
-    /// The same of some of the lines.
-    pub fn fields_of(&self, lines: &[u8]) -> HeaderMap {
+    /// The same of those that a 304 has too.
+    pub fn fields_with_304(&self) -> HeaderMap {
+        self.map_of(self.bytes_with_304())
+    }
+
+    /// A map of some of the lines.
+    fn map_of(&self, lines: &[u8]) -> HeaderMap {
         let mut fields = HeaderMap::with_capacity(FIELDS_EXPECTED);
         for (name, value) in shoal_core::written_fields(lines) {
             let value = HeaderValue::from_maybe_shared(self.lines.slice_ref(value));
@@ -123,6 +128,7 @@ const FIELDS_EXPECTED: usize = 16;
 
 /// Lines in the making.
 struct Writer {
+    status: StatusCode,
     /// Those for a 304 too.
     lines: Vec<u8>,
     /// The others.
@@ -133,16 +139,17 @@ struct Writer {
 }
 
 impl Writer {
-    fn with_capacity(length: usize) -> Self {
-        Self {
-            lines: Vec::with_capacity(length),
-            rest: Vec::with_capacity(length),
-            dated: false,
-            content_type: 0..0,
-        }
+    fn new(status: StatusCode, length: usize) -> Self {
+        let rest = Vec::with_capacity(length);
+        Self { status, lines: Vec::with_capacity(length), rest, dated: false, content_type: 0..0 }
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
+        let has_range =
+            [StatusCode::PARTIAL_CONTENT, StatusCode::RANGE_NOT_SATISFIABLE].contains(&self.status);
+        if name == header::CONTENT_RANGE.as_str().as_bytes() && !has_range {
+            return;
+        }
         let lines = if is_sent_with_304(name) { &mut self.lines } else { &mut self.rest };
         lines.extend_from_slice(name);
         lines.extend_from_slice(b": ");
@@ -156,8 +163,8 @@ impl Writer {
         }
     }
 
-    fn finish(self, status: StatusCode) -> StoredHead {
-        let Self { mut lines, rest, dated, content_type } = self;
+    fn finish(self) -> StoredHead {
+        let Self { status, mut lines, rest, dated, content_type } = self;
         let with_304 = lines.len();
         lines.extend_from_slice(&rest);
         let place = |at: usize| (with_304 + at) as u32;
@@ -202,7 +209,7 @@ mod tests {
     #[test]
     fn lines_and_map_are_the_same_fields() {
         let head = head(&[("date", b"then"), ("content-type", b"a: b"), ("x", b""), ("x", b"\xe9 2")]);
-        assert_eq!(head.lines(), b"date: then\r\ncontent-type: a: b\r\nx: \r\nx: \xe9 2\r\n");
+        assert_eq!(head.as_bytes(), b"date: then\r\ncontent-type: a: b\r\nx: \r\nx: \xe9 2\r\n");
         assert_eq!((head.content_type(), head.is_dated()), (&b"a: b"[..], true));
         let fields = head.fields();
         assert_eq!(fields.len(), 4);
@@ -210,7 +217,7 @@ mod tests {
             fields.get_all("x").iter().map(HeaderValue::as_bytes).collect::<Vec<_>>(),
             [&b""[..], b"\xe9 2"]
         );
-        assert_eq!(StoredHead::new(StatusCode::OK, &fields).lines(), head.lines());
+        assert_eq!(StoredHead::new(StatusCode::OK, &fields).as_bytes(), head.as_bytes());
         assert_eq!(head.content_type_value().expect("there is one"), "a: b");
     }
 
@@ -225,9 +232,9 @@ mod tests {
             ("date", b"then"),
         ];
         let head = head(&fields);
-        assert_eq!(head.lines_with_304(), b"etag: \"a\"\r\nvary: c\r\ndate: then\r\n");
-        let lines = [head.lines_with_304(), b"x: 1\r\nx: 2\r\ncontent-type: a/b\r\n"].concat();
-        assert_eq!((head.lines(), head.content_type()), (&lines[..], &b"a/b"[..]));
+        assert_eq!(head.bytes_with_304(), b"etag: \"a\"\r\nvary: c\r\ndate: then\r\n");
+        let lines = [head.bytes_with_304(), b"x: 1\r\nx: 2\r\ncontent-type: a/b\r\n"].concat();
+        assert_eq!((head.as_bytes(), head.content_type()), (&lines[..], &b"a/b"[..]));
         assert!(Fields::values(&head, &HeaderName::from_static("x")).eq([b"1", b"2"]));
         assert_eq!(Fields::value(&head, &header::ETAG), Some(&b"\"a\""[..]));
     }
@@ -235,8 +242,24 @@ mod tests {
     #[test]
     fn no_fields_are_no_lines() {
         let head = head(&[]);
-        assert_eq!((head.lines(), head.content_type(), head.fields().len()), (&b""[..], &b""[..], 0));
+        assert_eq!((head.as_bytes(), head.content_type(), head.fields().len()), (&b""[..], &b""[..], 0));
         assert!(head.content_type_value().is_none() && !head.is_dated());
+    }
+
+    #[test]
+    fn only_parts_have_a_content_range() {
+        let of = |status| {
+            let range = HeaderValue::from_static("bytes 0-4/10");
+            let fields = HeaderMap::from_iter([(header::CONTENT_RANGE, range)]);
+            let read = StoredHead::read(
+                status,
+                std::iter::once(Some((&b"content-range"[..], &b"bytes 0-4/10"[..]))),
+            );
+            let heads = [StoredHead::new(status, &fields), read.expect("a head")];
+            heads.map(|head| Fields::has(&head, &header::CONTENT_RANGE))
+        };
+        assert_eq!(of(StatusCode::OK), [false; 2]);
+        assert_eq!(of(StatusCode::PARTIAL_CONTENT), [true; 2]);
     }
 
     #[test]
@@ -260,7 +283,7 @@ mod tests {
             let head = StoredHead::new(StatusCode::OK, &map);
             prop_assert_eq!(&head.fields(), &map);
             let read = StoredHead::read(StatusCode::OK, head.field_lines().map(Some)).expect("it was written");
-            prop_assert_eq!(read.lines(), head.lines());
+            prop_assert_eq!(read.as_bytes(), head.as_bytes());
         }
     }
 }

@@ -70,6 +70,7 @@ fn object(outcome: &Outcome, seconds: f64) -> Value {
         "p90_us": latency(0.90),
         "p99_us": latency(0.99),
         "p999_us": latency(0.999),
+        "turn_p99_us": microseconds(outcome.middle_turn_p99_ns()),
         "late_p99_us": microseconds(outcome.late_ns(0.99)),
     })
 }

@@ -1,6 +1,6 @@
 //! One connection of the load generator: a request out, its response in, without blocking.
 //!
-//! Only what caches answer to plain requests is understood: a head with Content-Length. Bodies are counted, not kept.
+//! Only what caches answer to plain requests is understood: a head with Content-Length, or one that has no body. Bodies are counted, not kept.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,6 +9,8 @@ use std::time::Instant;
 /// A connection that is asked one thing at a time.
 pub(super) struct Connection {
     socket: TcpStream,
+    /// Whether the responses have bodies, but for 304s.
+    has_bodies: bool,
     /// What has come of the response's head; empty once that is whole.
     head: Vec<u8>,
     /// Bytes of the body that have not come yet, and the status; `None` before the head is whole.
@@ -31,12 +33,12 @@ pub(super) enum Progress {
 }
 
 impl Connection {
-    /// Connects.
-    pub fn open(address: SocketAddr) -> io::Result<Self> {
+    /// Connects, to ask for what has bodies, or only for heads.
+    pub fn open(address: SocketAddr, has_bodies: bool) -> io::Result<Self> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, head: Vec::new(), body: None, due: None })
+        Ok(Self { socket, has_bodies, head: Vec::new(), body: None, due: None })
     }
 
     /// The socket, to be watched.
@@ -65,7 +67,7 @@ impl Connection {
                 let Some(end) = memchr::memmem::find(&self.head, b"\r\n\r\n") else {
                     return Ok(Progress::Waiting);
                 };
-                self.body = Some(understand(&self.head[..end])?);
+                self.body = Some(understand(&self.head[..end], self.has_bodies)?);
                 let rest = self.head.len() - (end + 4);
                 self.head.clear();
                 rest as u64
@@ -84,9 +86,12 @@ impl Connection {
 }
 
 /// The length of the body and the status that a head tells.
-fn understand(head: &[u8]) -> io::Result<(u64, u16)> {
+fn understand(head: &[u8], has_body: bool) -> io::Result<(u64, u16)> {
     let number = |digits: &[u8]| str::from_utf8(digits).ok()?.parse::<u64>().ok();
     let status = head.get(9..12).and_then(number).and_then(|status| u16::try_from(status).ok());
+    if let Some(status) = status.filter(|status| !has_body || *status == 304) {
+        return Ok((0, status));
+    }
     let length = head.split(|&byte| byte == b'\n').find_map(|line| {
         let (name, value) = line.split_at_checked(LENGTH.len())?;
         name.eq_ignore_ascii_case(LENGTH).then(|| number(value.trim_ascii()))?

@@ -33,6 +33,9 @@ use std::time::{Duration, Instant};
 pub struct Stream {
     /// Requests per second; 0 for a closed loop, where every connection asks again as soon as it is answered.
     pub rate: f64,
+    /// Their method, of those that have no body.
+    #[serde(default = "get")]
+    pub method: String,
     /// Target of the requests; `{}` stands for a number below `objects`, drawn anew for each.
     pub path: String,
     /// How many objects `path` names.
@@ -43,6 +46,31 @@ pub struct Stream {
     /// Fields beside Host, as whole lines.
     #[serde(default)]
     pub fields: Vec<String>,
+    /// The status of their responses.
+    #[serde(default = "ok")]
+    pub status: u16,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self {
+            rate: 0.0,
+            method: get(),
+            path: "/".into(),
+            objects: 0,
+            connections: 1,
+            fields: Vec::new(),
+            status: ok(),
+        }
+    }
+}
+
+fn get() -> String {
+    "GET".into()
+}
+
+fn ok() -> u16 {
+    200
 }
 
 /// What came of one stream.
@@ -50,7 +78,9 @@ pub struct Stream {
 pub struct Outcome {
     /// From when a request was due to the last byte of its response, in nanoseconds, in ascending order.
     pub latencies_ns: Vec<u64>,
-    /// Requests that were due and got no whole response with status 200.
+    /// The latency that 99 in a hundred requests of a turn did not exceed, for each turn, in nanoseconds, in ascending order.
+    pub turn_p99s_ns: Vec<u64>,
+    /// Requests that were due and got no whole response with the status that was expected.
     pub failed: u64,
     /// How long after they were due requests left although a connection was free, in nanoseconds, in ascending order.
     pub late_ns: Vec<u64>,
@@ -60,6 +90,11 @@ impl Outcome {
     /// The latency that `share` of the requests did not exceed, in nanoseconds; 0 without requests.
     pub fn latency_ns(&self, share: f64) -> u64 {
         percentile(&self.latencies_ns, share)
+    }
+
+    /// The same of 99 in a hundred requests of the middle turn: what a turn is like that nothing else disturbs, where most are.
+    pub fn middle_turn_p99_ns(&self) -> u64 {
+        percentile(&self.turn_p99s_ns, 0.5)
     }
 
     /// The same of the lateness that is the generator's own.
@@ -121,6 +156,8 @@ struct Lane<'s> {
     request: Vec<u8>,
     host: String,
     outcome: Outcome,
+    /// Latencies of the turns before this.
+    before: usize,
 }
 
 impl<'s> Lane<'s> {
@@ -146,7 +183,7 @@ impl<'s> Lane<'s> {
     ) -> io::Result<Self> {
         let mut connections = Vec::new();
         for each in 0..stream.connections {
-            let connection = Connection::open(address)?;
+            let connection = Connection::open(address, stream.method != "HEAD")?;
             let data = EventData::new_u64((number as u64) << 32 | each as u64);
             epoll::add(poll, connection.socket(), data, EventFlags::IN)?;
             connections.push(connection);
@@ -160,6 +197,7 @@ impl<'s> Lane<'s> {
             request: Vec::new(),
             host: address.to_string(),
             outcome: Outcome::default(),
+            before: 0,
         };
         lane.write_request();
         Ok(lane)
@@ -170,7 +208,8 @@ impl<'s> Lane<'s> {
         let number = self.arrivals.below(self.stream.objects.max(1)).to_string();
         let path = self.stream.path.replacen("{}", &number, 1);
         let fields: String = self.stream.fields.iter().map(|line| format!("{line}\r\n")).collect();
-        self.request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", self.host).into();
+        let method = &self.stream.method;
+        self.request = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", self.host).into();
     }
 
     /// Sends what was due by `now`, as far as connections are free.
@@ -214,9 +253,9 @@ impl<'s> Lane<'s> {
             return Ok(());
         };
         self.idle.push_back(which);
-        match status {
-            200 => self.outcome.latencies_ns.push(nanoseconds(due.elapsed())),
-            _ => self.outcome.failed += 1,
+        match status == self.stream.status {
+            true => self.outcome.latencies_ns.push(nanoseconds(due.elapsed())),
+            false => self.outcome.failed += 1,
         }
         Ok(())
     }
@@ -226,7 +265,16 @@ impl<'s> Lane<'s> {
         self.waiting.is_empty() && self.idle.len() == self.connections.len()
     }
 
+    /// A turn is over.
+    fn end_turn(&mut self) {
+        let turn = &mut self.outcome.latencies_ns[self.before..];
+        turn.sort_unstable();
+        self.outcome.turn_p99s_ns.push(percentile(turn, 0.99));
+        self.before = self.outcome.latencies_ns.len();
+    }
+
     fn finish(mut self) -> Outcome {
+        self.outcome.turn_p99s_ns.sort_unstable();
         self.outcome.failed += (self.waiting.len() + self.connections.len() - self.idle.len()) as u64;
         self.outcome.latencies_ns.sort_unstable();
         self.outcome.late_ns.sort_unstable();
@@ -260,7 +308,22 @@ mod tests {
     use crate::{Answer, Origin};
 
     fn stream(rate: f64) -> Stream {
-        Stream { rate, path: "/{}".into(), objects: 4, connections: 3, fields: Vec::new() }
+        Stream { rate, path: "/{}".into(), objects: 4, connections: 3, ..Stream::default() }
+    }
+
+    #[test]
+    fn answers_without_a_body_are_taken_and_other_statuses_are_failures() {
+        let origin = Origin::start();
+        origin.on("/*", Answer::ok("x".repeat(500)));
+        origin.on("/same", Answer { status: 304, ..Answer::ok("") });
+        let stream = |method: &str, path: &str, status| {
+            let (method, path) = (method.into(), path.into());
+            Stream { method, path, status, ..Stream::default() }
+        };
+        let streams = [stream("HEAD", "/a", 200), stream("GET", "/same", 304), stream("GET", "/a", 304)];
+        let outcomes = loaded(&origin, &streams, 100);
+        let counts = outcomes.iter().map(|outcome| (outcome.latencies_ns.len() > 3, outcome.failed > 3));
+        assert!(counts.eq([(true, false), (true, false), (false, true)]), "{outcomes:?}");
     }
 
     /// What came of `streams` in one turn of so many milliseconds.

@@ -69,6 +69,7 @@ impl<'c> Load<'c> {
         let times = Times { start: from - slice * turns, until: from + slice };
         drive(&self.poll, &mut self.lanes, &times, buffers)?;
         self.loaded += from.elapsed();
+        self.lanes.iter_mut().for_each(Lane::end_turn);
         if self.lanes.iter().all(Lane::is_answered) {
             return Ok(());
         }
@@ -91,7 +92,7 @@ mod tests {
     use crate::{Answer, Origin};
 
     fn stream(rate: f64, path: &str) -> Stream {
-        Stream { rate, path: path.into(), objects: 2, connections: 3, fields: Vec::new() }
+        Stream { rate, path: path.into(), objects: 2, connections: 3, ..Stream::default() }
     }
 
     fn case(origin: &Origin, streams: &[Stream]) -> Case {
@@ -110,7 +111,9 @@ mod tests {
         let turns = in_turn(&cases, Duration::from_millis(1), 3, 1).expect("they answer");
         assert!(start.elapsed() >= 6 * delay, "both were loaded at once");
         for (turns, server) in turns.iter().zip(&servers) {
-            assert_eq!((turns.outcomes[0].latencies_ns.len(), turns.outcomes[0].failed), (9, 0));
+            let Outcome { latencies_ns, turn_p99s_ns, failed, .. } = &turns.outcomes[0];
+            assert_eq!((latencies_ns.len(), turn_p99s_ns.len(), *failed), (9, 3, 0));
+            assert!(turn_p99s_ns.iter().all(|p99_ns| *p99_ns >= delay.as_nanos() as u64), "{turn_p99s_ns:?}");
             assert_eq!(server.count("/0") + server.count("/1"), 9, "all that was asked was waited for");
             let loaded = turns.loaded;
             assert!(loaded >= 3 * delay && loaded <= start.elapsed() - 3 * delay, "{loaded:?}");

@@ -3,6 +3,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use shoal_testkit::h2::H2Connection;
 use shoal_testkit::{Answer, Origin, Request, Setup};
 use std::time::SystemTime;
 
@@ -133,6 +134,61 @@ fn rules_hold_on_the_short_way_too() {
     client.ask(&known, &host).expect_hit();
     assert_eq!(client.ask(&plain, &host).status, 407);
     client.ask(&known, &host).expect_hit();
+}
+
+/// RFC 9113, section 8.2.3: over HTTP/2 a cookie may come in parts, which "MUST be concatenated into a single octet string using the two-octet
+/// delimiter of 0x3b, 0x20". So they are not those of a cookie with a comma in it.
+#[test]
+fn a_cookie_in_parts_selects_as_one() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 6000).field("Vary", "Cookie"));
+    let shoal = Setup::to(&origin).start();
+    let mut client = shoal.connect();
+    let mut h2 = H2Connection::open(shoal.address("reverse"));
+    let with = |cookie| Request::get("/a").field("Cookie", cookie);
+    client.ask(&with("a=1,b=2"), "site.test").expect_body("body");
+    client.ask(&with("a=1,b=2"), "site.test").expect_hit();
+    h2.ask(&with("a=1").field("Cookie", "b=2"), "site.test").expect_forwarded("vary-miss");
+    h2.ask(&with("a=1").field("Cookie", "b=2"), "site.test").expect_hit();
+    client.ask(&with("a=1; b=2"), "site.test").expect_hit();
+    h2.ask(&with("a=1; b=2"), "site.test").expect_hit();
+    h2.ask(&with("a=1,b=2"), "site.test").expect_hit();
+}
+
+/// A whole response that says Content-Range, which means nothing there.
+#[test]
+fn a_part_has_one_content_range() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("0123456789", 6000).field("Content-Range", "bytes 0-9/10"));
+    let shoal = Setup::to(&origin).start();
+    let mut client = shoal.connect();
+    let mut h2 = H2Connection::open(shoal.address("reverse"));
+    client.ask(&Request::get("/a"), "site.test").expect_body("0123456789");
+    let part = Request::get("/a").field("Range", "bytes=2-4");
+    let ordinary = part.clone().field(ORDINARY.0, ORDINARY.1);
+    for answer in
+        [client.ask(&part, "site.test"), client.ask(&ordinary, "site.test"), h2.ask(&part, "site.test")]
+    {
+        assert_eq!((answer.status, &*answer.body), (206, &b"234"[..]));
+        assert_eq!(answer.fields.joined("content-range"), "bytes 2-4/10");
+    }
+}
+
+/// In forward mode nobody adds to X-Forwarded-For: it selects as it comes.
+#[test]
+fn variants_are_told_apart_in_forward_mode() {
+    let origin = Origin::start();
+    let url = format!("{}/a", origin.url());
+    let host = origin.address().to_string();
+    origin.on("/a", Answer::fresh("body", 6000).field("Vary", "X-Forwarded-For, Accept-Encoding"));
+    let shoal = Setup::bare().start();
+    let mut client = shoal.connect_forward();
+    let asked = |field| Request::get(&url).field("Accept-Encoding", field);
+    client.ask(&asked("br"), &host).expect_body("body");
+    client.ask(&asked("br"), &host).expect_hit();
+    client.ask(&asked("BR;q=1"), &host).expect_hit();
+    client.ask(&asked("br").field("X-Forwarded-For", "192.0.2.1"), &host).expect_forwarded("vary-miss");
+    client.ask(&asked("gzip"), &host).expect_forwarded("vary-miss");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! The short way: a plain GET whose response is fresh in RAM, answered in place.
+//! The short way: a plain request whose response is fresh in RAM, answered in place.
 //!
-//! It decides what [`Exchange::admit`] and the steps after it would decide, for the one case that a cache meets most
-//! and that needs nothing but a lookup: no field map, no [`super::ask::Ask`], nothing to wait for. Whatever does not fit
-//! goes the ordinary way, as if nobody had looked. Tests compare the two ways' answers byte by byte.
+//! It decides what [`Exchange::admit`] and the steps after it would decide, for the cases that a cache meets most
+//! and that need nothing but a lookup: no field map, no [`super::ask::Ask`], nothing to wait for. Whatever does not fit
+//! goes the ordinary way, and is looked up there anew. Tests compare the two ways' answers byte by byte.
 
 use super::{
     Exchange,

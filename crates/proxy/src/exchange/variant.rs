@@ -1,14 +1,15 @@
 //! Which variant a request selects (RFC 9111, section 4.1), and the key that it is stored under.
 //!
 //! ```text
-//!   primary key  \0variant  generation of the note  nominated fields and their values in a normal form
+//!   primary key  \0variant  generation of the note  nominated fields and their values in a normal form  who asks, where that selects
 //! ```
 
 use super::record::VaryNote;
 use crate::ip_text::push_address;
 use crate::message::Client;
 use crate::route;
-use http::HeaderName;
+use http::header::COOKIE;
+use http::{HeaderName, Version};
 use shoal_core::{Fields, ObjectKey};
 use shoal_semantics::vary;
 use shoal_wire::PlainRequest;
@@ -22,8 +23,9 @@ pub fn variant_key(primary: &ObjectKey, generation: u64, selecting: &[u8]) -> Ob
     ObjectKey::new(full)
 }
 
-/// Makes `full`, which is the primary key, the key of the variant that a plain request selects; nothing is allocated but what that takes.
-/// `None` where responses differ by one set of fields and others by another: then the most recent is to be found.
+/// Makes `full`, which is the primary key, the key of the variant that a plain request selects. Nothing else is allocated, but for
+/// requests with very many lines or choices. `None` where responses differ by one set of fields and others by another, since then the most
+/// recent is to be found; and where the parts of a cookie that came over HTTP/2 would have to be joined first.
 pub fn push_plain(
     full: &mut Vec<u8>,
     note: &VaryNote,
@@ -31,8 +33,12 @@ pub fn push_plain(
     told: Option<&Client>,
 ) -> Option<()> {
     let [names] = &*note.lists else { return None };
+    let nominated = Nominated::of(plain, names);
+    if plain.version == Version::HTTP_2 && nominated.values(&COOKIE).nth(1).is_some() {
+        return None;
+    }
     push_generation(full, note.generation);
-    push_selecting(full, names, &Nominated::of(plain, names), told);
+    push_selecting(full, names, &nominated, told);
     Some(())
 }
 

@@ -286,7 +286,10 @@ mod tests {
         }
 
         #[test]
-        fn the_only_range_is_that_of_the_set(value in "(bytes|Bytes|lines)= ?[0-9]{0,2}-?[0-9]{0,2} ?(,[0-9]-)?", length in 0_u64..120) {
+        fn the_only_range_is_that_of_the_set(
+            value in "(bytes|Bytes|lines)= ?([0-9]{0,2}|[0-9]{18,30})-?([0-9]{0,2}|[0-9]{18,30}) ?(,[0-9]-)?",
+            length in prop_oneof![0_u64..120, Just(u64::MAX)],
+        ) {
             let set = resolve(&value, length);
             match only_range(value.as_bytes(), length) {
                 Some(range) => prop_assert_eq!(set, Some(Resolved::Parts(vec![range]))),

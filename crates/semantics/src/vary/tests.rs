@@ -107,7 +107,38 @@ fn requests_that_do_not_match() {
     }
 }
 
+/// The normal form of preferences as it is defined, each step for itself: keys of stored variants hold it.
+fn defined_preferences(value: &str) -> Vec<u8> {
+    let weight = |parameter: &str| {
+        let number = parameter.strip_prefix("q=").or(parameter.strip_prefix("Q="))?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let fits = fraction.len() <= 3 && fraction.bytes().all(|byte| byte.is_ascii_digit());
+        let fraction = fraction.trim_end_matches('0');
+        match (whole, fraction) {
+            _ if !fits => None,
+            ("1", "") => Some(String::new()),
+            ("0", "") => Some(";q=0".into()),
+            ("0", _) => Some(format!(";q=0.{fraction}")),
+            _ => None,
+        }
+    };
+    let choice = |member: &str| {
+        let mut parts = member.split(';').map(str::trim).filter(|part| !part.is_empty());
+        let first = parts.next().unwrap_or_default().to_ascii_lowercase();
+        parts.fold(first, |choice, part| choice + &weight(part).unwrap_or_else(|| format!(";{part}")))
+    };
+    let members = value.split(',').map(str::trim).filter(|member| !member.is_empty());
+    let choices: std::collections::BTreeSet<String> = members.map(choice).collect();
+    choices.into_iter().collect::<Vec<_>>().join(",").into()
+}
+
 proptest! {
+    #[test]
+    fn preferences_are_in_the_form_that_is_defined(value in "((gzip|GZIP|br|A/b|\\*)?( ?; ?(q=[01]|Q=[012]\\.[0-9]{0,4}|q=x|level=1|))?( ?, ?|)){0,20}") {
+        let expected = [b"accept-encoding\x01", &*defined_preferences(&value), b"\x02"].concat();
+        prop_assert_eq!(key("Accept-Encoding", &[("accept-encoding", &value)]), expected);
+    }
+
     /// What the key keeps of unknown fields is at least: presence, and every byte but blanks and commas.
     #[test]
     fn different_values_have_different_keys(one in "[a-c]{0,3}", other in "[a-c]{0,3}", bar in "[a-c]{0,2}") {

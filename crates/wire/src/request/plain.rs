@@ -5,14 +5,18 @@
 //! is not plain at first sight, be it faulty, incomplete or only unusual, is [`None`], and the ordinary way decides;
 //! so this is never more tolerant than that one, which a test compares.
 
+mod conditions;
+mod noted;
 mod read;
+
+pub use conditions::Conditions;
 
 use super::remembered::{Key, Remembered};
 use super::{Authority, HeadParser, Limits, RequestLine, tokenize_section};
 use crate::http2::Http2Head;
 use crate::lines::{Lines, Manner};
-use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
-use http::{HeaderName, Version};
+use http::Version;
+use noted::Noted;
 use read::FieldsRead;
 use shoal_core::{FieldLine, alphanumeric_and};
 use std::cell::RefCell;
@@ -39,45 +43,11 @@ pub struct PlainRequest<'b> {
     pub user_agent: Option<&'b [u8]>,
     /// What the client has already.
     pub conditions: Conditions<'b>,
-    /// The Range field, which has one line.
+    /// The Range field, which has one line, and one range if any.
     pub range: Option<&'b [u8]>,
     /// Bytes that the head takes in the buffer; 0 for HTTP/2, whose heads were taken out of it.
     pub head_bytes: usize,
     read: FieldsRead<'b>,
-}
-
-/// The conditions that a plain request may have, each of one line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conditions<'b> {
-    /// The If-None-Match field.
-    pub if_none_match: Option<&'b [u8]>,
-    /// The If-Modified-Since field.
-    pub if_modified_since: Option<&'b [u8]>,
-}
-
-impl Conditions<'_> {
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.if_none_match.is_none() && self.if_modified_since.is_none()
-    }
-}
-
-impl shoal_core::Fields for Conditions<'_> {
-    fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let of = |name: &'static str, value| Some((name.as_bytes(), value?));
-        let lines =
-            [of("if-none-match", self.if_none_match), of("if-modified-since", self.if_modified_since)];
-        lines.into_iter().flatten()
-    }
-
-    fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
-        let value = match *name {
-            IF_NONE_MATCH => self.if_none_match,
-            IF_MODIFIED_SINCE => self.if_modified_since,
-            _ => None,
-        };
-        value.into_iter()
-    }
 }
 
 impl<'b> PlainRequest<'b> {
@@ -94,13 +64,13 @@ impl<'b> PlainRequest<'b> {
         if !head.is_http() || !fits {
             return None;
         }
-        let mut noted = Fields::default();
+        let mut noted = Noted::default();
         for (name, value) in head.fields() {
             noted.note(name, value, value)?;
         }
         // A Host beside the authority would have to be compared with it.
         let authority = Authority::plain(authority).filter(|_| noted.host.is_none())?;
-        let Fields { referer, user_agent, if_none_match, if_modified_since, range, .. } = noted;
+        let Noted { referer, user_agent, if_none_match, if_modified_since, range, .. } = noted;
         let conditions = Conditions { if_none_match, if_modified_since };
         let path = std::str::from_utf8(path).ok().filter(|path| is_plain(path))?;
         let (list, pseudo_fields) = head.list();
@@ -194,7 +164,7 @@ pub(super) struct Said {
 impl Said {
     /// What these fields of `buffer` say, whose section begins at `start`. `None` when they make the request one that is not plain.
     fn read(fields: &[FieldLine], buffer: &[u8], start: usize) -> Option<Self> {
-        let mut noted = Fields::default();
+        let mut noted = Noted::default();
         for field in fields {
             noted.note(&buffer[field.name()], &buffer[field.value()], field.value())?;
         }
@@ -268,61 +238,6 @@ impl Part {
     #[inline]
     fn of<'b>(&self, section: &'b [u8]) -> &'b [u8] {
         &section[self.start.get() as usize..self.end as usize]
-    }
-}
-
-/// The fields that a plain request may have and that matter, as `V`: values, or where they are.
-#[derive(Default)]
-struct Fields<V> {
-    host: Option<V>,
-    referer: Option<V>,
-    user_agent: Option<V>,
-    if_none_match: Option<V>,
-    if_modified_since: Option<V>,
-    range: Option<V>,
-    authorizes: bool,
-}
-
-impl<V> Fields<V> {
-    /// Takes note of one field. `None` when it makes the request one that is not plain.
-    fn note(&mut self, name: &[u8], value: &[u8], noted: V) -> Option<()> {
-        let is = |lower_case: &str| name.eq_ignore_ascii_case(lower_case.as_bytes());
-        let once = |place: &mut Option<V>, noted| place.replace(noted).is_none().then_some(());
-        // By length and first letter, which spares nearly every comparison of names.
-        let telling = match (name.len(), name.first().map(|byte| byte | 0x20)?) {
-            (4, b'h') if is("host") => return once(&mut self.host, noted),
-            (5, b'r') if is("range") => return once(&mut self.range, noted),
-            (13, b'i') if is("if-none-match") => return once(&mut self.if_none_match, noted),
-            (17, b'i') if is("if-modified-since") => return once(&mut self.if_modified_since, noted),
-            (7, b'r') if is("referer") => {
-                self.referer.get_or_insert(noted);
-                return Some(());
-            }
-            (10, b'u') if is("user-agent") => {
-                self.user_agent.get_or_insert(noted);
-                return Some(());
-            }
-            (13, b'a') if is("authorization") => {
-                self.authorizes = true;
-                return Some(());
-            }
-            (10, b'c') if is("connection") => return value.eq_ignore_ascii_case(b"keep-alive").then_some(()),
-            (2, b't') => is("te"),
-            (3, b'v') => is("via"),
-            (6, b'e') => is("expect"),
-            (6, b'p') => is("pragma"),
-            (7, b'u') => is("upgrade"),
-            (8, b'i') => is("if-match") || is("if-range"),
-            (8, b'c') => is("cdn-loop"),
-            (13, b'c') => is("cache-control"),
-            (14, b'c') => is("content-length"),
-            (17, b't') => is("transfer-encoding"),
-            (19, b'i') => is("if-unmodified-since"),
-            (19, b'p') => is("proxy-authorization"),
-            _ => false,
-        };
-        // Fields that change what a cache does with a GET, or where the request ends.
-        (!telling).then_some(())
     }
 }
 

@@ -146,7 +146,7 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (Stat
         ReplyHead::Built(status, fields) => (status, fields),
         ReplyHead::Relayed(head) => (head.status, head.lines.to_map()),
         ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status } => {
-            let mut fields = stored.fields_of(form.lines(&stored));
+            let mut fields = form.fields(&stored);
             fields.insert(AGE, HeaderValue::from(age_seconds));
             if let Ok(value) = HeaderValue::from_maybe_shared(cache_status) {
                 fields.append(CACHE_STATUS, value);
@@ -182,11 +182,11 @@ pub(super) fn hit(block: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) -> u64 {
     field(b"cache-status", hit.own.cache_status_value(), Decimal::of(hit.ttl_seconds).as_bytes());
     field(b"proxy-status", hit.own.proxy_status_value.as_bytes(), b"");
     if let Some(content_range) = hit.form.content_range() {
-        let (mut text, mut rest) = ([0; CONTENT_RANGE_BYTES_MAX], CONTENT_RANGE_BYTES_MAX);
-        if write!(&mut text[..], "{content_range}").is_ok() {
-            rest = text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        }
-        field(b"content-range", &text[..rest], b"");
+        let mut text = [0; CONTENT_RANGE_BYTES_MAX];
+        let mut rest = &mut text[..];
+        write!(rest, "{content_range}").expect("there is room for every number");
+        let written = CONTENT_RANGE_BYTES_MAX - rest.len();
+        field(b"content-range", &text[..written], b"");
     }
     if let Some(length) = hit.length() {
         field(b"content-length", Decimal::of(length).as_bytes(), b"");

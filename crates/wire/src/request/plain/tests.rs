@@ -128,6 +128,7 @@ fn everything_else_goes_the_ordinary_way() {
         "GET / HTTP/1.1\r\n\r\n".to_owned(),
         "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n".to_owned(),
         "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\nrange: bytes=3-4\r\n\r\n".to_owned(),
+        "GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,3-4\r\n\r\n".to_owned(),
         "GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"a\"\r\nIf-None-Match: \"b\"\r\n\r\n".to_owned(),
         "GET / HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: then\r\nIf-Modified-Since: now\r\n\r\n".to_owned(),
         "GET / HTTP/1.1\r\nHost: a\r\n".to_owned(),

@@ -1,0 +1,59 @@
+//! The fields that decide whether a request is plain, and what it says.
+
+/// The fields that a plain request may have and that matter, as `V`: values, or where they are.
+#[derive(Default)]
+pub(super) struct Noted<V> {
+    pub host: Option<V>,
+    pub referer: Option<V>,
+    pub user_agent: Option<V>,
+    pub if_none_match: Option<V>,
+    pub if_modified_since: Option<V>,
+    pub range: Option<V>,
+    pub authorizes: bool,
+}
+
+impl<V> Noted<V> {
+    /// Takes note of one field. `None` when it makes the request one that is not plain.
+    pub fn note(&mut self, name: &[u8], value: &[u8], noted: V) -> Option<()> {
+        let is = |lower_case: &str| name.eq_ignore_ascii_case(lower_case.as_bytes());
+        let once = |place: &mut Option<V>, noted| place.replace(noted).is_none().then_some(());
+        // By length and first letter, which spares nearly every comparison of names.
+        let telling = match (name.len(), name.first().map(|byte| byte | 0x20)?) {
+            (4, b'h') if is("host") => return once(&mut self.host, noted),
+            (5, b'r') if is("range") => {
+                let is_one = !value.contains(&b',');
+                return once(&mut self.range, noted).filter(|()| is_one);
+            }
+            (13, b'i') if is("if-none-match") => return once(&mut self.if_none_match, noted),
+            (17, b'i') if is("if-modified-since") => return once(&mut self.if_modified_since, noted),
+            (7, b'r') if is("referer") => {
+                self.referer.get_or_insert(noted);
+                return Some(());
+            }
+            (10, b'u') if is("user-agent") => {
+                self.user_agent.get_or_insert(noted);
+                return Some(());
+            }
+            (13, b'a') if is("authorization") => {
+                self.authorizes = true;
+                return Some(());
+            }
+            (10, b'c') if is("connection") => return value.eq_ignore_ascii_case(b"keep-alive").then_some(()),
+            (2, b't') => is("te"),
+            (3, b'v') => is("via"),
+            (6, b'e') => is("expect"),
+            (6, b'p') => is("pragma"),
+            (7, b'u') => is("upgrade"),
+            (8, b'i') => is("if-match") || is("if-range"),
+            (8, b'c') => is("cdn-loop"),
+            (13, b'c') => is("cache-control"),
+            (14, b'c') => is("content-length"),
+            (17, b't') => is("transfer-encoding"),
+            (19, b'i') => is("if-unmodified-since"),
+            (19, b'p') => is("proxy-authorization"),
+            _ => false,
+        };
+        // Other fields that change what a cache does with a request, or where that ends.
+        (!telling).then_some(())
+    }
+}
