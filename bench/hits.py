@@ -157,6 +157,7 @@ def report(options, names, points):
     busy = {name: statistics.median(median("busy", name, column) for column in columns) for name in names}
     ratios = {column: [theirs / measured["us"] for theirs, measured in zip(best[column], points[(SHOAL, *column)])] for column in columns if SHOAL in names}
     lines += [f"| {SHOAL}: the rounds' quartiles | " + " | ".join(quartiles(ratios[column]) for column in columns) + " |"] * bool(ratios)
+    lines += [f"| {SHOAL}: round by round | " + " | ".join(" ".join(f"{ratio:.2f}" for ratio in ratios[column]) for column in columns) + " |"] * bool(ratios)
     lines += ["", f"Spread of one cell over its rounds: {statistics.median(spreads):.0%} of its median (middle), {max(spreads):.0%} (widest)."]
     lines += [f"Share of its core that a server was busy (middle cell): {', '.join(f'{name} {share:.0%}' for name, share in busy.items())}."]
     lines += [f"Other processes took more than a tenth of a core in {disturbed} of {len(every)} points."]
