@@ -26,12 +26,12 @@ import servers
 
 NGINX = "nginx, no sendfile, open_file_cache"
 SIZE = 1024
-# Target, fields and the rest, by what is asked. The origin's ETag, date and Vary are those of servers.py.
+# Target, fields and the rest, by what is asked. The origin's ETag, date, Accept-Ranges and Vary are those of servers.py.
 KINDS = {
     "the whole": (f"/{SIZE}", [], {}),
     "304, by ETag": (f"/{SIZE}", [f'If-None-Match: "{SIZE}-1"'], {"status": 304}),
     "304, by date": (f"/{SIZE}", ["If-Modified-Since: Mon, 01 Jan 2024 00:00:00 GMT"], {"status": 304}),
-    "206, 500 bytes": (f"/{SIZE}", ["Range: bytes=500-999"], {"status": 206}),
+    "206, 500 bytes": (f"/{SIZE}?parts", ["Range: bytes=500-999"], {"status": 206}),
     "HEAD": (f"/{SIZE}", [], {"method": "HEAD"}),
     "a variant": (f"/{SIZE}?varied", ["Accept-Encoding: gzip, deflate, br, zstd"], {}),
 }
@@ -69,6 +69,8 @@ def one_round(folder, number, options, points):
     ]
     try:
         for path, fields, kind in KINDS.values():
+            for server in running:
+                server.get(path)
             load.closed_in_turn(running, path, 0.1, fields, 1, **kind)
         time.sleep(1)
         asked = origin.asked

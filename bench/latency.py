@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Latency of hits under an open-loop load: at 70% of saturation beside nginx, and beside reads from disk.
+"""Latency of hits under an open-loop load: at 70% of saturation beside nginx and a server that does nothing, and beside reads from disk.
 
     python3 bench/latency.py                 print the tables
     python3 bench/latency.py --write         also put them into docs/experiments/hits.md
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import floor
 import measure
 import load
 import machine
@@ -71,7 +72,7 @@ def arguments():
 
 
 def saturated(folder, origin, options):
-    """p50 and p99 of nginx and Shoal, each at 70% of its own saturation, and both at 70% of nginx's."""
+    """p50 and p99 of nginx and Shoal, each at 70% of its own saturation, and both at 70% of nginx's; and of a server that does nothing at Shoal's rate."""
     running = [
         servers.one_nginx(folder, origin.url, NGINX, servers.NGINX_SETTINGS[NGINX], "off"),
         servers.start_shoal(folder, origin.url, options.shoal),
@@ -81,28 +82,33 @@ def saturated(folder, origin, options):
             load.prefer(server.process.pid)
         lines = [f"| hits at 70% of saturation | a core serves | rate | p50 µs | {P99_TITLES.format('nginx')} | load generator late, p99 µs |", "|---|" + "---|" * 10]
         for size in options.sizes:
-            lines += saturated_rows(running, size, options)
+            nothing = next(floor.start_floors(folder, running[1], size, None))
+            try:
+                load.prefer(nothing.process.pid)
+                lines += saturated_rows(running, nothing, size, options)
+            finally:
+                nothing.stop()
     finally:
         for server in running:
             server.stop()
     return "\n".join(lines) + "\n\n"
 
 
-def saturated_rows(running, size, options):
+def saturated_rows(running, nothing, size, options):
     """The rows of one size."""
     path = f"/{size}"
     for server in running * 2:
         server.get(path)
     nginx, shoal = running
     most = saturations(running, path, options)
-    ways = [(nginx, nginx, "its own"), (shoal, shoal, "its own"), (shoal, nginx, "nginx's")]
+    ways = [(nginx, nginx, "its own"), (shoal, shoal, "its own"), (shoal, nginx, "nginx's"), (nothing, shoal, "Shoal's")]
     stream = lambda whose: {"rate": int(SHARE * most[whose.name]), "path": path, "connections": 64}
     points = rounds([(server, [stream(whose)]) for server, whose, _ in ways], options, f"{size} bytes")
     lines = []
     for (server, whose, named), own in zip(ways, points):
         what = f"{server.name}, {size // 1024} KB, at 70% of {named}"
         latencies = f"{median(own, 'p50_us'):.0f} | {p99_cells(own, points[0])} | {median(own, 'late_p99_us'):.0f}"
-        lines.append(f"| {what} | {most[server.name]:.0f}/s | {stream(whose)['rate']}/s | {latencies} |")
+        lines.append(f"| {what} | {f'{most[server.name]:.0f}/s' if server.name in most else ''} | {stream(whose)['rate']}/s | {latencies} |")
     return lines
 
 

@@ -70,6 +70,9 @@ class OriginHandler(http.server.BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "public, max-age=86400")
         self.send_header("ETag", f'"{len(body)}-1"')
         self.send_header("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT")
+        if self.path.endswith("?parts"):
+            # Without it nginx gives no parts.
+            self.send_header("Accept-Ranges", "bytes")
         if self.path.endswith("?varied"):
             self.send_header("Vary", "Accept-Encoding")
         self.end_headers()

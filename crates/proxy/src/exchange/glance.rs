@@ -81,6 +81,8 @@ impl Exchange {
     ) -> Option<Arc<Resident>> {
         KEY.with_borrow_mut(|key| {
             key.clear();
+            // A request over HTTP/2 may have a large head.
+            key.shrink_to(KEY_BYTES_KEPT);
             key.extend_from_slice(url);
             push_plain(key, note, plain, told)?;
             self.shelf.resident_of(Key::of(key), key)
@@ -215,6 +217,9 @@ fn record(
         ..Record::default()
     })
 }
+
+/// Bytes kept for a variant's key.
+const KEY_BYTES_KEPT: usize = 8 << 10;
 
 thread_local! {
     /// The effective URI in the making, kept so that it costs no allocation.
