@@ -12,8 +12,8 @@ use shoal_core::Fields;
 use shoal_semantics::validation::is_sent_with_304;
 use std::ops::Range;
 
-/// The head of a stored response. Its fields are without Age, Cache-Status, Proxy-Status, Content-Length, without
-/// hop-by-hop fields, and without a Content-Range that means nothing with its status (RFC 9110, 14.4).
+/// The head of a stored response. Its fields are without Age, Cache-Status, Proxy-Status, Content-Length, and without
+/// hop-by-hop fields.
 pub struct StoredHead {
     status: StatusCode,
     lines: Bytes,
@@ -27,9 +27,9 @@ impl StoredHead {
     /// Of these fields.
     pub fn new(status: StatusCode, fields: &HeaderMap) -> Self {
         let length = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-        let mut head = Writer::new(status, length);
+        let mut head = Writer::with_capacity(length);
         fields.iter().for_each(|(name, value)| head.field(name.as_str().as_bytes(), value.as_bytes()));
-        head.finish()
+        head.finish(status)
     }
 
     /// Of names and values as [`field_lines`](Self::field_lines) gives them. `None` when one of them cannot be sent as such.
@@ -37,7 +37,7 @@ impl StoredHead {
         status: StatusCode,
         fields: impl Iterator<Item = Option<(&'a [u8], &'a [u8])>>,
     ) -> Option<Self> {
-        let mut head = Writer::new(status, 256);
+        let mut head = Writer::with_capacity(256);
         for field in fields {
             let (name, value) = field?;
             if !is_name(name) || !is_value(value) {
@@ -45,7 +45,7 @@ impl StoredHead {
             }
             head.field(name, value);
         }
-        Some(head.finish())
+        Some(head.finish(status))
     }
 
     /// The status.
@@ -94,6 +94,13 @@ impl StoredHead {
         self.map_of(self.bytes_with_304())
     }
 
+    /// The same head without the fields of this name.
+    pub fn without(&self, name: &HeaderName) -> Self {
+        let mut fields = self.fields();
+        fields.remove(name);
+        Self::new(self.status, &fields)
+    }
+
     /// A map of some of the lines.
     fn map_of(&self, lines: &[u8]) -> HeaderMap {
         let mut fields = HeaderMap::with_capacity(FIELDS_EXPECTED);
@@ -128,7 +135,6 @@ const FIELDS_EXPECTED: usize = 16;
 
 /// Lines in the making.
 struct Writer {
-    status: StatusCode,
     /// Those for a 304 too.
     lines: Vec<u8>,
     /// The others.
@@ -139,17 +145,12 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(status: StatusCode, length: usize) -> Self {
+    fn with_capacity(length: usize) -> Self {
         let rest = Vec::with_capacity(length);
-        Self { status, lines: Vec::with_capacity(length), rest, dated: false, content_type: 0..0 }
+        Self { lines: Vec::with_capacity(length), rest, dated: false, content_type: 0..0 }
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        let has_range =
-            [StatusCode::PARTIAL_CONTENT, StatusCode::RANGE_NOT_SATISFIABLE].contains(&self.status);
-        if name == header::CONTENT_RANGE.as_str().as_bytes() && !has_range {
-            return;
-        }
         let lines = if is_sent_with_304(name) { &mut self.lines } else { &mut self.rest };
         lines.extend_from_slice(name);
         lines.extend_from_slice(b": ");
@@ -163,8 +164,8 @@ impl Writer {
         }
     }
 
-    fn finish(self) -> StoredHead {
-        let Self { status, mut lines, rest, dated, content_type } = self;
+    fn finish(self, status: StatusCode) -> StoredHead {
+        let Self { mut lines, rest, dated, content_type } = self;
         let with_304 = lines.len();
         lines.extend_from_slice(&rest);
         let place = |at: usize| (with_304 + at) as u32;
@@ -247,19 +248,9 @@ mod tests {
     }
 
     #[test]
-    fn only_parts_have_a_content_range() {
-        let of = |status| {
-            let range = HeaderValue::from_static("bytes 0-4/10");
-            let fields = HeaderMap::from_iter([(header::CONTENT_RANGE, range)]);
-            let read = StoredHead::read(
-                status,
-                std::iter::once(Some((&b"content-range"[..], &b"bytes 0-4/10"[..]))),
-            );
-            let heads = [StoredHead::new(status, &fields), read.expect("a head")];
-            heads.map(|head| Fields::has(&head, &header::CONTENT_RANGE))
-        };
-        assert_eq!(of(StatusCode::OK), [false; 2]);
-        assert_eq!(of(StatusCode::PARTIAL_CONTENT), [true; 2]);
+    fn a_field_is_left_out() {
+        let head = head(&[("x", b"1"), ("content-range", b"bytes 0-4/10"), ("date", b"then")]);
+        assert_eq!(head.without(&header::CONTENT_RANGE).as_bytes(), b"date: then\r\nx: 1\r\n");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::verdict::Verdict;
 use super::{Exchange, ask::Ask};
 use crate::message::{Form, Reply, ReplyBody, ReplyHead};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use shoal_core::Fields;
 use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeSet, Resolved, if_range_holds};
 use shoal_semantics::validation::{self, Condition};
 use std::sync::Arc;
@@ -157,6 +158,7 @@ impl Exchange {
             return Some(self.of_stored(ask, &delivery.head, (form, body), verdict));
         }
         let mut fields = self.fields_of(ask, &delivery.head, &verdict);
+        fields.remove(header::CONTENT_RANGE);
         let content_type = fields.remove(header::CONTENT_TYPE);
         let multipart = Multipart::new(self.now().millis(), content_type.as_ref(), &ranges, length);
         fields.insert(header::CONTENT_TYPE, multipart.content_type());
@@ -232,7 +234,13 @@ impl Exchange {
 
     /// A reply that a stored response becomes, with what is sent of its body.
     fn of_stored(&self, ask: &Ask, head: &Head, (form, body): (Form, ReplyBody), verdict: Verdict) -> Reply {
-        let stored = Arc::clone(&head.stored);
+        let stored = match form {
+            // It is the whole's, where that means nothing.
+            Form::Part { .. } if head.stored.has(&header::CONTENT_RANGE) => {
+                Arc::new(head.stored.without(&header::CONTENT_RANGE))
+            }
+            _ => Arc::clone(&head.stored),
+        };
         let content_type = stored.content_type_value().filter(|_| form != Form::NotModified);
         let cache_status = verdict.cache_status(&ask.live);
         let record = verdict.record(ask, cache_status.clone(), form.status(&stored), content_type);
