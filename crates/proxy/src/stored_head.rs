@@ -18,6 +18,7 @@ pub struct StoredHead {
     status: StatusCode,
     lines: Bytes,
     dated: bool,
+    has_content_range: bool,
     /// So many bytes of the lines are for a 304 too.
     with_304: u32,
     content_type: Range<u32>,
@@ -66,6 +67,11 @@ impl StoredHead {
     /// Whether Date is among the fields.
     pub fn is_dated(&self) -> bool {
         self.dated
+    }
+
+    /// Whether Content-Range is among the fields.
+    pub fn has_content_range(&self) -> bool {
+        self.has_content_range
     }
 
     /// The value of Content-Type; empty when there is none.
@@ -140,6 +146,7 @@ struct Writer {
     /// The others.
     rest: Vec<u8>,
     dated: bool,
+    has_content_range: bool,
     /// Within the others.
     content_type: Range<usize>,
 }
@@ -147,7 +154,8 @@ struct Writer {
 impl Writer {
     fn with_capacity(length: usize) -> Self {
         let rest = Vec::with_capacity(length);
-        Self { lines: Vec::with_capacity(length), rest, dated: false, content_type: 0..0 }
+        let lines = Vec::with_capacity(length);
+        Self { lines, rest, dated: false, has_content_range: false, content_type: 0..0 }
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
@@ -159,13 +167,14 @@ impl Writer {
         let end = lines.len();
         lines.extend_from_slice(b"\r\n");
         self.dated |= name == header::DATE.as_str().as_bytes();
+        self.has_content_range |= name == header::CONTENT_RANGE.as_str().as_bytes();
         if name == header::CONTENT_TYPE.as_str().as_bytes() && self.content_type.is_empty() {
             self.content_type = start..end;
         }
     }
 
     fn finish(self, status: StatusCode) -> StoredHead {
-        let Self { mut lines, rest, dated, content_type } = self;
+        let Self { mut lines, rest, dated, has_content_range, content_type } = self;
         let with_304 = lines.len();
         lines.extend_from_slice(&rest);
         let place = |at: usize| (with_304 + at) as u32;
@@ -174,6 +183,7 @@ impl Writer {
             // Exactly as long as they are, lest a buffer's slack be kept with them.
             lines: Bytes::from(lines.into_boxed_slice()),
             dated,
+            has_content_range,
             with_304: with_304 as u32,
             content_type: place(content_type.start)..place(content_type.end),
         }
@@ -250,6 +260,7 @@ mod tests {
     #[test]
     fn a_field_is_left_out() {
         let head = head(&[("x", b"1"), ("content-range", b"bytes 0-4/10"), ("date", b"then")]);
+        assert!(head.has_content_range() && !head.without(&header::CONTENT_RANGE).has_content_range());
         assert_eq!(head.without(&header::CONTENT_RANGE).as_bytes(), b"date: then\r\nx: 1\r\n");
     }
 

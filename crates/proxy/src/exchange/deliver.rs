@@ -8,7 +8,6 @@ use super::verdict::Verdict;
 use super::{Exchange, ask::Ask};
 use crate::message::{Form, Reply, ReplyBody, ReplyHead};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use shoal_core::Fields;
 use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeSet, Resolved, if_range_holds};
 use shoal_semantics::validation::{self, Condition};
 use std::sync::Arc;
@@ -236,7 +235,7 @@ impl Exchange {
     fn of_stored(&self, ask: &Ask, head: &Head, (form, body): (Form, ReplyBody), verdict: Verdict) -> Reply {
         let stored = match form {
             // It is the whole's, where that means nothing.
-            Form::Part { .. } if head.stored.has(&header::CONTENT_RANGE) => {
+            Form::Part { .. } if head.stored.has_content_range() => {
                 Arc::new(head.stored.without(&header::CONTENT_RANGE))
             }
             _ => Arc::clone(&head.stored),

@@ -16,9 +16,8 @@ use crate::access_log::Entry;
 use crate::clock;
 use crate::message::{Client, Form, Glance, Hit, Outcome, Record, Sent};
 use bytes::Bytes;
-use http::header::CONTENT_RANGE;
 use http::{HeaderValue, Method, StatusCode};
-use shoal_core::{Fields, Key, Timestamp};
+use shoal_core::{Key, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::only_range;
 use shoal_semantics::reuse::{self, Reuse};
@@ -145,8 +144,7 @@ fn form(plain: &PlainRequest<'_>, head: &Head, body: &[u8], now: Timestamp) -> O
         _ if plain.is_head => Some(Form::Head { length: Some(complete_length) }),
         Some(range) if stored.status() == StatusCode::OK => {
             // The whole's would have to be left out.
-            let has_range = stored.has(&CONTENT_RANGE);
-            let range = only_range(range, complete_length).filter(|_| !has_range)?;
+            let range = only_range(range, complete_length).filter(|_| !stored.has_content_range())?;
             Some(Form::Part { range, complete_length })
         }
         _ => Some(Form::Whole),
