@@ -7,7 +7,8 @@
 The server runs on core 0 and the load generator (`shoal-load` of testkit) on core 1; both run before other processes
 where this user may ask for that. Requests are due at the instants of a Poisson process, and a latency counts from when
 its request was due. What is compared has turns of 100 ms, so that what changes from second to second on a shared machine is the same for all; a
-percentile is of all turns of a round, or of the middle one of them, which tells of turns that nobody disturbed; the median of the rounds is kept, as of their ratios. Needs nginx, taskset, and release builds: `cargo build --release -p
+percentile is of all turns of a round, or of the middle one of them, which tells of turns that nobody disturbed; the median of the rounds is kept, as of their ratios.
+The server's part ends when the kernel has the response, and begins when the request leaves: the load generator takes time of its own, the more the more it asks for. Needs nginx, taskset, and release builds: `cargo build --release -p
 shoal -p shoal-testkit`.
 """
 
@@ -31,7 +32,8 @@ import servers
 SHARE = 0.70
 
 # What p99_cells has.
-P99_TITLES = "p99 µs | p99, {0} = 1 | quartiles of the rounds | p99 of the middle turn µs | the same, {0} = 1 | quartiles of the rounds"
+QUARTILES = "quartiles of the rounds"
+P99_TITLES = f"p99 µs | p99, {{0}} = 1 | {QUARTILES} | p99 of the middle turn µs | the same, {{0}} = 1 | {QUARTILES} | the server's part of that µs | the same, {{0}} = 1 | {QUARTILES}"
 NGINX = "nginx, no sendfile, open_file_cache"
 
 # Long beside what a turn's first requests take more, short beside the machine's changes.
@@ -80,7 +82,7 @@ def saturated(folder, origin, options):
     try:
         for server in running:
             load.prefer(server.process.pid)
-        lines = [f"| hits at 70% of saturation | a core serves | rate | p50 µs | {P99_TITLES.format('nginx')} | load generator late, p99 µs |", "|---|" + "---|" * 10]
+        lines = [f"| hits at 70% of saturation | a core serves | rate | p50 µs | {P99_TITLES.format('nginx')} | load generator late, p99 µs |", "|---|" + "---|" * 13]
         for size in options.sizes:
             nothing = next(floor.start_floors(folder, running[1], size, None))
             try:
@@ -114,7 +116,7 @@ def saturated_rows(running, nothing, size, options):
 
 def saturations(running, path, options):
     """Hits a second that a whole core of each server would serve: those of closed loops in turn, over the CPU that they took."""
-    measured = [measure.points(running, lambda: load.closed_in_turn(running, path, options.seconds / 2)) for _ in range(3)]
+    measured = [measure.points(running, lambda: load.closed_in_turn(running, path, options.seconds / 2)) for _ in range(7)]
     return {server.name: 1e6 / median(own, "us") for server, own in zip(running, zip(*measured))}
 
 
@@ -134,9 +136,9 @@ def median(points, what):
 
 
 def p99_cells(own, others):
-    """The p99 of all turns and of the middle one: of its own, over the others' by rounds, and the quartiles of that."""
+    """The p99 of all turns, of the middle one, and of the server's part in that: of its own, over the others' by rounds, and the quartiles of that."""
     cells = []
-    for what in ("p99_us", "turn_p99_us"):
+    for what in ("p99_us", "turn_p99_us", "turn_server_p99_us"):
         ratios = [mine[what] / theirs[what] for mine, theirs in zip(own, others)]
         quartiles = " – ".join(f"{cut:.2f}" for cut in statistics.quantiles(ratios)[::2]) if len(ratios) > 2 and own is not others else ""
         cells += [f"{median(own, what):.0f}", f"{statistics.median(ratios):.2f}", quartiles]
@@ -163,7 +165,7 @@ def beside_disk(folder, origin, options):
         hits, read = disk_hits(shoal) - hits, disk_bytes(shoal) - read
     finally:
         shoal.stop()
-    lines = [f"| hits in RAM, 1 KB, 20000 a second | p50 µs | {P99_TITLES.format('alone')} |", "|---|" + "---|" * 7]
+    lines = [f"| hits in RAM, 1 KB, 20000 a second | p50 µs | {P99_TITLES.format('alone')} |", "|---|" + "---|" * 10]
     lines.append(f"| shoal, alone | {median(alone, 'p50_us'):.0f} | {p99_cells(alone, alone)} |")
     for (name, (_, rate)), own in zip(FROM_DISK.items(), beside):
         what = f"shoal, beside {rate} of {name} a second from disk"

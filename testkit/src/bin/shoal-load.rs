@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each argument in JSON is a server with streams of requests. They are loaded for so many milliseconds at a time, in turn, until each had so many
-//! turns. Prints a line for each: a list with an object for each stream, of the requests answered and failed, latencies in microseconds from when a request was due, and how
-//! late the generator itself was. A rate of 0 makes a stream a closed loop.
+//! turns. Prints a line for each: a list with an object for each stream, of the requests answered and failed, latencies in microseconds from when a request was due, what of
+//! them was the server's, and how late the generator itself was. A rate of 0 makes a stream a closed loop.
 
 #![forbid(unsafe_code)]
 
@@ -71,6 +71,8 @@ fn object(outcome: &Outcome, seconds: f64) -> Value {
         "p99_us": latency(0.99),
         "p999_us": latency(0.999),
         "turn_p99_us": microseconds(outcome.middle_turn_p99_ns()),
+        "server_p99_us": microseconds(outcome.server_ns(0.99)),
+        "turn_server_p99_us": microseconds(outcome.middle_turn_server_p99_ns()),
         "late_p99_us": microseconds(outcome.late_ns(0.99)),
     })
 }

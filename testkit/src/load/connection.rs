@@ -1,10 +1,15 @@
 //! One connection of the load generator: a request out, its response in, without blocking.
 //!
 //! Only what caches answer to plain requests is understood: a head with Content-Length, or one that has no body. Bodies are counted, not kept.
+//! The kernel notes when each packet came (`SO_TIMESTAMPNS`), so that what a response waits for this process is told from what it took.
 
-use std::io::{self, ErrorKind, Read, Write};
+use nix::cmsg_space;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::ReceiveTimestampns};
+use nix::sys::time::TimeSpec;
+use std::io::{self, ErrorKind, IoSliceMut, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Instant;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A connection that is asked one thing at a time.
 pub(super) struct Connection {
@@ -15,8 +20,29 @@ pub(super) struct Connection {
     head: Vec<u8>,
     /// Bytes of the body that have not come yet, and the status; `None` before the head is whole.
     body: Option<(u64, u16)>,
-    /// When the request was due that is being answered.
-    due: Option<Instant>,
+    /// Instants of the request that is being answered.
+    asked: Option<Asked>,
+}
+
+/// Instants of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    /// When it was due.
+    pub due: Instant,
+    /// When it left; when it was seen to be due, where it waited for a connection to be free.
+    pub from: SystemTime,
+}
+
+/// What bytes are read through.
+pub(super) struct Scratch {
+    bytes: Vec<u8>,
+    control: Vec<u8>,
+}
+
+impl Scratch {
+    pub fn new() -> Self {
+        Self { bytes: vec![0; READ_BYTES], control: cmsg_space!(TimeSpec) }
+    }
 }
 
 /// How far an answer has come.
@@ -25,8 +51,10 @@ pub(super) enum Progress {
     Waiting,
     /// It is whole.
     Answered {
-        /// When its request was due.
-        due: Instant,
+        /// Instants of its request.
+        asked: Asked,
+        /// When the kernel had the last of it.
+        came: SystemTime,
         /// Its status.
         status: u16,
     },
@@ -38,7 +66,8 @@ impl Connection {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, has_bodies, head: Vec::new(), body: None, due: None })
+        setsockopt(&socket, ReceiveTimestampns, &true)?;
+        Ok(Self { socket, has_bodies, head: Vec::new(), body: None, asked: None })
     }
 
     /// The socket, to be watched.
@@ -46,20 +75,23 @@ impl Connection {
         &self.socket
     }
 
-    /// Sends a request that was due at `due`. It must fit into the socket's buffer, which is empty.
-    pub fn ask(&mut self, request: &[u8], due: Instant) -> io::Result<()> {
-        self.due = Some(due);
+    /// Sends a request. It must fit into the socket's buffer, which is empty.
+    pub fn ask(&mut self, request: &[u8], asked: Asked) -> io::Result<()> {
+        self.asked = Some(asked);
         self.socket.write_all(request)
     }
 
-    /// Reads what has come, through `bytes`.
-    pub fn take_in(&mut self, bytes: &mut [u8]) -> io::Result<Progress> {
-        let count = match self.socket.read(bytes) {
-            Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed a connection")),
-            Ok(count) => count,
+    /// Reads what has come, through `scratch`.
+    pub fn take_in(&mut self, scratch: &mut Scratch) -> io::Result<Progress> {
+        let (count, came) = match self.read(scratch) {
+            Ok((0, _)) => {
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed a connection"));
+            }
+            Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Progress::Waiting),
             Err(error) => return Err(error),
         };
+        let bytes = &scratch.bytes;
         let of_body = match self.body {
             Some(_) => count as u64,
             None => {
@@ -80,8 +112,21 @@ impl Connection {
         }
         let status = *status;
         self.body = None;
-        let due = self.due.take().ok_or_else(|| invalid("an answer to nothing"))?;
-        Ok(Progress::Answered { due, status })
+        let asked = self.asked.take().ok_or_else(|| invalid("an answer to nothing"))?;
+        Ok(Progress::Answered { asked, came, status })
+    }
+
+    /// Bytes that have come, and when the last of them did.
+    fn read(&self, scratch: &mut Scratch) -> io::Result<(usize, SystemTime)> {
+        let mut bytes = [IoSliceMut::new(&mut scratch.bytes)];
+        let control = Some(scratch.control.as_mut_slice());
+        let message = recvmsg::<()>(self.socket.as_raw_fd(), &mut bytes, control, MsgFlags::empty())?;
+        let came = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::ScmTimestampns(time) => Some(UNIX_EPOCH + Duration::from(time)),
+            _ => None,
+        });
+        // The end of a connection has no time.
+        Ok((message.bytes, came.unwrap_or_else(SystemTime::now)))
     }
 }
 
@@ -101,6 +146,9 @@ fn understand(head: &[u8], has_body: bool) -> io::Result<(u64, u16)> {
         _ => Err(invalid("a head without status or Content-Length")),
     }
 }
+
+/// Bytes read at once: a small response whole, a large one in few calls.
+const READ_BYTES: usize = 256 << 10;
 
 const LENGTH: &[u8] = b"content-length:";
 

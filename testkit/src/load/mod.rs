@@ -6,8 +6,10 @@
 //! latency counts from the instant when the request was due, also while it waited for a free connection.
 //!
 //! One thread looks after all connections and never sleeps while it measures, so that its own wake-up is no part of a
-//! latency. Where it could not keep up itself, [`Outcome::late_ns`] says so. Without a rate a stream is a closed loop, for
-//! finding out where a server is saturated. Work for each request: two system calls and some hundred nanoseconds.
+//! latency. It has work of its own for each request, two system calls and some hundred nanoseconds, and the more requests there are the longer one
+//! waits for it: before it leaves ([`Outcome::late_ns`]), and once it is answered. That is no part of [`Outcome::servers_ns`], which ends when the
+//! kernel has the response, in the way of Kogias, Mallon and Bugnion, "Lancet: A self-correcting Latency Measuring Tool", ATC 2019.
+//! Without a rate a stream is a closed loop, for finding out where a server is saturated.
 
 mod connection;
 mod poisson;
@@ -15,7 +17,7 @@ mod turns;
 
 pub use turns::{Case, Turns, in_turn};
 
-use connection::{Connection, Progress};
+use connection::{Asked, Connection, Progress, Scratch};
 use poisson::Arrivals;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -25,7 +27,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Requests of one kind, over connections of their own.
 #[derive(Clone, Debug, Deserialize)]
@@ -80,6 +82,11 @@ pub struct Outcome {
     pub latencies_ns: Vec<u64>,
     /// The latency that 99 in a hundred requests of a turn did not exceed, for each turn, in nanoseconds, in ascending order.
     pub turn_p99s_ns: Vec<u64>,
+    /// What of the latencies was the server's and the network's: from when a request left, or waited for a connection, until the kernel had the
+    /// last of its response. In nanoseconds, in ascending order.
+    pub servers_ns: Vec<u64>,
+    /// The same of each turn as above.
+    pub turn_servers_p99s_ns: Vec<u64>,
     /// Requests that were due and got no whole response with the status that was expected.
     pub failed: u64,
     /// How long after they were due requests left although a connection was free, in nanoseconds, in ascending order.
@@ -95,6 +102,16 @@ impl Outcome {
     /// The same of 99 in a hundred requests of the middle turn: what a turn is like that nothing else disturbs, where most are.
     pub fn middle_turn_p99_ns(&self) -> u64 {
         percentile(&self.turn_p99s_ns, 0.5)
+    }
+
+    /// What of it was the server's and the network's.
+    pub fn server_ns(&self, share: f64) -> u64 {
+        percentile(&self.servers_ns, share)
+    }
+
+    /// The same of the middle turn.
+    pub fn middle_turn_server_p99_ns(&self) -> u64 {
+        percentile(&self.turn_servers_p99s_ns, 0.5)
     }
 
     /// The same of the lateness that is the generator's own.
@@ -118,7 +135,7 @@ fn drive(poll: &OwnedFd, lanes: &mut [Lane<'_>], times: &Times, buffers: &mut Bu
         epoll::wait(poll, spare_capacity(&mut buffers.events), Some(&NO_WAIT))?;
         for event in &buffers.events {
             let which = event.data.u64();
-            lanes[(which >> 32) as usize].take_in(which as u32 as usize, &mut buffers.read)?;
+            lanes[(which >> 32) as usize].take_in(which as u32 as usize, &mut buffers.scratch)?;
         }
     }
 }
@@ -126,12 +143,12 @@ fn drive(poll: &OwnedFd, lanes: &mut [Lane<'_>], times: &Times, buffers: &mut Bu
 /// What a run works with.
 struct Buffers {
     events: Vec<epoll::Event>,
-    read: Vec<u8>,
+    scratch: Scratch,
 }
 
 impl Buffers {
     fn new() -> Self {
-        Self { events: Vec::with_capacity(EVENTS_MAX), read: vec![0; READ_BYTES] }
+        Self { events: Vec::with_capacity(EVENTS_MAX), scratch: Scratch::new() }
     }
 }
 
@@ -149,8 +166,8 @@ struct Lane<'s> {
     connections: Vec<Connection>,
     /// Connections with nothing to answer, the longest idle one first.
     idle: VecDeque<usize>,
-    /// When requests were due that no connection has been free for.
-    waiting: VecDeque<Instant>,
+    /// Requests that are due, and have not been asked.
+    waiting: VecDeque<Waiting>,
     arrivals: Arrivals,
     /// The request that was sent last; the next one, where all are alike.
     request: Vec<u8>,
@@ -158,6 +175,13 @@ struct Lane<'s> {
     outcome: Outcome,
     /// Latencies of the turns before this.
     before: usize,
+}
+
+/// A request that is due.
+struct Waiting {
+    due: Instant,
+    /// Since when no connection is free for it.
+    since: Option<SystemTime>,
 }
 
 impl<'s> Lane<'s> {
@@ -216,7 +240,7 @@ impl<'s> Lane<'s> {
     fn ask_what_is_due(&mut self, times: &Times, now: Instant) -> io::Result<()> {
         if self.stream.rate == 0.0 {
             while now < times.until && !self.idle.is_empty() {
-                self.ask(now)?;
+                self.ask(Waiting { due: now, since: None })?;
             }
             return Ok(());
         }
@@ -226,37 +250,44 @@ impl<'s> Lane<'s> {
             if was_free {
                 self.outcome.late_ns.push(nanoseconds(now - due));
             }
-            self.waiting.push_back(due);
+            self.waiting.push_back(Waiting { due, since: None });
         }
         while !self.idle.is_empty()
-            && let Some(due) = self.waiting.pop_front()
+            && let Some(waiting) = self.waiting.pop_front()
         {
-            self.ask(due)?;
+            self.ask(waiting)?;
+        }
+        for waiting in self.waiting.iter_mut().rev().take_while(|waiting| waiting.since.is_none()) {
+            waiting.since = Some(SystemTime::now());
         }
         Ok(())
     }
 
     /// Sends one request on a free connection.
-    fn ask(&mut self, due: Instant) -> io::Result<()> {
+    fn ask(&mut self, waiting: Waiting) -> io::Result<()> {
         if self.stream.path.contains("{}") {
             self.write_request();
         }
         if let Some(free) = self.idle.pop_front() {
-            self.connections[free].ask(&self.request, due)?;
+            let from = waiting.since.unwrap_or_else(SystemTime::now);
+            self.connections[free].ask(&self.request, Asked { due: waiting.due, from })?;
         }
         Ok(())
     }
 
     /// Reads what has come on a connection.
-    fn take_in(&mut self, which: usize, scratch: &mut [u8]) -> io::Result<()> {
-        let Progress::Answered { due, status } = self.connections[which].take_in(scratch)? else {
+    fn take_in(&mut self, which: usize, scratch: &mut Scratch) -> io::Result<()> {
+        let Progress::Answered { asked, came, status } = self.connections[which].take_in(scratch)? else {
             return Ok(());
         };
         self.idle.push_back(which);
-        match status == self.stream.status {
-            true => self.outcome.latencies_ns.push(nanoseconds(due.elapsed())),
-            false => self.outcome.failed += 1,
+        if status != self.stream.status {
+            self.outcome.failed += 1;
+            return Ok(());
         }
+        self.outcome.latencies_ns.push(nanoseconds(asked.due.elapsed()));
+        // The system's clock may be set back meanwhile.
+        self.outcome.servers_ns.push(nanoseconds(came.duration_since(asked.from).unwrap_or_default()));
         Ok(())
     }
 
@@ -267,17 +298,30 @@ impl<'s> Lane<'s> {
 
     /// A turn is over.
     fn end_turn(&mut self) {
-        let turn = &mut self.outcome.latencies_ns[self.before..];
-        turn.sort_unstable();
-        self.outcome.turn_p99s_ns.push(percentile(turn, 0.99));
-        self.before = self.outcome.latencies_ns.len();
+        let outcome = &mut self.outcome;
+        for (latencies, p99s) in [
+            (&mut outcome.latencies_ns, &mut outcome.turn_p99s_ns),
+            (&mut outcome.servers_ns, &mut outcome.turn_servers_p99s_ns),
+        ] {
+            let turn = &mut latencies[self.before..];
+            turn.sort_unstable();
+            p99s.push(percentile(turn, 0.99));
+        }
+        self.before = outcome.latencies_ns.len();
     }
 
     fn finish(mut self) -> Outcome {
-        self.outcome.turn_p99s_ns.sort_unstable();
-        self.outcome.failed += (self.waiting.len() + self.connections.len() - self.idle.len()) as u64;
-        self.outcome.latencies_ns.sort_unstable();
-        self.outcome.late_ns.sort_unstable();
+        let outcome = &mut self.outcome;
+        outcome.failed += (self.waiting.len() + self.connections.len() - self.idle.len()) as u64;
+        for times in [
+            &mut outcome.latencies_ns,
+            &mut outcome.turn_p99s_ns,
+            &mut outcome.servers_ns,
+            &mut outcome.turn_servers_p99s_ns,
+            &mut outcome.late_ns,
+        ] {
+            times.sort_unstable();
+        }
         self.outcome
     }
 }
@@ -293,9 +337,6 @@ fn percentile(ascending: &[u64], share: f64) -> u64 {
 
 /// Events taken in at once.
 const EVENTS_MAX: usize = 256;
-
-/// Bytes read at once: a small response whole, a large one in few calls.
-const READ_BYTES: usize = 256 << 10;
 
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 

@@ -5,6 +5,7 @@
 //! the disk is too slow for that, lines are dropped and counted. What a line says is an [`Entry`], which borrows: a
 //! hit is logged out of the request's own bytes, without an allocation.
 
+mod courtesy;
 mod date;
 mod entry;
 mod escape;

@@ -33,7 +33,6 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Pending {
     bytes: Vec<u8>,
-    lines: u64,
     closed: bool,
 }
 
@@ -62,8 +61,8 @@ struct Orders {
 /// What the writer has to do next.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Whole lines of each place, and how many; perhaps none.
-    pub parts: [(Vec<u8>, u64); PLACES],
+    /// Whole lines of each place; perhaps none.
+    pub parts: [Vec<u8>; PLACES],
     /// Open the file again afterwards.
     pub reopen: bool,
     /// This is the last batch.
@@ -93,7 +92,6 @@ impl Queue {
             append(line.bytes);
             line.is_whole = true;
             drop(line);
-            pending.lines += 1;
             (before == 0, before < URGENT && pending.bytes.len() >= URGENT)
         };
         if urgent {
@@ -124,7 +122,7 @@ impl Queue {
     pub fn take(&self, batch: &mut Batch) {
         let orders = self.wait();
         self.urgent.store(false, Ordering::Release);
-        for (place, (bytes, lines)) in self.places.iter().zip(&mut batch.parts) {
+        for (place, bytes) in self.places.iter().zip(&mut batch.parts) {
             bytes.clear();
             let mut pending = place.0.lock();
             if pending.bytes.capacity() > bytes.capacity() {
@@ -133,7 +131,6 @@ impl Queue {
                 MutexGuard::unlocked(&mut pending, || bytes.reserve_exact(room));
             }
             std::mem::swap(&mut pending.bytes, bytes);
-            *lines = std::mem::take(&mut pending.lines);
         }
         (batch.reopen, batch.last) = (orders.reopen, orders.closed);
     }
@@ -178,11 +175,11 @@ const GATHER: Duration = Duration::from_millis(50);
 mod tests {
     use super::*;
 
-    fn taken(queue: &Queue) -> (usize, u64, bool, bool) {
+    /// Bytes, and what the writer is told beside them.
+    fn taken(queue: &Queue) -> (usize, bool, bool) {
         let mut batch = Batch::default();
         queue.take(&mut batch);
-        let bytes = batch.parts.iter().map(|(bytes, _)| bytes.len()).sum();
-        (bytes, batch.parts.iter().map(|(_, lines)| lines).sum(), batch.reopen, batch.last)
+        (batch.parts.iter().map(Vec::len).sum(), batch.reopen, batch.last)
     }
 
     #[test]
@@ -193,7 +190,7 @@ mod tests {
             (0..6).map(|_| queue.push(|lines| lines.extend_from_slice(&line))).collect::<Vec<_>>(),
             [true, true, true, true, false, false]
         );
-        assert_eq!(taken(&queue), (1 << 20, 4, false, false));
+        assert_eq!(taken(&queue), (1 << 20, false, false));
         assert!(queue.push(|lines| lines.extend_from_slice(&line)));
     }
 
@@ -209,7 +206,7 @@ mod tests {
         };
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fails)).is_err());
         assert!(queue.push(|lines| lines.extend_from_slice(b"b\n")));
-        assert_eq!(taken(&queue), (4, 2, false, false));
+        assert_eq!(taken(&queue), (4, false, false));
     }
 
     #[test]
@@ -218,7 +215,7 @@ mod tests {
         assert!(queue.push(|lines| lines.resize(PENDING_MAX - 1, b'x')));
         assert!(queue.push(|lines| lines.resize(CAPACITY, b'x')));
         assert!(!queue.push(|lines| lines.push(b'x')));
-        assert_eq!(taken(&queue), (CAPACITY, 2, false, false));
+        assert_eq!(taken(&queue), (CAPACITY, false, false));
     }
 
     #[test]
@@ -227,14 +224,14 @@ mod tests {
         queue.push(|lines| lines.extend_from_slice(b"a\n"));
         queue.reopen();
         queue.close();
-        assert_eq!(taken(&queue), (2, 1, true, true));
+        assert_eq!(taken(&queue), (2, true, true));
         assert!(!queue.push(|lines| lines.extend_from_slice(b"late\n")), "nobody would write it");
     }
 
     #[test]
     fn no_line_is_lost_however_threads_and_the_writer_meet() {
         let queue = Queue::new();
-        let lines = std::thread::scope(|scope| {
+        let (pushed, taken) = std::thread::scope(|scope| {
             let pushers: Vec<_> = (0..3)
                 .map(|_| {
                     scope.spawn(|| {
@@ -243,20 +240,19 @@ mod tests {
                 })
                 .collect();
             let writer = scope.spawn(|| {
-                let mut lines = 0;
+                let mut taken_so_far = 0;
                 loop {
-                    let (bytes, some, _, last) = taken(&queue);
-                    assert_eq!(bytes as u64, some * 5);
-                    lines += some;
+                    let (bytes, _, last) = taken(&queue);
+                    taken_so_far += bytes;
                     if last {
-                        return lines;
+                        return taken_so_far;
                     }
                 }
             });
             let pushed: usize = pushers.into_iter().map(|pusher| pusher.join().expect("pushes")).sum();
             queue.close();
-            (pushed as u64, writer.join().expect("takes"))
+            (pushed, writer.join().expect("takes"))
         });
-        assert_eq!(lines.0, lines.1);
+        assert_eq!(pushed * "line\n".len(), taken);
     }
 }

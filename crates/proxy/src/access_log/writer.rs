@@ -1,5 +1,6 @@
 //! The thread that writes the access log: batches out, the file opened again when asked.
 
+use super::courtesy::{Courtesy, PIECE};
 use super::queue::{Batch, Queue};
 use crate::metrics::Metrics;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -8,6 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
+use std::time::Instant;
 
 /// Where the log goes.
 pub(super) enum Target {
@@ -21,7 +23,8 @@ pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) ->
         Target::Stdout => None,
         Target::File(path) => Some(open(path)?),
     };
-    let mut writer = Writer { target, file, metrics, torn: false, failing: false };
+    let courtesy = Courtesy::default();
+    let mut writer = Writer { target, file, metrics, courtesy, torn: false, failing: false };
     let (ends, ended) = mpsc::channel();
     std::thread::Builder::new().name("access-log".into()).spawn(move || {
         let _ends_with_the_thread: mpsc::Sender<()> = ends;
@@ -41,6 +44,7 @@ struct Writer {
     target: Target,
     file: Option<File>,
     metrics: Arc<Metrics>,
+    courtesy: Courtesy,
     /// The last write stopped within a line.
     torn: bool,
     /// The last write failed, which has been reported.
@@ -50,10 +54,7 @@ struct Writer {
 impl Writer {
     /// Does one batch.
     fn work(&mut self, batch: &Batch) {
-        for (bytes, lines) in batch.parts.iter().filter(|(bytes, _)| !bytes.is_empty()) {
-            let result = self.write(bytes);
-            self.report(result, *lines);
-        }
+        batch.parts.iter().for_each(|lines| self.write_in_pieces(lines));
         if batch.reopen
             && let Target::File(path) = &self.target
         {
@@ -67,6 +68,21 @@ impl Writer {
                     "cannot open the access log again; writing on to the old file"
                 ),
             }
+        }
+    }
+
+    /// Writes a little at a time, up to a failure.
+    fn write_in_pieces(&mut self, mut lines: &[u8]) {
+        while !lines.is_empty() {
+            let (piece, rest) = lines.split_at(piece_bytes(lines));
+            let result = self.write(piece);
+            let is_over = result.is_err() || rest.is_empty();
+            self.report(result, lines);
+            if is_over {
+                return;
+            }
+            self.give_way();
+            lines = rest;
         }
     }
 
@@ -90,8 +106,17 @@ impl Writer {
         }
     }
 
-    /// Counts lines that were lost, and says so once until writing works again.
-    fn report(&mut self, result: io::Result<()>, lines: u64) {
+    /// Lets others have the core.
+    fn give_way(&mut self) {
+        let from = Instant::now();
+        if self.courtesy.is_due(from) {
+            std::thread::yield_now();
+            self.courtesy.has_taken(from, Instant::now());
+        }
+    }
+
+    /// Counts `lines` where they were lost, and says so once until writing works again.
+    fn report(&mut self, result: io::Result<()>, lines: &[u8]) {
         match result {
             Ok(()) if self.failing => {
                 self.failing = false;
@@ -99,7 +124,7 @@ impl Writer {
             }
             Ok(()) => {}
             Err(error) => {
-                self.metrics.log_lines_dropped.add(lines);
+                self.metrics.log_lines_dropped.add(memchr::memchr_iter(b'\n', lines).count() as u64);
                 if !self.failing {
                     tracing::error!(%error, "cannot write the access log; its lines are dropped");
                 }
@@ -107,6 +132,12 @@ impl Writer {
             }
         }
     }
+}
+
+/// How much of `lines` is written at once: whole lines, unless one is longer.
+fn piece_bytes(lines: &[u8]) -> usize {
+    let some = &lines[..lines.len().min(PIECE)];
+    memchr::memrchr(b'\n', some).map_or(some.len(), |end| end + 1)
 }
 
 /// Opens for appending. Access logs tell who read what, so others than owner and group may not read them. A pipe that nobody reads
