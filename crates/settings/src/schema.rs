@@ -53,6 +53,8 @@ entry! {
         pub proxy_protocol_from: Vec<IpNet> = Vec::new(),
         /// Certificates, chosen by server name; the first is the default. Empty means plain HTTP.
         pub tls: Vec<Certificate> = Vec::new(),
+        /// Have the kernel encrypt what it can (kTLS), once a handshake is done; where it has no TLS, Shoal does, as without this.
+        pub kernel_tls: bool = false,
     }
     example { Self { mode: Mode::Reverse, ..Self::forward(([0, 0, 0, 0], 8080).into()) } }
 }
@@ -439,7 +441,13 @@ impl Store {
 impl Listen {
     /// A plain listener in forward mode.
     pub fn forward(address: SocketAddr) -> Self {
-        Self { address, mode: Mode::Forward, proxy_protocol_from: Vec::new(), tls: Vec::new() }
+        Self {
+            address,
+            mode: Mode::Forward,
+            proxy_protocol_from: Vec::new(),
+            tls: Vec::new(),
+            kernel_tls: false,
+        }
     }
 
     /// A plain listener in reverse mode.

@@ -36,18 +36,21 @@ pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
     /// Sends some of a head and of the body after it without copying the body. `None` where that cannot be; nothing was sent then.
     fn poll_lend(
-        &self,
+        &mut self,
         _context: &mut Context<'_>,
         _head: &[u8],
         _body: &[u8],
     ) -> Option<Poll<io::Result<usize>>> {
         None
     }
+
+    /// Whether it should end once what is asked is answered: its keys have encrypted much.
+    fn is_worn(&self) -> bool {
+        false
+    }
 }
 
 impl ClientIo for TcpStream {
-    const CAN_WAIT: bool = true;
-
     fn reset_on_close(&self, reset: bool) {
         // A socket that is gone already needs no reset.
         let _ = socket2::SockRef::from(self).set_linger(reset.then_some(Duration::ZERO));
@@ -89,7 +92,7 @@ impl ClientIo for TcpStream {
     }
 
     fn poll_lend(
-        &self,
+        &mut self,
         context: &mut Context<'_>,
         head: &[u8],
         body: &[u8],

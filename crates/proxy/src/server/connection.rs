@@ -1,16 +1,17 @@
-//! One accepted connection: PROXY protocol, then TLS, then the protocol that its first bytes or ALPN choose. One in the clear may
-//! have waited without a task before ([`super::waiting`]), and may go back to that.
+//! One accepted connection: PROXY protocol, then TLS, then the protocol that its first bytes or ALPN choose. One in the clear, or that the kernel
+//! encrypts, may have waited without a task before ([`super::waiting`]), and may go back to that.
 //!
 //! The chosen protocol's future is boxed, so that a connection takes the memory of what it speaks and not of the
 //! largest thing that it might have spoken.
 
 use super::account::Account;
 use super::client_io::ClientIo;
+use super::direct::Direct;
 use super::http1::Start;
 use super::http1::glance::Glanced;
 use super::live::Live;
 use super::socket::Socket;
-use super::tls::{ALPN_H2, Tls};
+use super::tls::{ALPN_H2, Shaken, Tls};
 use super::waiting::{self, Guest};
 use super::worker::Entrance;
 use super::{Shared, http1, http2, proxied};
@@ -27,7 +28,6 @@ use std::task::Poll;
 use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_rustls::server::TlsStream;
 
 /// A connection as it was accepted.
 pub(super) struct Arrival {
@@ -123,22 +123,23 @@ pub(super) fn begin<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, share
     let Arrival { stream, peer, seat } = arrival;
     let (client, live) = (Arc::new(entrance.client(&stream, peer)), shared.live.load_full());
     let due = Instant::now() + live.head_timeout;
-    if let Some((stream, standing)) = wait(stream, Standing { client, live, _seat: seat }, due, false) {
+    let standing = Standing { client, live, _seat: seat };
+    take_in(Direct::plain(stream), standing, due, shared);
+}
+
+/// Lets a new connection wait until `due`, or gives it a task.
+fn take_in<H: Handler>(stream: Direct, standing: Standing, due: Instant, shared: &Arc<Shared<H>>) {
+    if let Some((stream, standing)) = wait(stream, standing, due, false) {
         let begun = Begun::with(BytesMut::new(), true);
         tokio::spawn(go_on(stream, Handover::new(begun, Arc::clone(shared)), standing));
     }
 }
 
 /// Lets a connection wait without a task until `due`, and gives it back where that cannot be.
-fn wait(
-    stream: TcpStream,
-    standing: Standing,
-    due: Instant,
-    has_spoken: bool,
-) -> Option<(TcpStream, Standing)> {
-    let guest = Guest { stream: stream.into_std().ok()?, standing, due, has_spoken };
+fn wait(stream: Direct, standing: Standing, due: Instant, has_spoken: bool) -> Option<(Direct, Standing)> {
+    let guest = Guest { stream: stream.rest().ok()?, standing, due, has_spoken };
     let Guest { stream, standing, .. } = waiting::admit(guest).err()?;
-    Some((TcpStream::from_std(stream).ok()?, standing))
+    Some((stream.wake().ok()?, standing))
 }
 
 /// Serves a connection to its end.
@@ -161,7 +162,7 @@ async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Ar
     let Some(tls) = &entrance.tls else {
         let begun = Begun::with(early, true);
         let standing = Standing { client: Arc::new(client), live, _seat: seat };
-        return go_on(stream, Handover::new(begun, shared), standing).await;
+        return go_on(Direct::plain(stream), Handover::new(begun, shared), standing).await;
     };
     // The handshake's memory goes when it is over.
     let shaking = Box::pin(shake_hands(Rewind::new(early.freeze(), stream), tls, &mut client, &live));
@@ -171,11 +172,26 @@ async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Ar
     };
     let h2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_H2);
     let client = Arc::new(client);
-    if h2 {
-        Box::pin(http2::serve(stream, BytesMut::new(), shared, live, client)).await;
-    } else {
-        let socket = Socket::new(stream, live.head_timeout);
-        Box::pin(http1::serve(socket, Start::New, shared, live, client)).await;
+    match (tls.hand_over(stream, &shared.metrics), h2) {
+        (Shaken::Failed, _) => {}
+        (Shaken::ByProcess(stream), true) => {
+            Box::pin(http2::serve(stream, BytesMut::new(), shared, live, client)).await;
+        }
+        (Shaken::ByProcess(stream), false) => {
+            let socket = Socket::new(stream, live.head_timeout);
+            Box::pin(http1::serve(socket, Start::New, shared, live, client)).await;
+        }
+        (Shaken::ByKernel(stream, input), true) => {
+            Box::pin(http2::serve(stream, input, shared, live, client)).await;
+        }
+        (Shaken::ByKernel(stream, input), false) => {
+            let due = Instant::now() + live.head_timeout;
+            let standing = Standing { client, live, _seat: seat };
+            if input.is_empty() {
+                return take_in(stream, standing, due, &shared);
+            }
+            tokio::spawn(go_on(stream, Handover::new(Begun::with(input, true), shared), standing));
+        }
     }
 }
 
@@ -186,7 +202,7 @@ async fn shake_hands(
     tls: &Tls,
     client: &mut Client,
     live: &Live,
-) -> Option<Box<TlsStream<Rewind<TcpStream>>>> {
+) -> Option<Box<super::tls::Stream>> {
     match tokio::time::timeout(live.head_timeout, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
             client.server_name = stream.get_ref().1.server_name().map(str::to_owned);
@@ -200,8 +216,8 @@ async fn shake_hands(
     }
 }
 
-/// Serves a connection in the clear to its end, or until it waits without a task.
-pub(super) async fn go_on<H: Handler>(mut stream: TcpStream, handover: Handover<H>, mut standing: Standing) {
+/// Serves a connection in the clear, or that the kernel encrypts, to its end, or until it waits without a task.
+pub(super) async fn go_on<H: Handler>(mut stream: Direct, handover: Handover<H>, mut standing: Standing) {
     let Some((mut begun, shared)) = handover.take() else { return };
     loop {
         let (client, live) = (Arc::clone(&standing.client), Arc::clone(&standing.live));
@@ -220,6 +236,7 @@ pub(super) async fn go_on<H: Handler>(mut stream: TcpStream, handover: Handover<
         };
         (socket.input, socket.output) = (input, output);
         if is_new
+            && !socket.io.is_sealed()
             && !matches!(start, Start::Answering(..))
             && begins_as_http2(&mut socket, &live, &shared).await
         {

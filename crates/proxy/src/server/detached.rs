@@ -4,6 +4,7 @@
 
 use super::client_io::ClientIo;
 use super::connection::{Seat, Standing};
+use super::direct::Resting;
 use super::drain::Drain;
 use super::live::Live;
 use super::socket::Socket;
@@ -59,7 +60,12 @@ impl<H: Handler> Detached<H> {
                 let live = self.0.live.load_full();
                 let due = Instant::now() + live.head_timeout;
                 let standing = Standing { client: Arc::clone(&client), live, _seat: seat };
-                let admitted = waiting::admit(Guest { stream, standing, due, has_spoken: false });
+                let admitted = waiting::admit(Guest {
+                    stream: Resting::plain(stream),
+                    standing,
+                    due,
+                    has_spoken: false,
+                });
                 assert!(admitted.is_ok(), "the room is open, and the kernel takes sockets");
             }
             std::future::pending::<()>().await;

@@ -30,7 +30,7 @@ pub fn bind(settings: &Settings) -> Result<Bound, Error> {
     let mut addresses = Vec::new();
     let mut tls = Vec::new();
     for (index, entry) in settings.listen.iter().enumerate() {
-        let acceptor = Tls::load(&entry.tls)?;
+        let acceptor = Tls::load(entry)?;
         let networks: Arc<[ipnet::IpNet]> = entry.proxy_protocol_from.clone().into();
         for (worker, socket) in listen::bind(entry.address, workers)?.into_iter().enumerate() {
             if worker == 0 {
@@ -47,7 +47,7 @@ pub fn bind(settings: &Settings) -> Result<Bound, Error> {
 
 /// Which of the listeners' certificates cannot be used.
 pub fn check(settings: &Settings) -> Vec<Error> {
-    settings.listen.iter().filter_map(|entry| Tls::load(&entry.tls).err()).collect()
+    settings.listen.iter().filter_map(|entry| Tls::load(entry).err()).collect()
 }
 
 /// Listening sockets on which nothing is accepted yet.

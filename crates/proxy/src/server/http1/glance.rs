@@ -90,7 +90,7 @@ impl<T: ClientIo> Connection<T> {
         received: Instant,
         context: &mut Context<'_>,
     ) -> Option<(Glanced, usize)> {
-        if self.drain.is_draining() || self.live.keep_alive.is_zero() {
+        if self.drain.is_draining() || self.live.keep_alive.is_zero() || self.socket.io.is_worn() {
             return None;
         }
         let Socket { io, output, pace, .. } = &mut self.socket;

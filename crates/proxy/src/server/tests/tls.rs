@@ -11,17 +11,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
+pub(super) type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
 /// An authority and the folder that holds the certificates it made.
-struct Authority {
+pub(super) struct Authority {
     folder: tempfile::TempDir,
     issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
     root: CertificateDer<'static>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let key = rcgen::KeyPair::generate().expect("randomness");
         let mut parameters = rcgen::CertificateParams::new(Vec::new()).expect("no names");
         parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -31,7 +31,7 @@ impl Authority {
     }
 
     /// Writes a certificate for `names` into files called `file`.
-    fn issue(&self, file: &str, names: &[&str]) -> Certificate {
+    pub(super) fn issue(&self, file: &str, names: &[&str]) -> Certificate {
         let key = rcgen::KeyPair::generate().expect("randomness");
         let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
         let certificate = rcgen::CertificateParams::new(names).expect("names");
@@ -42,29 +42,35 @@ impl Authority {
         Certificate { certificate: path("pem"), key: path("key") }
     }
 
+    /// What trusts it.
+    pub(super) fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.root.clone()).expect("a sound root");
+        roots
+    }
+
     /// A client's configuration that trusts this authority.
-    fn trusting(&self, alpn: &[&str]) -> Arc<ClientConfig> {
+    pub(super) fn trusting(&self, alpn: &[&str]) -> Arc<ClientConfig> {
         self.speaking(rustls::DEFAULT_VERSIONS, alpn)
     }
 
     /// The same for these versions of TLS.
-    fn speaking(
+    pub(super) fn speaking(
         &self,
         versions: &[&'static rustls::SupportedProtocolVersion],
         alpn: &[&str],
     ) -> Arc<ClientConfig> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.root.clone()).expect("a sound root");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
-        let mut config = builder.expect("versions").with_root_certificates(roots).with_no_client_auth();
+        let mut config =
+            builder.expect("versions").with_root_certificates(self.roots()).with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         Arc::new(config)
     }
 }
 
 /// Connects and shakes hands, after sending `first` in the clear.
-fn connect(
+pub(super) fn connect(
     server: &Server,
     config: &Arc<ClientConfig>,
     name: &str,

@@ -1,16 +1,22 @@
 //! TLS towards clients: rustls, with certificates chosen by server name and replaced while running.
 
 mod certificates;
+mod kernel;
+mod records;
 
 use super::Error;
-use super::client_io::ClientIo;
 use super::drain::Drain;
+use crate::transport::Rewind;
 use certificates::Certificates;
+pub(super) use kernel::Shaken;
+use records::Records;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use shoal_settings::Certificate;
+use shoal_ktls::Offer;
+use shoal_settings::{Certificate, Listen};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -19,7 +25,12 @@ use tokio_rustls::server::TlsStream;
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
     certificates: Arc<Certificates>,
+    /// What the kernel is to take over.
+    offer: Offer,
 }
+
+/// A connection that the process encrypts.
+pub(super) type Stream = TlsStream<Records<Rewind<TcpStream>>>;
 
 /// HTTP/2 over TLS (RFC 9113 section 3.1).
 pub(super) const ALPN_H2: &[u8] = b"h2";
@@ -28,7 +39,14 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 impl Tls {
     /// Reads the certificates. `None` when there are none: then the listener is plain.
-    pub fn load(sources: &[Certificate]) -> Result<Option<Self>, Error> {
+    pub fn load(listen: &Listen) -> Result<Option<Self>, Error> {
+        let offer =
+            if listen.kernel_tls && !listen.tls.is_empty() { kernel::offer() } else { Offer::default() };
+        Self::with(&listen.tls, offer)
+    }
+
+    /// The same for a kernel that takes this.
+    pub fn with(sources: &[Certificate], offer: Offer) -> Result<Option<Self>, Error> {
         if sources.is_empty() {
             return Ok(None);
         }
@@ -45,13 +63,14 @@ impl Tls {
             .with_cert_resolver(Arc::clone(&certificates) as Arc<_>);
         config.alpn_protocols = vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()];
         // Tickets let clients resume on any worker without state of ours; their keys change every few hours.
+        config.enable_secret_extraction = !offer.is_empty();
         config.ticketer = ring::Ticketer::new().map_err(unusable)?;
-        Ok(Some(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates }))
+        Ok(Some(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates, offer }))
     }
 
     /// Shakes hands.
-    pub async fn accept<T: ClientIo>(&self, io: T) -> std::io::Result<TlsStream<T>> {
-        self.acceptor.accept(io).await
+    pub async fn accept(&self, io: Rewind<TcpStream>) -> std::io::Result<Stream> {
+        self.acceptor.accept(Records::new(io, !self.offer.is_empty())).await
     }
 
     /// Reads these certificates, for [`Self::replace`].

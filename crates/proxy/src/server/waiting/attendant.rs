@@ -18,11 +18,8 @@ use crate::server::http1::glance::{Glanced, Written, answer};
 use crate::server::socket::INPUT_BYTES;
 use crate::transport::Output;
 use bytes::Bytes;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use shoal_wire::HeadParser;
-use std::io::IoSlice;
-use std::net::TcpStream;
+use std::io::{ErrorKind, IoSlice};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -114,10 +111,10 @@ impl<H: Handler> Attendant<H> {
         let mut end = 0;
         for call in calls {
             let Some(guest) = room.guest(call.key) else { continue };
-            let (count, fate) = match receive(&guest.stream, &mut self.arrived[end..end + INPUT_BYTES]) {
+            let (count, fate) = match guest.stream.receive(&mut self.arrived[end..end + INPUT_BYTES]) {
                 Ok(0) => (0, Fate::Gone),
                 Ok(count) => (count, Fate::Waits),
-                Err(Errno::AGAIN) => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
                 Err(_) => (0, Fate::Gone),
             };
             let said = end..end + count;
@@ -167,10 +164,10 @@ impl<H: Handler> Attendant<H> {
             if is_all {
                 return Fate::Waits;
             }
-            let count = match receive(&guest.stream, &mut self.arrived[READ_ON..]) {
+            let count = match guest.stream.receive(&mut self.arrived[READ_ON..]) {
                 Ok(0) => return Fate::Gone,
                 Ok(count) => count,
-                Err(Errno::AGAIN) => return Fate::Waits,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Fate::Waits,
                 Err(_) => return Fate::Gone,
             };
             (said, received) = (READ_ON..READ_ON + count, Instant::now());
@@ -180,16 +177,17 @@ impl<H: Handler> Attendant<H> {
     /// Answers what the bytes of `said` begin with. A reply to all of them may wait if that `is_all` there is.
     fn answer(
         &mut self,
-        guest: &Guest,
+        guest: &mut Guest,
         said: Range<usize>,
         is_all: bool,
         received: Instant,
     ) -> Option<Answered> {
-        if self.shared.drain.is_begun() || guest.standing.live.keep_alive.is_zero() {
+        let Guest { stream, standing, .. } = guest;
+        if self.shared.drain.is_begun() || standing.live.keep_alive.is_zero() || stream.is_worn() {
             return None;
         }
         let said = &self.arrived[said];
-        let plain = self.parser.plain(said, &guest.standing.live.limits);
+        let plain = self.parser.plain(said, &standing.live.limits);
         self.parser.forget();
         let plain = plain?;
         let (start, mut waits) = (self.replies.len(), false);
@@ -198,10 +196,10 @@ impl<H: Handler> Attendant<H> {
                 waits = true;
                 Written { bytes: whole.len(), is_flushed: true }
             }
-            slices => Written { bytes: write(&guest.stream, slices), is_flushed: true },
+            slices => Written { bytes: stream.send(slices), is_flushed: true },
         };
         let to = (&mut self.replies, &mut self.output);
-        let glanced = answer(&self.shared, &plain, &guest.standing.client, received, to, write);
+        let glanced = answer(&self.shared, &plain, &standing.client, received, to, write);
         if !waits {
             self.replies.truncate(start);
         }
@@ -221,9 +219,9 @@ impl<H: Handler> Attendant<H> {
     }
 
     /// Sends one of them.
-    fn send_reply(&self, guest: &Guest, reply: Range<usize>, received: Instant) -> Fate {
+    fn send_reply(&self, guest: &mut Guest, reply: Range<usize>, received: Instant) -> Fate {
         let reply = &self.replies[reply];
-        let sent = write(&guest.stream, &[IoSlice::new(reply)]);
+        let sent = guest.stream.send(&[IoSlice::new(reply)]);
         if sent == reply.len() {
             return Fate::Waits;
         }
@@ -243,12 +241,12 @@ impl<H: Handler> Attendant<H> {
             }
             room.release(heard.key)
         });
-        if let (Some(guest), Fate::Leaves(begun)) = (guest, heard.fate) {
-            let handover = Handover::new(begun, Arc::clone(&self.shared));
-            // A socket that the runtime cannot watch is closed.
-            if let Ok(stream) = tokio::net::TcpStream::from_std(guest.stream) {
-                tokio::spawn(connection::go_on(stream, handover, guest.standing));
-            }
+        let Some(guest) = guest else { return };
+        let Fate::Leaves(begun) = heard.fate else { return guest.stream.close() };
+        let handover = Handover::new(begun, Arc::clone(&self.shared));
+        // A socket that the runtime cannot watch is closed.
+        if let Ok(stream) = guest.stream.wake() {
+            tokio::spawn(connection::go_on(stream, handover, guest.standing));
         }
     }
 }
@@ -260,26 +258,6 @@ struct Answered {
     head_bytes: usize,
     /// Where the reply waits, if it does.
     reply: Range<usize>,
-}
-
-/// Reads what is there.
-fn receive(stream: &TcpStream, bytes: &mut [u8]) -> Result<usize, Errno> {
-    loop {
-        match recv(stream, &mut *bytes, RecvFlags::empty()) {
-            Ok((_, count)) => return Ok(count),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Writes as much as the kernel takes at once, and says how much that is. A failure comes again when the rest is sent.
-fn write(stream: &TcpStream, slices: &[IoSlice<'_>]) -> usize {
-    let sent = match slices {
-        [whole] => send(stream, whole, SendFlags::NOSIGNAL),
-        parts => sendmsg(stream, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
-    };
-    sent.unwrap_or(0)
 }
 
 /// So many are answered together.

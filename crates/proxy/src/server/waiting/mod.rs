@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Most requests are hits in RAM, which wait for nothing. To wake a connection's task for one, and to have the runtime watch
-//! its socket, costs as much as the hit's own decisions. So the connections in the clear that a worker has wait together, in one
+//! its socket, costs as much as the hit's own decisions. So the connections that a worker has in the clear, or that the kernel encrypts, wait together, in one
 //! epoll instance which the runtime watches as a single descriptor; and a hit is read, looked up and sent from there, several at a time
 //! ([`attendant`]). A connection that
 //! asks for anything else, or does not take all of a reply, gets a task with what it has said so far, and comes back once
@@ -88,8 +88,7 @@ struct Closing;
 impl Drop for Closing {
     fn drop(&mut self) {
         // Outside of the borrow: what a connection holds may be given back in any way.
-        let room = ROOM.take();
-        drop(room);
+        ROOM.take().into_iter().for_each(Room::close);
     }
 }
 

@@ -4,10 +4,10 @@
 //! is not taken for its successor's.
 
 use crate::server::connection::Standing;
+use crate::server::direct::Resting;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use std::io;
-use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::Waker;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// A connection that waits for a request.
 pub(in crate::server) struct Guest {
-    /// The connection, which never blocks.
-    pub stream: TcpStream,
+    /// The connection.
+    pub stream: Resting,
     /// What else it has.
     pub standing: Standing,
     /// When to give up waiting for it.
@@ -146,13 +146,19 @@ impl Room {
         Some(self.due_next? + SWEEP_MIN)
     }
 
+    /// Closes all connections.
+    pub fn close(mut self) {
+        let guests = self.slots.drain(..).filter_map(|slot| slot.guest);
+        guests.for_each(|guest| guest.stream.close());
+    }
+
     /// Closes connections whose time is over; none that stays is due before `now`.
     pub fn close_overdue(&mut self, now: Instant) {
         self.due_next = None;
         for index in 0..self.slots.len() {
             let Some(due) = self.slots[index].guest.as_ref().map(|guest| guest.due) else { continue };
             match due <= now {
-                true => drop(self.take(index)),
+                true => self.take(index).into_iter().for_each(|guest| guest.stream.close()),
                 false => _ = self.expect(due),
             }
         }
@@ -188,7 +194,7 @@ mod tests {
     use crate::server::connection::Seat;
     use shoal_settings::ClientLimits;
     use std::io::Write;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use tokio::sync::Semaphore;
 
     fn guest(stream: TcpStream, due: Instant) -> Guest {
@@ -200,7 +206,7 @@ mod tests {
         let live = crate::server::live::Live::new(&ClientLimits::default(), Arc::clone(&metrics));
         let standing =
             Standing { client: Arc::new(client), live: Arc::new(live), _seat: Seat::new(metrics, place) };
-        Guest { stream, standing, due, has_spoken: false }
+        Guest { stream: Resting::plain(stream), standing, due, has_spoken: false }
     }
 
     fn pair() -> (TcpStream, TcpStream) {
