@@ -5,8 +5,9 @@ import shutil
 import subprocess
 import sys
 
-# What Linux comes with. Another, BBR, spaces segments by timers, which a network between machines may want, and loopback does not.
-CONGESTION_CONTROL = "cubic"
+# What Linux comes with, and what every network namespace may choose: the former not where the machine allows others only
+# (net.ipv4.tcp_allowed_congestion_control). Another, BBR, spaces segments by timers, which a network between machines may want, and loopback does not.
+CONGESTION_CONTROLS = ["cubic", "reno"]
 INSIDE = "SHOAL_BENCH_NETWORK"
 # An option of every bench that calls `enter`.
 OF_MACHINE = "--network-of-machine"
@@ -25,7 +26,8 @@ def enter():
         return
     if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode:
         return
-    prepared = f"ip link set lo up && echo {CONGESTION_CONTROL} > /proc/sys/net/ipv4/tcp_congestion_control; exec \"$@\""
+    choices = " || ".join(f"echo {name} > /proc/sys/net/ipv4/tcp_congestion_control" for name in CONGESTION_CONTROLS)
+    prepared = f"ip link set lo up && {{ {choices}; }} 2>/dev/null; exec \"$@\""
     command = ["unshare", "--net", "sh", "-c", prepared, "sh", sys.executable, *sys.orig_argv[1:]]
     os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
 
