@@ -1,5 +1,5 @@
 //! Looks after a connection between its frames: idle ones are closed, dead ones are found out by pings, slow requests are given
-//! up, and draining sends GOAWAY.
+//! up, and draining sends GOAWAY, as keys do that have encrypted much.
 
 use crate::server::drain::DrainWatch;
 use crate::server::live::Live;
@@ -59,6 +59,8 @@ pub(super) struct Doing {
     pub begun: Option<u64>,
     /// Bytes read, and bytes written after a wait: for these the client has taken others.
     pub moved: (u64, u64),
+    /// Whether it should end once what is asked is answered, for its keys have encrypted much.
+    pub is_worn: bool,
 }
 
 impl Watch {
@@ -88,7 +90,7 @@ impl Watch {
     /// Waits until something is to be done. After [`Due::GoAway`] and [`Due::Look`] it is to be asked again.
     pub fn poll(&mut self, context: &mut Context<'_>, doing: &Doing) -> Poll<Due> {
         self.pressed &= doing.is_pressed;
-        if !self.leaving && self.drain.poll_draining(context).is_ready() {
+        if !self.leaving && (doing.is_worn || self.drain.poll_draining(context).is_ready()) {
             return Poll::Ready(self.leave());
         }
         if self.poll_begun(context, doing).is_ready() {
@@ -166,3 +168,34 @@ const KEEP_ALIVE_MIN: Duration = Duration::from_secs(1);
 
 /// After GOAWAY: how often to look whether the last stream has ended and its client has taken it.
 pub(super) const LEAVE_TIME: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+    use crate::server::drain::Drain;
+    use shoal_settings::ClientLimits;
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    fn doing(is_worn: bool) -> Doing {
+        let quiet_since = Instant::now();
+        Doing { streams: 1, quiet_since, is_pressed: false, begun: None, moved: (0, 0), is_worn }
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_left_once_by_the_word_or_for_its_keys() {
+        let live = Live::new(&ClientLimits::default(), Arc::<Metrics>::default());
+        let context = &mut Context::from_waker(Waker::noop());
+        for is_by_word in [true, false] {
+            let drain = Drain::default();
+            let mut watch = Watch::new(&live, drain.watch());
+            assert_eq!(watch.poll(context, &doing(false)), Poll::Pending);
+            if is_by_word {
+                drain.begin();
+            }
+            assert_eq!(watch.poll(context, &doing(!is_by_word)), Poll::Ready(Due::GoAway));
+            assert_eq!(watch.poll(context, &doing(!is_by_word)), Poll::Pending);
+        }
+    }
+}
