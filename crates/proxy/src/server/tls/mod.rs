@@ -62,8 +62,9 @@ impl Tls {
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&certificates) as Arc<_>);
         config.alpn_protocols = vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()];
-        // Tickets let clients resume on any worker without state of ours; their keys change every few hours.
+        // The kernel is to have the keys.
         config.enable_secret_extraction = !offer.is_empty();
+        // Tickets let clients resume on any worker without state of ours; their keys change every few hours.
         config.ticketer = ring::Ticketer::new().map_err(unusable)?;
         Ok(Some(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates, offer }))
     }
