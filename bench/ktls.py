@@ -5,7 +5,7 @@
 
 The clock of that machine counts instructions, the kernel's included, a nanosecond each: what is measured as microseconds of CPU are thousands of
 instructions of the server, and the same at every run but for some percent. They are not time: on a real processor an instruction of AES takes another
-than one that moves bytes. Without `--instructions`, or on a machine of flesh and blood, the figures are microseconds. Needs nginx, wrk, openssl,
+than one that moves bytes. Without `--instructions`, or on a real machine, the figures are microseconds. Needs nginx, wrk, openssl,
 taskset, a release build of shoal, and a kernel with TLS.
 """
 

@@ -8,8 +8,8 @@ The server runs on core 0 and the load generator (`shoal-load` of testkit) on co
 where this user may ask for that. Requests are due at the instants of a Poisson process, and a latency counts from when
 its request was due. What is compared has turns of 100 ms, so that what changes from second to second on a shared machine is the same for all; a
 percentile is of all turns of a round, or of the middle one of them, which tells of turns that nobody disturbed; the median of the rounds is kept, as of their ratios.
-The server's part ends when the kernel has the response, and begins when the request leaves: the load generator takes time of its own, the more the more it asks for. Needs nginx, taskset, and release builds: `cargo build --release -p
-shoal -p shoal-testkit`.
+The server's part ends when the kernel has the response, and begins when the request leaves: the load generator takes time of its own, the more the more
+it asks for. Needs nginx, taskset, and release builds: `cargo build --release -p shoal -p shoal-testkit`.
 """
 
 import argparse
@@ -30,6 +30,9 @@ import programs
 import servers
 
 SHARE = 0.70
+
+# Rounds of the closed loops that say what a server's saturation is: on it the rates depend, and on these a p99 more than on anything else.
+SATURATION_ROUNDS = 7
 
 # What p99_cells has.
 QUARTILES = "quartiles of the rounds"
@@ -116,7 +119,7 @@ def saturated_rows(running, nothing, size, options):
 
 def saturations(running, path, options):
     """Hits a second that a whole core of each server would serve: those of closed loops in turn, over the CPU that they took."""
-    measured = [measure.points(running, lambda: load.closed_in_turn(running, path, options.seconds / 2)) for _ in range(7)]
+    measured = [measure.points(running, lambda: load.closed_in_turn(running, path, options.seconds / 2)) for _ in range(SATURATION_ROUNDS)]
     return {server.name: 1e6 / median(own, "us") for server, own in zip(running, zip(*measured))}
 
 

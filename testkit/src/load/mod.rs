@@ -396,8 +396,38 @@ mod tests {
         let outcomes = loaded(&origin, &[stream(100.0)], 150);
         let third = outcomes[0].latency_ns(0.33);
         assert!(third > 400_000_000, "three connections serve ten requests a second; {third} ns");
+        let servers = outcomes[0].server_ns(0.33);
+        assert!(servers > 400_000_000, "to wait for a connection is the server's part; {servers} ns");
         assert!(outcomes[0].late_ns(0.5) < 50_000_000);
     }
+
+    /// What the generator takes itself, as here by sleeping before it reads, is none of it.
+    #[test]
+    fn the_servers_part_is_from_leaving_to_arriving() {
+        let origin = Origin::start();
+        origin.on("/*", Answer::ok("x").delay(Duration::from_millis(20)));
+        let mut outcomes = loaded(&origin, &[stream(50.0), stream(0.0)], 200);
+        for Outcome { latencies_ns, servers_ns, turn_servers_p99s_ns, .. } in &mut outcomes {
+            assert_eq!((servers_ns.len(), turn_servers_p99s_ns.len()), (latencies_ns.len(), 1));
+            // The generator reads nothing before the kernel has it, and asks for nothing before it is due.
+            assert!(
+                servers_ns.iter().zip(latencies_ns).all(|(part, whole)| *part <= *whole + CLOCKS_APART_NS)
+            );
+            assert!(servers_ns.iter().all(|part| *part >= 20_000_000), "{servers_ns:?}");
+        }
+        let slow = Connection::open(origin.address(), true).and_then(|mut connection| {
+            let asked = Asked { due: Instant::now(), from: SystemTime::now() };
+            connection.ask(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", asked)?;
+            std::thread::sleep(Duration::from_secs(1));
+            connection.take_in(&mut Scratch::new())
+        });
+        let Ok(Progress::Answered { asked, came, .. }) = slow else { panic!("it has come by then") };
+        let part = came.duration_since(asked.from).expect("after it was asked");
+        assert!(part < Duration::from_millis(900) && asked.due.elapsed() > part, "{part:?}");
+    }
+
+    /// The system's clock and the monotonic one go at rates that differ by as much as that in a test's time.
+    const CLOCKS_APART_NS: u64 = 1_000_000;
 
     #[test]
     fn other_answers_are_failures() {
