@@ -180,20 +180,21 @@ fn every_line_is_written_and_a_moved_file_is_left() {
     assert_eq!(metrics.log_lines_dropped.value(), 1, "closed");
 }
 
-/// They are written in several pieces, of whole lines where these are not longer than a piece.
+/// They are written in several pieces, of whole lines where these are not longer than a piece. All of them may be pending at once,
+/// should the writer come late.
 #[test]
 fn many_lines_and_long_ones_come_as_they_were() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
     let (log, metrics) = open(&path);
     let urls: Vec<_> =
-        (0..500).map(|number| format!("http://example.org/{}", "x".repeat(number * 37 % 8000))).collect();
+        (0..200).map(|number| format!("http://example.org/{}", "x".repeat(number * 41))).collect();
     for url in &urls {
         log.log(&Entry::from(&Record { url: url.as_str().into(), ..record() }));
     }
     log.close();
     let text = std::fs::read_to_string(&path).expect("lines");
-    assert!(text.len() > 1 << 18 && text.ends_with('\n'));
+    assert!((1 << 18..1 << 20).contains(&text.len()) && text.ends_with('\n'));
     assert_eq!(text.lines().count(), urls.len());
     for (line, url) in text.lines().zip(&urls) {
         assert!(line.contains(&format!(" {url} ")), "{line}");
