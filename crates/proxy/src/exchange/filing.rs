@@ -15,7 +15,7 @@ use crate::io_pool::Kind;
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
-use shoal_store::memory::{Arriving, Body, LENT_MIN, Reservation};
+use shoal_store::memory::{Arriving, Body, LENT_MIN, Reservation, room_bytes};
 use shoal_store::{Insert, StoredBody};
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,8 +125,9 @@ impl Filing {
                 let length = self.length.filter(|_| is_first);
                 let wanted = length.filter(|length| *length <= self.shelf.limits().memory_object_max);
                 // Who has a piece of a large one keeps the room for all of it.
-                let charged =
-                    wanted.filter(|length| *length < LENT_MIN as u64 || reserve_up_to(reservation, *length));
+                let charged = wanted.filter(|length| {
+                    *length < LENT_MIN as u64 || reserve_up_to(reservation, room_bytes(*length))
+                });
                 if let Some(length) = charged {
                     *room = self.shelf.memory().room(self.key.hash(), length);
                 }

@@ -93,7 +93,7 @@ impl Resident {
 
     /// What it is charged.
     fn weight(&self) -> u64 {
-        (self.body.len() + self.record.weight() + self.key.full().len() + RESIDENT_BYTES) as u64
+        self.body.room_bytes() + (self.record.weight() + self.key.full().len() + RESIDENT_BYTES) as u64
     }
 }
 

@@ -5,7 +5,6 @@ use super::patience::{Pace, Patience, TooSlow};
 use crate::transport::spare::{self, Side};
 use crate::transport::{Deadline, Output};
 use bytes::BytesMut;
-use shoal_store::memory::LENT_MIN;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -117,8 +116,8 @@ impl<T: ClientIo> Socket<T> {
 
     /// Writes all output, to a client that must not be too slow to take it.
     pub fn poll_send(&mut self, context: &mut Context<'_>, patience: &Patience) -> Poll<Result<(), Gone>> {
-        // Else each acknowledgement that comes meanwhile has the kernel send what is left of the last piece, a few bytes, as a packet.
-        if !self.is_corked && self.output.data.len() >= LENT_MIN {
+        // Else each acknowledgement that comes between two pieces has the kernel send what is left of the first, a few bytes, as a packet.
+        if !self.is_corked && self.output.data.len() > SENT_AT_ONCE {
             self.io.cork(true);
             self.is_corked = true;
         }
@@ -200,6 +199,9 @@ const ROOM_MIN: usize = 1024;
 /// Pipelined bytes read while an earlier request is being answered.
 const READ_AHEAD_MAX: usize = 16 * 1024;
 
+/// Bytes of a body that the kernel takes over in one go, sixteen pages: of these no rest stays behind for an acknowledgement to send.
+const SENT_AT_ONCE: usize = 64 << 10;
+
 /// How long a client that has ended its sending is waited for without taking a byte.
 const ENDED_TIME: Duration = Duration::from_secs(2);
 
@@ -272,7 +274,7 @@ mod tests {
         let patience = Patience { pause, rate_min: 0, metrics: Default::default() };
         let mut socket = Socket::new(near.expect("connected"), pause);
         let is_corked = |socket: &Socket<TcpStream>| tcp_cork(&socket.io).expect("a socket");
-        for (length, waits) in [(LENT_MIN - 1, false), (16 << 20, true), (1, false)] {
+        for (length, waits) in [(SENT_AT_ONCE, false), (16 << 20, true), (1, false)] {
             socket.output.set_data(vec![7; length].into(), false);
             let first = poll_fn(|context| Poll::Ready(socket.poll_send(context, &patience))).await;
             assert_eq!((first.is_pending(), is_corked(&socket)), (waits, waits), "{length}");

@@ -1,6 +1,6 @@
 //! A body that the RAM tier keeps, wherever it stands.
 
-use super::lending::{LENT_MIN, Lent};
+use super::lending::{LENT_MIN, Lent, room_bytes};
 use crate::sys::room::{Filled, Ground, Part, Room};
 use crate::sys::span::{Packed, Span};
 use crate::sys::tract::Pages;
@@ -61,6 +61,19 @@ impl Body {
     pub fn in_large_pages(&self) -> Option<Self> {
         let Kept::Lent(lent) = &self.0 else { return None };
         Some(Self(Kept::Lent(lent.in_large_pages()?)))
+    }
+
+    /// Whether it has pages of its own.
+    pub(super) fn is_lent(&self) -> bool {
+        matches!(self.0, Kept::Lent(_))
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn room_bytes(&self) -> u64 {
+        match &self.0 {
+            Kept::Lent(lent) => room_bytes(lent.body().len() as u64),
+            _ => self.len() as u64,
+        }
     }
 
     /// Whether it stands in this span.
@@ -194,6 +207,7 @@ mod tests {
             let arrived = whole(length, 3);
             let body = Body::from(arrived.clone());
             assert!(body.is_shared() && *body == arrived[..], "who brought it still reads it");
+            assert_eq!((body.is_lent(), body.room_bytes()), (length >= LENT_MIN, length as u64));
             drop(arrived);
             holds_and_lets_go(&body);
             holds_and_lets_go(&packed(length, 3));
@@ -226,7 +240,8 @@ mod tests {
         assert_eq!(body.as_ptr(), parts[0].as_ptr(), "where its parts were");
         assert!(body.is_shared(), "who read it while it came still does");
         let lent = Body::from(body.bytes());
-        assert!(matches!(lent.0, Kept::Lent(_)));
+        let pages = (length as u64).next_multiple_of(rustix::param::page_size() as u64);
+        assert!(lent.is_lent() && lent.room_bytes() == pages && pages > length as u64);
         drop((lent, parts));
         assert!(!body.is_shared());
         let mut arriving = room();

@@ -8,7 +8,8 @@
 //! A body that is asked for often is put into large pages, which are sent with less work.
 //!
 //! [`Bytes`] do not tell where they are, so the pages of all such bodies stand in a table, which [`lend`] looks into. For a small
-//! body all that costs more than the copy; see [`LENT_MIN`].
+//! body all that costs more than the copy; see [`LENT_MIN`]. The table is in parts, by address, so that workers that send different
+//! bodies seldom meet at one lock.
 
 use crate::sys::room::{Filled, Room};
 use crate::sys::tract::{Pages, gives_large_pages};
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::io;
+use std::iter;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -65,6 +67,14 @@ impl Whole {
     }
 }
 
+/// Bytes of memory that a body of so many takes: whole pages where it has its own.
+pub fn room_bytes(length: u64) -> u64 {
+    if length < LENT_MIN as u64 {
+        return length;
+    }
+    length.checked_next_multiple_of(rustix::param::page_size() as u64).unwrap_or(length)
+}
+
 /// Room for a large body in pages of its own. `None` for a smaller one, and when the system gives none.
 pub(super) fn room(length: usize) -> Option<Room<Pages>> {
     (length >= LENT_MIN).then(|| Pages::new(length).ok().map(Room::new))?
@@ -89,14 +99,17 @@ impl Lent {
 
     fn after_hits(body: Filled<Pages>, hits: u32) -> Arc<Self> {
         let lent = Arc::new(Self { body, hits: AtomicU32::new(hits) });
-        LENT.write().insert(lent.address(), Arc::downgrade(&lent));
+        for address in lent.entries() {
+            part(address).write().insert(address, Arc::downgrade(&lent));
+        }
         lent
     }
 
     /// The body that these bytes are of.
     pub(super) fn around(bytes: &[u8]) -> Option<Arc<Self>> {
         let range = bytes.as_ptr_range();
-        let lent = LENT.read().range(..=range.start.addr()).next_back()?.1.upgrade()?;
+        let address = range.start.addr();
+        let lent = part(address).read().range(..=address).next_back()?.1.upgrade()?;
         (range.end <= lent.body().as_ptr_range().end).then_some(lent)
     }
 
@@ -136,15 +149,20 @@ impl Lent {
         Some(Self::after_hits(room.body(), HITS_FOR_LARGE_PAGES))
     }
 
-    fn address(&self) -> usize {
-        self.body.as_ptr().addr()
+    /// Where it begins, and where it goes on in another stretch.
+    fn entries(&self) -> impl Iterator<Item = usize> {
+        let range = self.body.as_ptr_range();
+        let (first, end) = (range.start.addr(), range.end.addr());
+        iter::once(first).chain((first / STRETCH + 1..end.div_ceil(STRETCH)).map(|stretch| stretch * STRETCH))
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
         // Before the pages go, whose addresses may be somebody else's the next moment.
-        LENT.write().remove(&self.address());
+        for address in self.entries() {
+            part(address).write().remove(&address);
+        }
     }
 }
 
@@ -157,11 +175,26 @@ impl AsRef<[u8]> for Holder {
     }
 }
 
-/// Where the pages of bodies begin. Who has a slice of them keeps them in the table.
-static LENT: RwLock<BTreeMap<usize, Weak<Lent>>> = RwLock::new(BTreeMap::new());
+/// The part of the table with the bodies that are where this address is.
+fn part(address: usize) -> &'static RwLock<BTreeMap<usize, Weak<Lent>>> {
+    &LENT[address / STRETCH % PARTS].0
+}
+
+/// Where the pages of bodies begin, and where those that reach into another stretch go on. Who has a slice of them keeps them in the table.
+static LENT: [Part; PARTS] = [const { Part(RwLock::new(BTreeMap::new())) }; PARTS];
+
+/// In cache lines that no other part is in.
+#[repr(align(128))]
+struct Part(RwLock<BTreeMap<usize, Weak<Lent>>>);
+
+/// As many as there may well be workers.
+const PARTS: usize = 64;
+
+/// Addresses of which one part tells. Most bodies are shorter, and so in one part, or in two.
+const STRETCH: usize = 2 << 20;
 
 /// From this length on it costs less to lend a body than to copy it: measured, see `docs/experiments/hits.md`.
-pub const LENT_MIN: usize = 128 << 10;
+pub const LENT_MIN: usize = 32 << 10;
 
 /// Large pages spare a hit about a tenth of its time, and to copy a body into them takes a few times that of a hit.
 const HITS_FOR_LARGE_PAGES: u32 = 16;
@@ -220,6 +253,32 @@ mod tests {
         let others: Vec<Bytes> = (2..10).map(|byte| whole(LENT_MIN, byte)).collect();
         assert_eq!(read(&reader, 30_000), vec![1; 19_900]);
         drop(others);
+    }
+
+    #[test]
+    fn a_body_is_found_wherever_it_is_asked_for_as_long_as_it_is_there() {
+        let bodies: Vec<Bytes> =
+            [LENT_MIN, STRETCH - 1, 3 * STRETCH + 5, 20 << 20].map(|length| whole(length, 1)).into();
+        for body in &bodies {
+            let starts = (0..body.len()).step_by(LENT_MIN / 2).chain([body.len() - 1]);
+            for slice in starts.map(|start| &body[start..]) {
+                let lent = Lent::around(slice).expect("it is there");
+                assert_eq!(lent.body().as_ptr_range(), body.as_ptr_range());
+            }
+        }
+        let entries = || LENT.iter().map(|part| part.0.read().clone()).reduce(merged).expect("parts");
+        let own: Vec<usize> = bodies
+            .iter()
+            .flat_map(|body| Vec::from_iter(Lent::around(body).expect("it is").entries()))
+            .collect();
+        assert!(own.len() > bodies.len() + 10 && own.iter().all(|address| entries().contains_key(address)));
+        drop(bodies);
+        assert!(!own.iter().any(|address| entries().contains_key(address)), "addresses are used once");
+    }
+
+    fn merged<K: Ord, V>(mut one: BTreeMap<K, V>, mut other: BTreeMap<K, V>) -> BTreeMap<K, V> {
+        one.append(&mut other);
+        one
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod tests;
 pub use crate::sys::tract::{TractUsage, gives_large_pages, tracts};
 pub use body::{Arriving, Body};
 pub use ledger::{GiveBack, Ledger, Reservation};
-pub use lending::{LENT_MIN, Whole, lend};
+pub use lending::{LENT_MIN, Whole, lend, room_bytes};
 
 use bytes::Bytes;
 use emptying::Emptying;
@@ -105,8 +105,12 @@ impl<V: Content> MemoryTier<V> {
     /// before its first piece.
     pub fn room(&self, key: Key, length: u64) -> Option<Arriving> {
         let length = usize::try_from(length).ok()?;
-        if length == 0 || length >= LENT_MIN {
-            return lending::room(length).map(Arriving::in_pages);
+        if let Some(room) = lending::room(length) {
+            return Some(Arriving::in_pages(room));
+        }
+        // One for which the system gives no pages is better there than among all that the program allocates.
+        if !(1..=SPANNED_MAX).contains(&length) {
+            return None;
         }
         let room = self.spans.room(key, length, Origin::Arrived);
         // Whatever becomes of it: not all that arrives is kept.
@@ -116,12 +120,15 @@ impl<V: Content> MemoryTier<V> {
 
     /// The body of an object that is to be inserted, where it will stand. What it is part of is not kept for it.
     pub fn place(&self, key: Key, body: Bytes) -> Body {
-        if !(1..LENT_MIN).contains(&body.len()) {
-            return body.into();
+        let body = Body::from(body);
+        if body.is_empty() || body.is_lent() {
+            return body;
         }
-        let packed = self.spans.put(key, &body, Origin::Arrived);
-        self.empty_spans(body.len() as u64);
-        packed.map_or_else(|| Bytes::copy_from_slice(&body).into(), Body::packed)
+        let placed = self.room(key, body.len() as u64).and_then(|mut room| {
+            drop(room.push(&body));
+            room.body()
+        });
+        placed.unwrap_or_else(|| Bytes::copy_from_slice(&body).into())
     }
 
     /// The object, counting as a hit for replacement. Allocates nothing.
@@ -313,5 +320,7 @@ impl<V> Drop for MemoryTier<V> {
 /// What an entry costs beside its value: its place in the map, in the policy, and among the ghosts, each with the
 /// slack of a table that has just doubled.
 pub const ENTRY_OVERHEAD_BYTES: u64 = 256;
+/// The longest body that stands in a span: an eighth of the shortest span at most is left free at its end.
+const SPANNED_MAX: usize = 64 << 10;
 /// More shards than this gain nothing.
 const SHARDS_MAX: usize = 1024;

@@ -36,6 +36,10 @@ impl Pages {
     }
 
     fn of(tracts: &Tracts, length: usize) -> io::Result<Self> {
+        #[cfg(test)]
+        if REFUSED.get() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         if length > TRACT_BYTES / 4 {
             // Of a tract of its own nothing is left over.
             return Tract::new(length, tracts.size)?
@@ -238,6 +242,12 @@ const TRACT_BYTES: usize = 8 * LARGE_BYTES;
 
 /// Bytes of a large page on most machines. With others nothing is wrong, and nothing won.
 const LARGE_BYTES: usize = 2 << 20;
+
+#[cfg(test)]
+thread_local! {
+    /// Whether this thread gets no pages, as if there were as many tracts as there may be.
+    pub(crate) static REFUSED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
 
 #[cfg(test)]
 mod tests {

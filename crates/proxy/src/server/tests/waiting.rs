@@ -161,7 +161,7 @@ fn who_has_asked_when_the_server_drains_is_answered() {
 fn who_calls_at_once_gets_its_own_reply() {
     let server = Counted::with(|_| {});
     let mut slow = server.connect();
-    let paths = ["/hit/1", "/hit/panic", "/hit/12000", "/memory/3", "/hit/70000", "/hit/0", "/hit/2"];
+    let paths = ["/hit/1", "/hit/panic", "/hit/12000", "/memory/3", "/hit/30000", "/hit/0", "/hit/2"];
     // More than are answered together.
     let mut clients: Vec<_> = (0..70).map(|number| (server.connect(), paths[number % paths.len()])).collect();
     slow.get("/hit/1");
@@ -234,7 +234,7 @@ fn a_reply_whose_task_never_runs_counts_as_cut() {
     near.set_nonblocking(true).expect("a socket");
     socket2::SockRef::from(&near).set_send_buffer_size(4096).expect("a socket");
     // Nobody reads, so that one of the replies fills what the kernel has room for.
-    client.send("GET /hit/100000 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(60));
+    client.send("GET /hit/30000 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(200));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let peer = message::Client { address, local: address, listener: 0, tls: false, server_name: None };
     runtime.block_on(async {
@@ -250,7 +250,9 @@ fn a_reply_whose_task_never_runs_counts_as_cut() {
     let (cut, whole) = records.split_last().expect("a reply was begun");
     assert!(cut.aborted && !whole.iter().any(|record| record.aborted));
     assert_eq!((records.len(), metrics.responses_cut.value()), (handler.begun.load(SeqCst), 1));
-    let sent = records.len() as u64 * cut.head_bytes + whole.len() as u64 * 100_000 + cut.body_bytes;
+    // Where the kernel had no room at all for the one that was cut, its head is still in the record.
+    let heads = whole.len() as u64 + u64::from(cut.body_bytes > 0);
+    let sent = heads * cut.head_bytes + whole.len() as u64 * 30_000 + cut.body_bytes;
     assert_eq!(client.rest().len() as u64, sent);
 }
 
@@ -334,7 +336,8 @@ fn path() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         4 => Just("/hit/1"),
         2 => Just("/hit/12000"),
-        2 => Just("/hit/70000"),
+        2 => Just("/hit/30000"),
+        1 => Just("/hit/70000"),
         1 => Just("/hit/700000"),
         1 => Just("/memory/5"),
         1 => Just("/frames/a,b,c"),

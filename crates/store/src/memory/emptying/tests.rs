@@ -3,6 +3,7 @@
 use super::*;
 use crate::memory::tests::{Article, key};
 use crate::memory::{ENTRY_OVERHEAD_BYTES, LENT_MIN, Ledger};
+use crate::sys::tract::REFUSED;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::thread;
@@ -121,11 +122,11 @@ fn nothing_is_left_of_what_has_been_removed() {
 fn what_arrives_and_is_not_kept_leaves_nothing() {
     let tier = tier(16 << 20);
     for number in 0..3_000 {
-        let mut arriving = tier.room(key(number), 60_000).expect("memory");
+        let mut arriving = tier.room(key(number), 30_000).expect("memory");
         drop(arriving.push(&[1; 1000]));
     }
     for number in 0..3_000 {
-        drop(tier.place(key(number), vec![1; 60_000].into()));
+        drop(tier.place(key(number), vec![1; 30_000].into()));
     }
     assert!(tier.usage().span_bytes < 4 << 20, "{} bytes in spans", tier.usage().span_bytes);
 }
@@ -146,11 +147,11 @@ fn spans_make_room_for_what_others_reserve() {
 
 #[test]
 fn spans_that_could_not_be_emptied_are_tried_again_when_there_are_no_others() {
-    const NUMBERS: u64 = 60;
+    const NUMBERS: u64 = 200;
     let tier = tier(8 << 20);
     let put_one = |number| {
-        let body = tier.place(key(number), vec![number as u8; 100_000].into());
-        assert!(tier.insert(key(number), Arc::new(Article { number, edition: 0, body }), 100_000));
+        let body = tier.place(key(number), vec![number as u8; 30_000].into());
+        assert!(tier.insert(key(number), Arc::new(Article { number, edition: 0, body }), 30_000));
     };
     (0..NUMBERS).for_each(put_one);
     let held: Vec<Bytes> = (0..NUMBERS)
@@ -191,6 +192,20 @@ fn large_and_empty_bodies_stand_elsewhere() {
     }
     assert_eq!(tier.place(key(1), vec![1; LENT_MIN - 1].into()).len(), LENT_MIN - 1);
     assert_eq!(tier.usage().span_bytes, (LENT_MIN as u64).next_multiple_of(8));
+}
+
+#[test]
+fn large_bodies_for_which_there_are_no_pages_stand_in_spans_unless_they_are_too_long() {
+    let tier = tier(8 << 20);
+    REFUSED.set(true);
+    for (length, is_spanned) in [(LENT_MIN, true), (2 * LENT_MIN, true), (2 * LENT_MIN + 1, false)] {
+        let before = tier.usage().span_bytes;
+        let arriving = tier.room(key(1), length as u64);
+        assert_eq!((arriving.is_some(), tier.usage().span_bytes > before), (is_spanned, is_spanned));
+        let body = tier.place(key(1), vec![3; length].into());
+        assert!(*body == vec![3; length][..] && body.room_bytes() == length as u64, "{length}");
+    }
+    REFUSED.set(false);
 }
 
 #[test]
