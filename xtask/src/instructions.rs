@@ -42,6 +42,7 @@ const POINTS: &[Point] = &[
     Point { name: "varied-1k-log", logged: true, cache_control: VARIED, ..HIT },
     Point { name: "miss-8k-log", request: "bare.txt", ..MISS },
     Point { name: "miss-browser-8k-log", ..MISS },
+    Point { name: "stored-miss-8k-log", request: "bare.txt", cache_control: STALE, ..MISS },
 ];
 
 /// What most points have.
@@ -58,6 +59,9 @@ const HIT: Point = Point {
 const MISS: Point = Point { body_bytes: 8192, logged: true, cache_control: "no-store", ..HIT };
 
 const FRESH: &str = "public, max-age=86400";
+
+/// Stored, and asked for anew by the next request.
+const STALE: &str = "max-age=0";
 
 /// With another field behind it.
 const VARIED: &str = "public, max-age=86400\r\nVary: Accept-Encoding";

@@ -8,6 +8,7 @@
 pub mod access;
 pub mod access_log;
 pub mod admin;
+mod boxed;
 mod clock;
 pub mod exchange;
 mod hit;

@@ -14,6 +14,7 @@ use super::keeping::{Keeping, Refused};
 use super::lookup::StoredResponse;
 use super::pass::{Fate, Freshened};
 use super::record::{Head, Record};
+use crate::boxed::in_place;
 use crate::message::StreamBody;
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
@@ -179,7 +180,7 @@ impl Exchange {
     pub(super) fn spawn_fetch(self: &Arc<Self>, fetch: Fetch) -> oneshot::Receiver<Fetched> {
         let (owner, told) = oneshot::channel();
         let exchange = Arc::clone(self);
-        tokio::spawn(async move { exchange.fetch(fetch, owner).await });
+        tokio::spawn(in_place(|| exchange.fetch(fetch, owner)));
         told
     }
 
@@ -191,7 +192,7 @@ impl Exchange {
     ) -> oneshot::Receiver<Fetched> {
         let (owner, told) = oneshot::channel();
         let exchange = Arc::clone(self);
-        tokio::spawn(async move { exchange.receive(fetch, owner, response).await });
+        tokio::spawn(in_place(|| exchange.receive(fetch, owner, response)));
         told
     }
 

@@ -8,6 +8,7 @@ use super::flight::{Landing, Leader, Part};
 use super::growing::Attached;
 use super::lookup::{Lookup, StoredResponse};
 use super::verdict::Verdict;
+use crate::boxed::in_place;
 use crate::message::{Outcome, Reply};
 use http::{Method, StatusCode, header};
 use shoal_core::{Fields, Key, ObjectKey};
@@ -173,7 +174,7 @@ impl Exchange {
             return Box::pin(self.pass_head(ask, why));
         }
         if why.stored.is_none() && (ask.directives.no_store || self.is_pass(ask)) {
-            return Box::pin(self.fetch_in_place(ask, why));
+            return in_place(|| self.fetch_in_place(ask, why));
         }
         Box::pin(self.lead(ask, why, None))
     }

@@ -69,10 +69,8 @@ impl Whole {
 
 /// Bytes of memory that a body of so many takes: whole pages where it has its own.
 pub fn room_bytes(length: u64) -> u64 {
-    if length < LENT_MIN as u64 {
-        return length;
-    }
-    length.checked_next_multiple_of(rustix::param::page_size() as u64).unwrap_or(length)
+    let page = crate::sys::page_bytes().filter(|_| length >= LENT_MIN as u64);
+    page.and_then(|page| length.checked_next_multiple_of(page as u64)).unwrap_or(length)
 }
 
 /// Room for a large body in pages of its own. `None` for a smaller one, and when the system gives none.

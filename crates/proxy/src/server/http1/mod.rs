@@ -23,6 +23,7 @@ use super::live::Live;
 use super::socket::Socket;
 use super::waiting::HITS_TO_RETURN;
 use super::{Shared, tunnel};
+use crate::boxed::in_place;
 use crate::message::{Client, Handler, Reply, Request};
 use answer::Answer;
 use glance::Glanced;
@@ -144,7 +145,7 @@ impl<T: ClientIo> Connection<T> {
                 }
             };
             hits = 0;
-            match Box::pin(self.exchange(shared, received)).await {
+            match in_place(|| self.exchange(shared, received)).await {
                 Next::Keep => continue,
                 Next::Close => Box::pin(self.socket.close()).await,
                 Next::Linger => Box::pin(self.socket.linger()).await,
