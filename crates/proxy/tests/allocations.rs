@@ -10,6 +10,7 @@ mod rig;
 use allocation_counter::AllocationInfo;
 use rig::Rig;
 use shoal_settings::{Log, LogFormat};
+use shoal_store::memory::LENT_MIN;
 
 const BARE: &str = "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n";
 
@@ -54,27 +55,24 @@ fn a_hit_that_varies_allocates_nothing() {
 /// Nor over HTTP/2, body or head or frames.
 #[test]
 fn a_hit_over_http2_allocates_nothing() {
-    let sizes = [SMALL, &[LENT_MIN]].concat();
-    check_free(&sizes, Rig::ask_http2);
+    check_free(SMALL, Rig::ask_http2);
 }
 
-/// What is lent to the kernel is still being sent when the request's bytes are gone.
+/// Nor a large one that the kernel takes whole, which is as good as always on a connection that is used to them; but for what moves it into
+/// large pages. Over HTTP/2 it may still be being sent when the request's bytes are gone.
 #[test]
 fn a_large_hit_allocates_a_known_number_of_times() {
     for log in logs(tempfile::tempdir().expect("a folder").path()) {
-        // What holds the body. For the log: the record, its URL and Cache-Status; its Referer and its User-Agent.
-        let known = if log.access == "none" { [1.0, 1.0] } else { [4.0, 6.0] };
-        for body_bytes in [LENT_MIN, 1 << 20] {
+        // What holds the body, and a stream. For the log: the record, its URL and Cache-Status; its Referer and its User-Agent.
+        let known = if log.access == "none" { [7.0, 7.0] } else { [10.0, 12.0] };
+        for body_bytes in [LENT_MIN, 100_000, 1 << 20] {
             let rig = Rig::start(log.clone(), (body_bytes, FRESH));
             for (request, known) in [BARE, BROWSER].into_iter().zip(known) {
-                check_known(known, request, |times| rig.ask(request.as_bytes(), times));
-                check_known(known, request, |times| rig.ask_waiting(request.as_bytes(), times));
+                check_known(0.0, request, |times| rig.ask(request.as_bytes(), times));
+                check_known(0.0, request, |times| rig.ask_waiting(request.as_bytes(), times));
+                let known = if body_bytes > 128 << 10 { known } else { 0.0 };
+                check_known(known, request, |times| rig.ask_http2(request, times));
             }
-        }
-        // The same, and a stream.
-        let rig = Rig::start(log, (1 << 20, FRESH));
-        for (request, known) in [BARE, BROWSER].into_iter().zip(known) {
-            check_known(known + 6.0, request, |times| rig.ask_http2(request, times));
         }
     }
 }
@@ -162,9 +160,9 @@ fn check_ordinary(known: f64, asking: impl Fn(&str) -> String) {
 /// A request by `ask` costs so many.
 fn check_known(known: f64, request: &str, ask: impl Fn(u64) -> u64) {
     let (few, many) = counted(ask);
-    let each = (many.count_total - few.count_total) as f64 / (MANY - FEW) as f64;
-    // Read buffers are made anew every now and then, when their pieces are still held.
-    assert!((known..known + 0.5).contains(&each), "{each} and not {known}: {request}");
+    let each = (many.count_total as f64 - few.count_total as f64) / (MANY - FEW) as f64;
+    // Read buffers are made anew every now and then, when their pieces are still held; and what the kernel takes at first may differ.
+    assert!((known - 0.5..known + 0.5).contains(&each), "{each} and not {known}: {request}");
 }
 
 /// What few requests cost, and many, once the thread has what it keeps.
@@ -195,11 +193,8 @@ const FRESH: &str = "max-age=86400";
 /// With another field behind it.
 const VARIED: &str = "max-age=86400\r\nVary: Accept-Encoding, Accept-Language, Cookie";
 
-/// Sent at once: without a body, with one that is copied behind the head, and with one that is not.
-const SMALL: &[usize] = &[0, 1024, 100_000];
-
-/// From here on bodies are lent.
-const LENT_MIN: usize = shoal_store::memory::LENT_MIN;
+/// Without a body, with one that is copied behind the head, and with the longest that is copied.
+const SMALL: &[usize] = &[0, 1024, LENT_MIN - 1];
 
 const FEW: u64 = 20;
 

@@ -15,6 +15,9 @@ pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Whether it can wait for requests without a task ([`super::waiting`]).
     const CAN_WAIT: bool = false;
 
+    /// Whether bodies can be lent to it.
+    const CAN_LEND: bool = false;
+
     /// Makes the coming close a reset, or an orderly one again: for a client that would take an orderly end for the end of the
     /// body, while the body has not ended.
     fn reset_on_close(&self, reset: bool);
@@ -51,6 +54,8 @@ pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 }
 
 impl ClientIo for TcpStream {
+    const CAN_LEND: bool = true;
+
     fn reset_on_close(&self, reset: bool) {
         // A socket that is gone already needs no reset.
         let _ = socket2::SockRef::from(self).set_linger(reset.then_some(Duration::ZERO));

@@ -109,7 +109,7 @@ impl<H: Handler> Drop for Handover<H> {
                 account.body_bytes = begun.output.data_written() as u64;
             }
             Some(Glanced::Settled) => drop(Account::open(&shared, None, begun.received)),
-            Some(Glanced::Sent) | None => {}
+            Some(Glanced::Sent | Glanced::SentLong) | None => {}
         }
     }
 }

@@ -2,9 +2,11 @@
 //! waits without a task.
 
 use super::client_io::ClientIo;
+use crate::transport::lend_now;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use shoal_ktls::Seal;
+use shoal_store::memory::LENT_MIN;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
@@ -72,6 +74,7 @@ impl Direct {
 
 impl ClientIo for Direct {
     const CAN_WAIT: bool = true;
+    const CAN_LEND: bool = true;
 
     fn reset_on_close(&self, reset: bool) {
         self.stream.reset_on_close(reset);
@@ -212,11 +215,15 @@ impl Resting {
         if self.seal.as_ref().is_some_and(|seal| seal.check().is_err()) {
             return 0;
         }
-        let sent = match slices {
+        let copied = || match slices {
             [whole] => send(&self.stream, whole, SendFlags::NOSIGNAL),
             parts => sendmsg(&self.stream, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
         };
-        let sent = sent.unwrap_or(0);
+        let lent = match slices {
+            [head, body] if body.len() >= LENT_MIN => lend_now(self.stream.as_fd(), head, body),
+            _ => None,
+        };
+        let sent = lent.map_or_else(|| copied().unwrap_or(0), |lent| lent.unwrap_or(0));
         if let Some(seal) = &mut self.seal {
             seal.sent(sent);
         }

@@ -200,7 +200,7 @@ const ROOM_MIN: usize = 1024;
 const READ_AHEAD_MAX: usize = 16 * 1024;
 
 /// Bytes of a body that the kernel takes over in one go, sixteen pages: of these no rest stays behind for an acknowledgement to send.
-const SENT_AT_ONCE: usize = 64 << 10;
+pub(super) const SENT_AT_ONCE: usize = 64 << 10;
 
 /// How long a client that has ended its sending is waited for without taking a byte.
 const ENDED_TIME: Duration = Duration::from_secs(2);

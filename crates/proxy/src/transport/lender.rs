@@ -22,12 +22,26 @@ pub(crate) fn poll_lend(
     head: &[u8],
     body: &[u8],
 ) -> Option<Poll<io::Result<usize>>> {
+    through_pipe(|pipe| pipe.poll_send(socket, context, head, body))
+}
+
+/// The same for a socket that nobody waits for; it must not block.
+pub(crate) fn lend_now(socket: BorrowedFd<'_>, head: &[u8], body: &[u8]) -> Option<io::Result<usize>> {
+    match through_pipe(|pipe| Poll::Ready(pipe.send(socket, head, body)))? {
+        Poll::Ready(sent) => Some(sent),
+        Poll::Pending => None,
+    }
+}
+
+fn through_pipe(
+    send: impl FnOnce(&mut Pipe) -> Poll<io::Result<Option<usize>>>,
+) -> Option<Poll<io::Result<usize>>> {
     LENDER.with_borrow_mut(|lender| {
         if matches!(lender, Lender::Untried) {
             *lender = Pipe::new().map_or(Lender::Refused, Lender::Pipe);
         }
         let Lender::Pipe(pipe) = lender else { return None };
-        let polled = pipe.poll_send(socket, context, head, body);
+        let polled = send(pipe);
         if pipe.holds > 0 {
             // Whatever kept it from being emptied: what is in it is for nobody else.
             *lender = Lender::Untried;
@@ -321,6 +335,27 @@ mod tests {
         let mut taken = Vec::new();
         far.read_to_end(&mut taken).await.expect("an orderly end");
         assert!(sent > 0 && taken == right[..sent]);
+    }
+
+    #[tokio::test]
+    async fn what_a_socket_takes_at_once_is_told_and_no_more_is_sent() {
+        let (near, mut far) = connected().await;
+        let near = near.into_std().expect("a socket");
+        let whole = body(8 << 20, 11);
+        let copied = vec![7; LENT_MIN];
+        assert!(super::lend_now(near.as_fd(), b"head", &copied).is_none());
+        let first =
+            super::lend_now(near.as_fd(), b"head", &whole).expect("it can be lent").expect("there is room");
+        let mut sent = first;
+        while let Some(Ok(more)) = super::lend_now(near.as_fd(), b"", &whole[sent - 4..]) {
+            sent += more;
+        }
+        let refused = super::lend_now(near.as_fd(), b"", &whole[sent - 4..]).expect("it can be lent");
+        assert_eq!(refused.expect_err("there is no room").kind(), io::ErrorKind::WouldBlock);
+        drop(near);
+        let mut taken = Vec::new();
+        far.read_to_end(&mut taken).await.expect("an orderly end");
+        assert!((LENT_MIN..8 << 20).contains(&sent) && taken == [b"head", &whole[..sent - 4]].concat());
     }
 
     #[tokio::test]

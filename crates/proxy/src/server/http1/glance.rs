@@ -9,13 +9,13 @@ use crate::message::{Client, Glance, Handler, Hit, Record, Sent};
 use crate::server::Shared;
 use crate::server::account::Account;
 use crate::server::client_io::ClientIo;
-use crate::server::socket::{Gone, INPUT_BYTES, Socket};
+use crate::server::socket::{Gone, INPUT_BYTES, SENT_AT_ONCE, Socket};
 use crate::transport::Output;
 use bytes::Buf;
 use shoal_store::memory::LENT_MIN;
 use shoal_wire::PlainRequest;
 use std::cell::RefCell;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -24,6 +24,8 @@ use std::time::Instant;
 pub(in crate::server) enum Glanced {
     /// It is sent and settled.
     Sent,
+    /// The same of one that takes a while to send: more such may follow, and are for a task.
+    SentLong,
     /// The rest is in the output.
     Sending {
         /// What is still to be given back.
@@ -36,7 +38,7 @@ pub(in crate::server) enum Glanced {
 }
 
 impl Glanced {
-    /// Whether the reply is sent whole.
+    /// Whether the reply is sent whole, and was short.
     pub fn is_sent(&self) -> bool {
         matches!(self, Self::Sent)
     }
@@ -95,9 +97,12 @@ impl<T: ClientIo> Connection<T> {
         }
         let Socket { io, output, pace, .. } = &mut self.socket;
         let plain = self.parser.plain(bytes, &self.live.limits)?;
+        let mut is_long = false;
         let write = |slices: &[IoSlice<'_>]| {
+            is_long = slices.last().is_some_and(|body| body.len() > SENT_AT_ONCE);
             let written = match slices {
                 [whole] => io.poll_send(context, whole),
+                [head, body] if T::CAN_LEND && body.len() >= LENT_MIN => lend(io, context, head, body),
                 parts => Pin::new(&mut *io).poll_write_vectored(context, parts),
             };
             // A failure comes again when the rest is sent.
@@ -115,6 +120,7 @@ impl<T: ClientIo> Connection<T> {
         let taken = plain.head_bytes;
         self.parser.forget();
         self.socket.deadline.lift();
+        let glanced = if is_long && glanced.is_sent() { Glanced::SentLong } else { glanced };
         Some((glanced, taken))
     }
 
@@ -127,7 +133,7 @@ impl<T: ClientIo> Connection<T> {
     ) -> Next {
         let mut due = received;
         match glanced {
-            Glanced::Sent => {}
+            Glanced::Sent | Glanced::SentLong => {}
             Glanced::Sending { record, head_bytes } => {
                 let mut account = Account::open(shared, record, received);
                 let length = self.socket.output.data.len();
@@ -198,10 +204,6 @@ fn send(
     head::hit(reply, hit, received);
     let head_bytes = reply.len() - start;
     let whole = head_bytes + content.len();
-    if content.len() >= LENT_MIN {
-        output.resume(&reply[start..], hit.content_bytes(), 0);
-        return Sent::Partly;
-    }
     let written = match content.len() <= COPIED_MAX {
         true => {
             reply.extend_from_slice(content);
@@ -214,6 +216,25 @@ fn send(
     }
     output.resume(&reply[start..start + head_bytes], hit.content_bytes(), written.bytes);
     Sent::Partly
+}
+
+/// Lends a body at once, behind its head.
+fn lend<T: ClientIo>(
+    io: &mut T,
+    context: &mut Context<'_>,
+    head: &[u8],
+    body: &[u8],
+) -> Poll<io::Result<usize>> {
+    let is_corked = body.len() > SENT_AT_ONCE;
+    if is_corked {
+        io.cork(true);
+    }
+    let lent = io.poll_lend(context, head, body);
+    if is_corked && !matches!(lent, Some(Poll::Ready(Ok(bytes))) if bytes < head.len() + body.len()) {
+        io.cork(false);
+    }
+    // What cannot be lent is copied, with what else is left.
+    lent.unwrap_or(Poll::Pending)
 }
 
 /// Bodies up to this size are copied behind their head: for the kernel one buffer is less work than two (at 8 KB by 0.3 µs), and so is

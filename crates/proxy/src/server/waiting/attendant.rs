@@ -15,7 +15,7 @@ use crate::message::Handler;
 use crate::server::Shared;
 use crate::server::connection::{self, Begun, Handover};
 use crate::server::http1::glance::{Glanced, Written, answer};
-use crate::server::socket::INPUT_BYTES;
+use crate::server::socket::{INPUT_BYTES, SENT_AT_ONCE};
 use crate::transport::Output;
 use bytes::Bytes;
 use shoal_wire::HeadParser;
@@ -196,6 +196,8 @@ impl<H: Handler> Attendant<H> {
                 waits = true;
                 Written { bytes: whole.len(), is_flushed: true }
             }
+            // That takes a while, and so a task.
+            [_, body] if body.len() > SENT_AT_ONCE => Written { bytes: 0, is_flushed: true },
             slices => Written { bytes: stream.send(slices), is_flushed: true },
         };
         let to = (&mut self.replies, &mut self.output);

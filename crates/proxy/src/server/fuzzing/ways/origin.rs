@@ -76,7 +76,7 @@ pub(super) const PATHS: [Given; 16] = [
     Given::ok("/12287", (12 << 10) - 1),
     Given::ok("/12288", 12 << 10),
     Given::ok("/12289", (12 << 10) + 1),
-    Given::ok("/30000", 30_000),
+    Given::ok("/70000", 70_000),
     Given::ok("/copied", LENT_MIN - 1),
     Given::ok("/lent", LENT_MIN),
     Given { status: "404 Not Found", ..Given::ok("/gone?a=b", 40) },

@@ -14,9 +14,17 @@ fn hits_of_those_who_wait_need_no_task_and_others_do() {
         for form in [0, 1, 2, 3, 4, 11, 12, 13] {
             let data = [vec![guests], together(form, 0..9)].concat();
             assert_eq!(play(&Row::read(&data)), 0, "{guests} {form}");
+            let data = [vec![guests], together(form, 10..12)].concat();
+            assert_eq!(
+                play(&Row::read(&data)),
+                0,
+                "{guests} {form}, the last that is copied and the first that is lent"
+            );
         }
         let data = [vec![guests], together(14, 0..1)].concat();
         assert_eq!(play(&Row::read(&data)), usize::from(guests) + 1, "Cache-Control");
+        let data = [vec![guests], together(0, 9..10)].concat();
+        assert_eq!(play(&Row::read(&data)), usize::from(guests) + 1, "what takes a while to lend");
     }
 }
 
