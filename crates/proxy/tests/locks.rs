@@ -3,7 +3,7 @@
 //! not the RAM tier's or the ledger's, nor that of a place of the log.
 //!
 //! A client in memory has them do it while the connection loop writes to it; on a socket that blocks a thread is kept within the
-//! system call that sends, of a small hit and of a larger one. Bodies that are lent are not asked about here.
+//! system call that sends: of hits that are copied and of such whose bodies are lent.
 
 #[path = "hits/rig.rs"]
 mod rig;
@@ -12,6 +12,7 @@ use rig::{Rig, client, connected, is_whole};
 use shoal_proxy::exchange::Front;
 use shoal_proxy::server::Detached;
 use shoal_settings::{Log, LogFormat};
+use shoal_store::memory::LENT_MIN;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -43,10 +44,11 @@ fn no_lock_is_held_while_a_hit_is_written() {
     assert_eq!(metrics.hits_memory.value(), 6);
 }
 
-/// Of a small hit, which waits for others' to be sent, and of one that is sent by itself.
+/// Of a small hit, which waits for others' to be sent, of the longest that is copied, of the shortest that is lent, and of one that a task lends. Of
+/// the latter two it is the head that waits for room, behind whose back the body is in the pipe already.
 #[test]
 fn no_lock_is_held_in_send() {
-    for body_bytes in [8192, 100_000] {
+    for body_bytes in [8192, LENT_MIN - 1, LENT_MIN, 100_000] {
         let (rig, others) = start(body_bytes);
         let (near, mut far) = connected();
         far.set_nonblocking(false).expect("a socket");
