@@ -49,21 +49,25 @@ fn serve(
     let rig = Rig::start(Log { access: log.into(), format: LogFormat::Squid, ..Log::default() }, answer);
     // What it asks for may be stored once more for it.
     let first = rig.ask(first.as_bytes(), 1) + rig.ask(request.as_bytes(), 1);
-    let counts = || (rig.metrics.hits_memory.value(), rig.metrics.misses.value());
+    let metrics = &rig.metrics;
+    let counts =
+        || [&metrics.hits_memory, &metrics.misses, &metrics.refresh_modified].map(|each| each.value());
     let before = counts();
     let bytes = match protocol {
         "http2" => rig.ask_http2(&request, times),
         "waiting" => rig.ask_waiting(request.as_bytes(), times),
         _ => rig.ask(request.as_bytes(), times),
     };
-    let (hits, misses) = (counts().0 - before.0, counts().1 - before.1);
+    let after = counts();
+    let [hits, misses, refreshed] = std::array::from_fn(|each| after[each] - before[each]);
     println!(
-        "{hits} hits and {misses} misses of {times} requests, {bytes} bytes after {first} of the first two"
+        "{hits} hits, {misses} misses and {refreshed} refreshed of {times} requests, \
+         {bytes} bytes after {first} of the first two"
     );
     let counted = match answer.1 {
         NO_STORE => misses,
-        // It replaces what was stored, so that it counts as refreshed.
-        STALE => times - hits,
+        // What comes replaces what was stored.
+        STALE => refreshed,
         _ => hits,
     };
     if counted == times { Ok(()) } else { Err("not what was to be counted".into()) }
