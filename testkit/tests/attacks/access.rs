@@ -1,0 +1,1 @@
+//! Access lists hold on every listener.

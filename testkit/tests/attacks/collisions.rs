@@ -1,0 +1,1 @@
+//! Keys that collide lead to nobody else's response.

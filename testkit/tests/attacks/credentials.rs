@@ -1,0 +1,1 @@
+//! A page for one client reaches no other.

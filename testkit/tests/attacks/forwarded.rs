@@ -1,0 +1,1 @@
+//! Only a trusted proxy speaks for a client.

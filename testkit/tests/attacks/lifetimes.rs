@@ -1,0 +1,1 @@
+//! Nothing is reused for longer than its origin or its signature allows.

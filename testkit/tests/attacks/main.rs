@@ -1,0 +1,16 @@
+//! Attacks: each test gives a client, an origin or a file one way to harm others, and holds what must not
+//! happen. `docs/THREATS.md` lists the doors and the worst behind each.
+
+mod access;
+mod collisions;
+mod credentials;
+mod forwarded;
+mod lifetimes;
+mod names;
+mod origin_connections;
+mod pinned_memory;
+mod published;
+mod purges;
+mod requests;
+mod sessions;
+mod streams;

@@ -1,0 +1,1 @@
+//! Silent name servers stop nobody else.

@@ -1,0 +1,1 @@
+//! Connections to an origin are shared fairly.

@@ -1,0 +1,1 @@
+//! Clients that take nothing leave the RAM tier to others.

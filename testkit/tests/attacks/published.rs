@@ -1,0 +1,1 @@
+//! Attacks published against other caches.

@@ -1,0 +1,1 @@
+//! An origin purges its own responses alone.

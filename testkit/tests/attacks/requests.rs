@@ -1,0 +1,1 @@
+//! Requests that two readers would understand in two ways.

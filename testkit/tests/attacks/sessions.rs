@@ -1,0 +1,1 @@
+//! A cookie set for one client reaches no other.

@@ -1,0 +1,1 @@
+//! What an HTTP/2 connection can make the node hold.
