@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::route::Step;
 
-    const KEY: fn() -> Key = || Key::of(b"http://a/");
+    const KEY: fn() -> Key = || Key::unkeyed(b"http://a/");
 
     fn three_levels() -> Hierarchy {
         let parents = [(1, None), (2, Some(1)), (3, Some(1)), (4, Some(2)), (5, Some(3))];

@@ -14,7 +14,7 @@ mod time;
 
 pub use byte_class::alphanumeric_and;
 pub use fields::{FieldLine, FieldLines, Fields, value_text, written_fields};
-pub use key::{Key, ObjectKey};
+pub use key::{Key, KeySecret, ObjectKey};
 pub use quantity::{ByteCount, QuantityError, parse_duration};
 pub use rendezvous::{mixed, rendezvous_score};
 pub use time::Timestamp;

@@ -149,7 +149,7 @@ impl<'a> Cache<'a> {
         self.is_full |= self.disk.bytes + LARGEST > self.disk.limit;
         self.admission == Admission::Always
             || !self.is_full
-            || self.probation.admits(Key::of(&object.to_le_bytes()), self.disk.objects.max(1024))
+            || self.probation.admits(Key::unkeyed(&object.to_le_bytes()), self.disk.objects.max(1024))
     }
 }
 

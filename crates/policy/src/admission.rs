@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn key(number: u32) -> Key {
-        Key::of(&number.to_le_bytes())
+        Key::unkeyed(&number.to_le_bytes())
     }
 
     #[test]

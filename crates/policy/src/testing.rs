@@ -89,7 +89,7 @@ impl<P: Replacement, M: Model> Comparison<P, M> {
     }
 
     fn ask(&mut self, bounded: bool, place: &str) {
-        let key = Key::of(&self.random.below(60).to_le_bytes());
+        let key = Key::unkeyed(&self.random.below(60).to_le_bytes());
         if let Some((_, handle)) = self.present.iter().find(|(k, _)| *k == key) {
             self.policy.hit(*handle);
             self.model.hit(key);
@@ -165,7 +165,7 @@ pub(crate) fn misses_by_weight(mut policy: impl Replacement, requests: &[(Key, u
 
 /// The key of an object named by a character.
 pub(crate) fn name(object: char) -> Key {
-    Key::of(object.to_string().as_bytes())
+    Key::unkeyed(object.to_string().as_bytes())
 }
 
 /// A string of requests for 26 objects, half of them for the first five.

@@ -4,14 +4,14 @@ use crate::exchange::shelf::{Limits, Shelf};
 use crate::exchange::{Epochs, Name};
 use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
-use shoal_core::Timestamp;
+use ring::rand::{SecureRandom, SystemRandom};
+use shoal_core::{KeySecret, Timestamp};
 use shoal_policy::{Admission, Policy};
 use shoal_settings::{Disk, Settings};
-use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings};
+use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings, secret_of};
 use shoal_store::disks::{Disks, Opener, Share};
 use shoal_store::memory::{self, Content, Ledger, MemoryTier};
 use shoal_store::{OpenOptions, Store};
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -31,16 +31,17 @@ impl Storage {
     pub(crate) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Self> {
         memory::return_freed_bytes();
         let store = &settings.store;
+        install_secret(store)?;
         // What stands around objects that were read is in RAM too.
         let windows = windows_bytes(settings);
         let ledger = Ledger::new(settings.cache.ram.0);
         let reserved = ledger.try_reserve(windows);
-        let (account, seed) = (Arc::clone(&ledger), RandomState::new().hash_one(MEMORY_SHARDS_MAX));
+        let account = Arc::clone(&ledger);
         let shards = memory_shards(settings.cache.ram.0);
         let memory = match Policy::named(&settings.cache.ram_policy) {
-            Some(policy) => MemoryTier::with_policy(account, shards, seed, policy.construct),
+            Some(policy) => MemoryTier::with_policy(account, shards, policy.construct),
             // The settings know no other name.
-            None => MemoryTier::new(account, shards, seed),
+            None => MemoryTier::new(account, shards),
         };
         let pool = |_| Ok(Arc::new(IoPool::new(store.io_threads, store.io_queue)?));
         let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
@@ -59,6 +60,23 @@ impl Storage {
         let shelf = Shelf::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
         Ok(Self { shelf: Arc::new(shelf), disks, epochs })
     }
+}
+
+/// Hashes keys under the secret of the first disk that has one, so that what is stored is found again;
+/// else under a new one, which the disks take over.
+fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
+    let stored = store.all_disks().iter().find_map(|disk| secret_of(&disk.path));
+    let secret = match stored {
+        Some(secret) => secret,
+        None => {
+            let mut random = [0; 16];
+            let drawn = SystemRandom::new().fill(&mut random);
+            drawn.map_err(|_| std::io::Error::other("the system gives no random bytes"))?;
+            KeySecret::new(random)
+        }
+    };
+    secret.install();
+    Ok(())
 }
 
 /// Starts a thread that gives back what the allocator has free, and strikes off the books what nobody holds any more, for as long as anything is kept.

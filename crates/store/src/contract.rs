@@ -18,7 +18,7 @@ pub trait Store: Send + Sync {
 
     /// Whether the index holds an entry for `key`. Touches no device; may be wrong either way for
     /// an instant, and an entry that it names may still turn out to be a miss. Always true where nothing is remembered.
-    fn may_contain(&self, key: Key) -> bool;
+    fn may_contain(&self, key: &ObjectKey) -> bool;
 
     /// Whether anything is kept at all: not while every disk is out of service. Touches no device.
     fn serves(&self) -> bool {
@@ -34,7 +34,7 @@ pub trait Store: Send + Sync {
 
     /// Where on its disk a read of the object would begin, in bytes: reads are best made in the order of their places. `None` where
     /// that is not known. Touches no device.
-    fn position(&self, _key: Key) -> Option<u64> {
+    fn position(&self, _key: &ObjectKey) -> Option<u64> {
         None
     }
 

@@ -68,7 +68,7 @@ impl Dictionary {
     /// Where the name is, or would be.
     fn slot(&self, name: &str) -> usize {
         let mask = self.table.len() - 1;
-        let mut slot = Key::of(name.as_bytes()).low() as usize & mask;
+        let mut slot = Key::unkeyed(name.as_bytes()).low() as usize & mask;
         while let Some(known) = self.table[slot].checked_sub(1) {
             if self.name(known) == name {
                 break;
@@ -89,7 +89,7 @@ impl Dictionary {
     /// Where a name goes that is known not to be in the table.
     fn slot_of_new(&self, name: &str) -> usize {
         let mask = self.table.len() - 1;
-        let mut slot = Key::of(name.as_bytes()).low() as usize & mask;
+        let mut slot = Key::unkeyed(name.as_bytes()).low() as usize & mask;
         while self.table[slot] != 0 {
             slot = (slot + 1) & mask;
         }

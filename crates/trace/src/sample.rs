@@ -45,7 +45,7 @@ impl Sampler {
     }
 
     fn of(&self, name: &str) -> u64 {
-        Random::of(self.seed, Key::of(name.as_bytes()).low()).bits()
+        Random::of(self.seed, Key::unkeyed(name.as_bytes()).low()).bits()
     }
 }
 

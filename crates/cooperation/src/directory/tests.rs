@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 
 fn key(number: u64) -> Key {
-    Key::of(&number.to_le_bytes())
+    Key::unkeyed(&number.to_le_bytes())
 }
 
 /// (1 − e^(−h/b))^h (Fan et al. 2000, section V.A): for h = 4, 2.4% at 8 bits a key and 0.24% at 16.

@@ -3,7 +3,7 @@
 use super::*;
 
 fn keys() -> impl Iterator<Item = Key> {
-    (0..20_000u32).map(|number| Key::of(&number.to_le_bytes()))
+    (0..20_000u32).map(|number| Key::unkeyed(&number.to_le_bytes()))
 }
 
 fn nodes(count: u64) -> impl Iterator<Item = NodeId> {
@@ -34,7 +34,7 @@ fn check(homes: &mut dyn Homes, name: &str, uneven: f64) {
     homes.insert(NodeId(4), 1.0);
     assert!(keys().zip(&before).all(|(key, home)| homes.home(key) == *home), "{name}: and come back");
     nodes(10).for_each(|node| homes.remove(node));
-    assert_eq!(homes.home(Key::of(b"x")), None, "{name}");
+    assert_eq!(homes.home(Key::unkeyed(b"x")), None, "{name}");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_node_of_little_weight_has_a_part() {
         &mut [Box::<Rendezvous>::default() as Box<dyn Homes>, Box::<Ring>::default(), Box::<Carp>::default()]
     {
         homes.insert(NodeId(7), 1e-4);
-        assert_eq!(homes.home(Key::of(b"x")), Some(NodeId(7)), "it is the only one");
+        assert_eq!(homes.home(Key::unkeyed(b"x")), Some(NodeId(7)), "it is the only one");
     }
 }
 
@@ -123,7 +123,7 @@ fn tiers_go_from_the_nearest_group_to_the_widest() {
     // a home of the state is that of the city with probability 1/2, of the coast that of the state likewise
     assert!((lengths as f64 / 2000.0 - 2.0).abs() < 0.1, "{lengths}");
     tiers.lose(NodeId(13));
-    tiers.path(NodeId(13), Key::of(b"x"), &mut path);
+    tiers.path(NodeId(13), Key::unkeyed(b"x"), &mut path);
     assert!(path.is_empty(), "who is gone has no path");
     assert!(keys().take(500).all(|key| {
         tiers.path(NodeId(12), key, &mut path);

@@ -132,7 +132,7 @@ impl<'a> Log<'a> {
 
     fn admits(&mut self, object: u64) -> bool {
         let is_taken = self.trace.bytes[object as usize] <= ALWAYS_BYTES || !self.is_full;
-        is_taken || self.probation.admits(Key::of(&object.to_le_bytes()), self.objects.max(1024))
+        is_taken || self.probation.admits(Key::unkeyed(&object.to_le_bytes()), self.objects.max(1024))
     }
 
     fn insert(&mut self, object: u64) -> Vec<usize> {

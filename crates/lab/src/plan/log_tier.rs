@@ -73,7 +73,7 @@ impl Log {
 
     fn admits(&mut self, object: u64) -> bool {
         let remembered = self.held.len().max(REMEMBERED_MIN);
-        !self.is_full || self.probation.admits(Key::of(&object.to_le_bytes()), remembered)
+        !self.is_full || self.probation.admits(Key::unkeyed(&object.to_le_bytes()), remembered)
     }
 
     /// The cursor comes to the next object.

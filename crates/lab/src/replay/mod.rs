@@ -166,7 +166,7 @@ impl Worker<'_> {
     /// Reads the whole object when it is there, and as large as it should be.
     fn hit(&mut self, key: &ObjectKey, request: &Request) -> Result<bool, Error> {
         let Driver { store, plan, .. } = self.driver;
-        if !store.may_contain(key.hash()) {
+        if !store.may_contain(key) {
             return Ok(false);
         }
         let Some(stored) = store.open(key)? else { return Ok(false) };

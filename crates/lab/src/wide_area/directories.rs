@@ -182,5 +182,5 @@ impl Run<'_> {
 }
 
 fn key(object: u32) -> Key {
-    Key::of(&object.to_le_bytes())
+    Key::unkeyed(&object.to_le_bytes())
 }

@@ -56,7 +56,7 @@ pub(super) fn simulate(stream: &Stream, plan: &Plan) -> Outcome {
             }
         }
         let mut tally = Tally::of(&mut outcome, plan, number, stream);
-        run.visit(number, stream.visits.len(), visit, Key::of(&visit.object.to_le_bytes()), &mut tally);
+        run.visit(number, stream.visits.len(), visit, Key::unkeyed(&visit.object.to_le_bytes()), &mut tally);
     }
     outcome.stored_bytes = run.caches.iter().map(Cache::bytes).sum();
     outcome

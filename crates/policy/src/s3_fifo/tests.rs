@@ -93,7 +93,7 @@ fn one_hit_wonders_leave_before_what_is_asked_for_again() {
     let mut random = Random(7);
     let mut object =
         |request: u64| if random.below(2) == 0 { random.below(900) } else { 1_000_000 + request };
-    let requests: Vec<_> = (0..100_000).map(|at| (Key::of(&object(at).to_le_bytes()), 1)).collect();
+    let requests: Vec<_> = (0..100_000).map(|at| (Key::unkeyed(&object(at).to_le_bytes()), 1)).collect();
     let hits = |misses: usize| requests.len() - misses;
     let lru = hits(misses_by_weight(Lru::new(), &requests, 1000));
     let s3_fifo = hits(misses_by_weight(S3Fifo::new(), &requests, 1000));

@@ -108,7 +108,7 @@ fn what_is_asked_for_once_does_not_replace_what_is_asked_for_often() {
     let mut random = Random(11);
     let mut object =
         |request: u64| if random.below(2) == 0 { random.below(900) } else { 1_000_000 + request };
-    let requests: Vec<_> = (0..100_000).map(|at| (Key::of(&object(at).to_le_bytes()), 1)).collect();
+    let requests: Vec<_> = (0..100_000).map(|at| (Key::unkeyed(&object(at).to_le_bytes()), 1)).collect();
     let hits = |misses: usize| requests.len() - misses;
     let lru = hits(misses_by_weight(Lru::new(), &requests, 1000));
     let w_tinylfu = hits(misses_by_weight(WTinyLfu::new(), &requests, 1000));

@@ -1,6 +1,6 @@
 //! What is asked: a request that the cache may answer, in the form in which its steps pass it on.
 
-use super::flight::flight_of;
+use super::flight::FlightKey;
 use super::live::Live;
 use super::target::Target;
 use super::variant::push_selecting;
@@ -79,8 +79,8 @@ impl Ask {
     }
 
     /// The flight in which such requests share a fetch of what is stored under `key`.
-    pub fn flight(&self, key: Key) -> Key {
-        flight_of(key, self.site.is_some())
+    pub fn flight(&self, key: &ObjectKey) -> FlightKey {
+        FlightKey::of(key, self.site.is_some())
     }
 
     /// What is remembered when responses to such a request may not be stored. Those to authorized ones are others.

@@ -333,7 +333,7 @@ impl Exchange {
         let first = arrived.body.attach(0);
         if let Some(leader) = &mut fetch.leader {
             // the origin may have sent the whole for a range: then others can have theirs from it
-            leader.serve_also(fetch.ask.flight(arrived.key.hash()));
+            leader.serve_also(fetch.ask.flight(&arrived.key));
             let fresh = arrived.head.policy.is_fresh(response.response_time);
             leader.land(if fresh { Landing::Shared(Arc::clone(&arrived)) } else { Landing::Unshareable });
         }

@@ -7,7 +7,7 @@
 use super::fetch::{Arrived, Failure};
 use http::StatusCode;
 use parking_lot::Mutex;
-use shoal_core::Key;
+use shoal_core::ObjectKey;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -18,7 +18,29 @@ pub struct Flights {
     shards: Box<[Mutex<Shard>]>,
 }
 
-type Shard = HashMap<Key, Arc<Flight>>;
+type Shard = HashMap<FlightKey, Arc<Flight>>;
+
+/// What requests have in common that share a fetch. All of it is compared: a hash only finds it, since
+/// clients and origins choose most of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FlightKey {
+    /// The key under which the response was looked for.
+    stored: ObjectKey,
+    /// A site's upstreams answer something else than the host that a URL names: requests of the two
+    /// modes do not wait for each other.
+    via_site: bool,
+    /// The range and the validators that the origin is asked with.
+    part: Option<PartKey>,
+}
+
+/// Which part of a response a fetch asks for, and on which condition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PartKey {
+    /// The value of Range.
+    pub range: Box<[u8]>,
+    /// The lines of If-Range.
+    pub validators: Box<[Box<[u8]>]>,
+}
 
 /// A fetch under way.
 pub struct Flight {
@@ -51,7 +73,7 @@ pub enum Part {
 /// The right and duty to make a fetch. Dropping it takes the flight from the table.
 pub struct Leader {
     flights: Arc<Flights>,
-    keys: Vec<Key>,
+    keys: Vec<FlightKey>,
     flight: Arc<Flight>,
 }
 
@@ -65,25 +87,26 @@ impl Flights {
     }
 
     /// Joins the fetch under way for `key`, or becomes the leader of a new one.
-    pub fn join(self: &Arc<Self>, key: Key) -> Part {
-        let mut shard = self.shard(key).lock();
+    pub fn join(self: &Arc<Self>, key: FlightKey) -> Part {
+        let mut shard = self.shard(&key).lock();
         if let Some(flight) = shard.get(&key) {
             return Part::Follow(Follower(flight.landing.subscribe()));
         }
         let flight = Arc::new(Flight { landing: watch::Sender::new(None) });
-        shard.insert(key, Arc::clone(&flight));
+        shard.insert(key.clone(), Arc::clone(&flight));
         Part::Lead(Leader { flights: Arc::clone(self), keys: vec![key], flight })
     }
 
     /// A place among the followers of the fetch under way for `key`, if there is one.
-    pub fn follow(&self, key: Key) -> Option<Follower> {
-        self.shard(key).lock().get(&key).map(|flight| Follower(flight.landing.subscribe()))
+    pub fn follow(&self, key: &FlightKey) -> Option<Follower> {
+        self.shard(key).lock().get(key).map(|flight| Follower(flight.landing.subscribe()))
     }
 
-    /// Lets nobody more join the fetches for `key`, of either mode: their responses are invalid already.
-    pub fn forget(&self, key: Key) {
-        for key in [true, false].map(|via_site| flight_of(key, via_site)) {
-            self.shard(key).lock().remove(&key);
+    /// Lets nobody more join the fetches of the whole for `key`, of either mode: their responses are
+    /// invalid already.
+    pub fn forget(&self, key: &ObjectKey) {
+        for key in [true, false].map(|via_site| FlightKey::of(key, via_site)) {
+            self.shard(&key).lock().remove(&key);
         }
     }
 
@@ -93,17 +116,21 @@ impl Flights {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
-    fn shard(&self, key: Key) -> &Mutex<Shard> {
-        &self.shards[key.low() as usize % SHARDS]
+    fn shard(&self, key: &FlightKey) -> &Mutex<Shard> {
+        &self.shards[key.stored.hash().low() as usize % SHARDS]
     }
 }
 
-/// The key of the flight for what is stored under `key`. A site's upstreams answer something else than the host that a URL
-/// names: requests of the two modes do not wait for each other.
-pub fn flight_of(key: Key, via_site: bool) -> Key {
-    let mut bytes = key.to_bytes();
-    bytes[0] ^= u8::from(!via_site);
-    Key::from_bytes(bytes)
+impl FlightKey {
+    /// The key of fetches of the whole response that is stored under `stored`.
+    pub fn of(stored: &ObjectKey, via_site: bool) -> Self {
+        Self { stored: stored.clone(), via_site, part: None }
+    }
+
+    /// The key of fetches of a part of it.
+    pub fn for_part(self, part: PartKey) -> Self {
+        Self { part: Some(part), ..self }
+    }
 }
 
 impl Leader {
@@ -117,9 +144,9 @@ impl Leader {
     }
 
     /// Lets requests for `key` follow this fetch too, unless there is one for it.
-    pub fn serve_also(&mut self, key: Key) {
-        let mut shard = self.flights.shard(key).lock();
-        if let Entry::Vacant(vacant) = shard.entry(key) {
+    pub fn serve_also(&mut self, key: FlightKey) {
+        let mut shard = self.flights.shard(&key).lock();
+        if let Entry::Vacant(vacant) = shard.entry(key.clone()) {
             vacant.insert(Arc::clone(&self.flight));
             self.keys.push(key);
         }
@@ -130,7 +157,7 @@ impl Drop for Leader {
     fn drop(&mut self) {
         self.land(Landing::Unshareable);
         for key in &self.keys {
-            let mut shard = self.flights.shard(*key).lock();
+            let mut shard = self.flights.shard(key).lock();
             if shard.get(key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
                 shard.remove(key);
             }
@@ -159,18 +186,22 @@ mod tests {
     use super::*;
     use http::header::CACHE_CONTROL;
     use http::{HeaderMap, HeaderValue, Method};
-    use shoal_core::{ObjectKey, Timestamp};
+    use shoal_core::Timestamp;
     use shoal_semantics::Rules;
     use shoal_semantics::storage::{Exchanged, Storage, assess};
 
-    fn lead(flights: &Arc<Flights>, key: Key) -> Leader {
+    fn key(full: &[u8]) -> FlightKey {
+        FlightKey::of(&ObjectKey::new(full), false)
+    }
+
+    fn lead(flights: &Arc<Flights>, key: FlightKey) -> Leader {
         match flights.join(key) {
             Part::Lead(leader) => leader,
             Part::Follow(_) => panic!("a leader was expected"),
         }
     }
 
-    fn follow(flights: &Arc<Flights>, key: Key) -> Follower {
+    fn follow(flights: &Arc<Flights>, key: FlightKey) -> Follower {
         match flights.join(key) {
             Part::Follow(follower) => follower,
             Part::Lead(_) => panic!("a follower was expected"),
@@ -179,11 +210,11 @@ mod tests {
 
     #[tokio::test]
     async fn followers_learn_how_the_fetch_landed() {
-        let (flights, key) = (Flights::new(), Key::of(b"a"));
-        let leader = lead(&flights, key);
-        let early = follow(&flights, key);
+        let (flights, key) = (Flights::new(), key(b"a"));
+        let leader = lead(&flights, key.clone());
+        let early = follow(&flights, key.clone());
         leader.land(Landing::Refreshed);
-        let late = follow(&flights, key);
+        let late = follow(&flights, key.clone());
         leader.land(Landing::Unshareable);
         assert!(matches!(early.landed().await, Landing::Refreshed));
         assert!(matches!(late.landed().await, Landing::Refreshed), "the first landing counts");
@@ -221,9 +252,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_response_that_has_broken_off_is_shared_by_nobody_more() {
-        let (flights, key) = (Flights::new(), Key::of(b"a"));
-        let (leader, arrived) = (lead(&flights, key), arrived());
-        let (early, late) = (follow(&flights, key), follow(&flights, key));
+        let (flights, key) = (Flights::new(), key(b"a"));
+        let (leader, arrived) = (lead(&flights, key.clone()), arrived());
+        let (early, late) = (follow(&flights, key.clone()), follow(&flights, key.clone()));
         leader.land(Landing::Shared(Arc::clone(&arrived)));
         assert!(matches!(early.landed().await, Landing::Shared(_)));
         arrived.body.finish(End::Cut("the origin has left".into()));
@@ -233,9 +264,9 @@ mod tests {
     #[tokio::test]
     async fn a_fetch_may_serve_further_keys() {
         let flights = Flights::new();
-        let mut leader = lead(&flights, Key::of(b"a part"));
-        leader.serve_also(Key::of(b"the whole"));
-        let follower = follow(&flights, Key::of(b"the whole"));
+        let mut leader = lead(&flights, key(b"a part"));
+        leader.serve_also(key(b"the whole"));
+        let follower = follow(&flights, key(b"the whole"));
         leader.land(Landing::Refreshed);
         assert!(matches!(follower.landed().await, Landing::Refreshed));
         drop(leader);
@@ -244,20 +275,51 @@ mod tests {
 
     #[tokio::test]
     async fn a_leader_that_vanishes_releases_its_followers() {
-        let (flights, key) = (Flights::new(), Key::of(b"a"));
-        let leader = lead(&flights, key);
-        let follower = follow(&flights, key);
+        let (flights, key) = (Flights::new(), key(b"a"));
+        let leader = lead(&flights, key.clone());
+        let follower = follow(&flights, key.clone());
         drop(leader);
         assert!(matches!(follower.landed().await, Landing::Unshareable));
     }
 
+    #[test]
+    fn keys_of_one_hash_make_two_flights() {
+        let flights = Flights::new();
+        let one = ObjectKey::new(*b"a");
+        let other = ObjectKey::colliding(*b"b", one.hash());
+        let _first = lead(&flights, FlightKey::of(&one, true));
+        let second = lead(&flights, FlightKey::of(&other, true));
+        assert!(flights.follow(&FlightKey::of(&other, true)).is_some());
+        drop(second);
+        assert_eq!(flights.count(), 1);
+    }
+
+    #[test]
+    fn ranges_and_validators_make_flights_of_their_own() {
+        let (flights, stored) = (Flights::new(), ObjectKey::new(*b"a"));
+        let part = |range: &[u8], validators: &[&[u8]]| {
+            let validators = validators.iter().map(|line| (*line).into()).collect();
+            FlightKey::of(&stored, true).for_part(PartKey { range: range.into(), validators })
+        };
+        let keys = [
+            FlightKey::of(&stored, true),
+            FlightKey::of(&stored, false),
+            part(b"bytes=0-1", &[]),
+            part(b"bytes=0-2", &[]),
+            part(b"bytes=0-1", &[b"\"v1\""]),
+            part(b"bytes=0-1", &[b"\"v", b"1\""]),
+        ];
+        let leaders: Vec<Leader> = keys.iter().map(|key| lead(&flights, key.clone())).collect();
+        assert_eq!(flights.count(), leaders.len());
+    }
+
     #[tokio::test]
     async fn a_forgotten_fetch_is_joined_by_nobody_more() {
-        let (flights, stored) = (Flights::new(), Key::of(b"a"));
-        let key = flight_of(stored, false);
-        let old = lead(&flights, key);
-        flights.forget(stored);
-        let new = lead(&flights, key);
+        let (flights, stored) = (Flights::new(), ObjectKey::new(*b"a"));
+        let key = FlightKey::of(&stored, false);
+        let old = lead(&flights, key.clone());
+        flights.forget(&stored);
+        let new = lead(&flights, key.clone());
         drop(old);
         assert_eq!(flights.count(), 1, "the new fetch stays in the table");
         drop(new);

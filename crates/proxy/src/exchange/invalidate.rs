@@ -53,7 +53,7 @@ impl Exchange {
     /// stored. True when something was stored.
     pub(super) async fn invalidate(&self, primary: &ObjectKey) -> bool {
         self.invalidations.mark(primary);
-        self.flights.forget(primary.hash());
+        self.flights.forget(primary);
         if let Some(Found { record: Record::Parts(note), .. }) = self.find(primary, primary).await {
             for part in &note.parts {
                 self.shelf.remove(&part_key(primary, note.generation, part.start, part.end)).await;

@@ -201,7 +201,7 @@ mod tests {
     fn exchange(settings: &Settings) -> Arc<Exchange> {
         let metrics = Arc::new(Metrics::default());
         let ledger = Ledger::new(settings.cache.ram.0);
-        let memory = MemoryTier::new(Arc::clone(&ledger), 64, 1);
+        let memory = MemoryTier::new(Arc::clone(&ledger), 64);
         let pools = vec![Arc::new(IoPool::new(1, 1).expect("a thread"))];
         let limits = Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
         Exchange::new(Parts {

@@ -7,14 +7,14 @@ use super::Exchange;
 use super::ask::Ask;
 use super::deliver::{Delivery, Piece, PieceBody, Source};
 use super::fetch::{Arrived, Fetch, Fetched};
-use super::flight::{Landing, Part};
+use super::flight::{Landing, Part, PartKey};
 use super::record::{PartRange, PartsNote};
 use super::serve::{Step, Why};
 use super::target::part_key;
 use super::verdict::Verdict;
 use crate::message::{Outcome, Reply};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use shoal_core::{Key, ObjectKey};
+use shoal_core::ObjectKey;
 use shoal_semantics::EntityTag;
 use shoal_semantics::range::{ContentRange, Resolved, same_representation};
 use shoal_semantics::reuse::{self, Reuse};
@@ -120,14 +120,16 @@ impl Exchange {
         if ask.directives.only_if_cached {
             return self.forward(ask, why).await;
         }
-        let range = HeaderValue::from_str(&format!("bytes={}-{}", gap.start, gap.end - 1));
-        let flight =
-            Key::of(&[why.key.full(), format!("\0gap{}-{}", gap.start, gap.end).as_bytes()].concat());
-        let (arrived, is_own) = match self.flights.join(ask.flight(flight)) {
+        let range = format!("bytes={}-{}", gap.start, gap.end - 1);
+        let part = PartKey {
+            range: range.as_bytes().into(),
+            validators: Box::new([validator.as_bytes().into()]),
+        };
+        let (arrived, is_own) = match self.flights.join(ask.flight(&why.key).for_part(part)) {
             Part::Lead(leader) => {
                 let fetch = Fetch {
                     leader: Some(leader),
-                    range: range.ok(),
+                    range: HeaderValue::try_from(range).ok(),
                     if_range: Some(validator),
                     ..self.plan_fetch(ask, None)
                 };

@@ -13,7 +13,7 @@ use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResp
 use crate::{route, tunnel};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
-use shoal_core::Fields;
+use shoal_core::{Fields, Key};
 use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
@@ -186,7 +186,7 @@ impl Exchange {
             Some(site) => {
                 let group = Arc::clone(&site.group);
                 let host = site.preserve_host.then(|| named_host(ask)).flatten();
-                (Destination::Group { group, key: ask.primary.hash().low() }, host)
+                (Destination::Group { group, key: Key::unkeyed(ask.primary.full()).low() }, host)
             }
             None => {
                 let scheme = if ask.target.https { Scheme::Https } else { Scheme::Http };

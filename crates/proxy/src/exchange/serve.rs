@@ -4,14 +4,14 @@ use super::Exchange;
 use super::ask::Ask;
 use super::deliver::{Delivery, Source};
 use super::fetch::{Arrived, Failure, Fetch, Fetched, PrivateResponse};
-use super::flight::{Landing, Leader, Part};
+use super::flight::{FlightKey, Landing, Leader, Part, PartKey};
 use super::growing::Attached;
 use super::lookup::{Lookup, StoredResponse};
 use super::verdict::Verdict;
 use crate::boxed::in_place;
 use crate::message::{Outcome, Reply};
 use http::{Method, StatusCode, header};
-use shoal_core::{Fields, Key, ObjectKey};
+use shoal_core::{Fields, ObjectKey};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
@@ -112,7 +112,7 @@ impl Exchange {
 
     /// Starts a validation that nobody waits for, unless one is under way.
     fn revalidate_in_background(self: &Arc<Self>, ask: &Arc<Ask>, key: &ObjectKey, stored: &StoredResponse) {
-        if let Part::Lead(leader) = self.flights.join(ask.flight(key.hash())) {
+        if let Part::Lead(leader) = self.flights.join(ask.flight(key)) {
             let stored = Some((key.clone(), stored.clone()));
             drop(self.spawn_fetch(Fetch { leader: Some(leader), ..self.plan_fetch(ask, stored) }));
         }
@@ -149,7 +149,7 @@ impl Exchange {
     /// A range of a whole response that is being fetched, when it has arrived or is about to.
     async fn range_of_arriving(&self, ask: &Ask, why: &Why) -> Option<Reply> {
         ask.range().filter(|_| why.stored.is_none())?;
-        let Landing::Shared(arrived) = self.flights.follow(ask.flight(why.key.hash()))?.landed().await else {
+        let Landing::Shared(arrived) = self.flights.follow(&ask.flight(&why.key))?.landed().await else {
             return None;
         };
         let Resolved::Parts(ranges) = self.resolve_ranges(ask, &arrived.head, arrived.length?)? else {
@@ -377,21 +377,15 @@ impl Exchange {
 
 /// Requests for one key, one range and one If-Range share a fetch; a validation asks for the whole whatever the range. A 206
 /// answers the If-Range that it was asked with: to a client that has bytes of another representation it would be wrong.
-fn flight_key(ask: &Ask, why: &Why) -> Key {
-    let key = match ask.range() {
+fn flight_key(ask: &Ask, why: &Why) -> FlightKey {
+    let whole = ask.flight(&why.key);
+    match ask.range() {
         Some(range) if why.stored.is_none() => {
-            let mut full = why.key.full().to_vec();
-            full.extend(b"\0range");
-            full.extend(range.as_bytes());
-            for validator in ask.fields.values(&header::IF_RANGE) {
-                full.extend(b"\0if-range");
-                full.extend(validator);
-            }
-            Key::of(&full)
+            let validators = ask.fields.values(&header::IF_RANGE).map(Into::into).collect();
+            whole.for_part(PartKey { range: range.as_bytes().into(), validators })
         }
-        _ => why.key.hash(),
-    };
-    ask.flight(key)
+        _ => whole,
+    }
 }
 
 /// Whether the request, or the stored response that it selects, asks for a validation of its own.

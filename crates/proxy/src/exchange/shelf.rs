@@ -222,13 +222,13 @@ impl Shelf {
             return Some(Found { record: resident.record.clone(), body, in_memory: true });
         }
         self.disk.as_ref().filter(|_| self.on_disk(key))?;
-        let disk = self.disk.as_ref().filter(|_| !self.removals.hides(key.hash()))?;
+        let disk = self.disk.as_ref().filter(|_| !self.removals.hides(key))?;
         let validity = begin();
         if let Some(found) = self.find_at_once(&**disk, key, &validity) {
             return Some(found);
         }
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
-        let read = Kind::Read { at: disk.position(key.hash()) };
+        let read = Kind::Read { at: disk.position(key) };
         let (lane, ledger) = ((disk.lane(key.hash()), read), Arc::clone(&self.ledger));
         // Boxed: what needs no disk shall not carry the room for it.
         let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
@@ -311,12 +311,12 @@ impl Shelf {
 
     /// Whether the disk has an object of this key, or may turn out to have one that its index does not name yet.
     fn may_come(&self, key: &ObjectKey) -> bool {
-        self.disk.as_ref().is_some_and(|disk| disk.may_contain(key.hash()) || !disk.knows_all())
+        self.disk.as_ref().is_some_and(|disk| disk.may_contain(key) || !disk.knows_all())
     }
 
     /// Whether the disk holds an object of this key, as far as its index tells.
     pub fn on_disk(&self, key: &ObjectKey) -> bool {
-        self.disk.as_ref().is_some_and(|disk| disk.may_contain(key.hash()))
+        self.disk.as_ref().is_some_and(|disk| disk.may_contain(key))
     }
 
     async fn write(
@@ -396,10 +396,10 @@ impl Shelf {
 
     /// Replaces the head of a response on disk, unless another response has taken its place.
     pub async fn refresh_on_disk(&self, key: &ObjectKey, (old, new): (&Head, &Arc<Head>)) {
-        let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key.hash())) else { return };
-        let (lane, wanted) = (store.lane(key.hash()), key.clone());
-        let refresh = self.refreshes.begin(key.hash(), (old, new));
-        let update = move || refresh.perform(&*store, &wanted);
+        let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key)) else { return };
+        let lane = store.lane(key.hash());
+        let refresh = self.refreshes.begin(key, (old, new));
+        let update = move || refresh.perform(&*store);
         if self.run((lane, Kind::Change), update).await.is_none() {
             // an outdated record on disk would be validated again, which is safe: nothing more to do
             tracing::debug!(?key, "metadata on disk stays as it was");

@@ -305,7 +305,7 @@ fn identity(addresses: &[SocketAddr]) -> u64 {
     let uname = rustix::system::uname();
     let mut text = uname.nodename().to_bytes().to_vec();
     addresses.iter().for_each(|address| text.extend(address.to_string().bytes()));
-    Key::of(&text).low()
+    Key::unkeyed(&text).low()
 }
 
 /// What each worker does before it accepts anything: it counts at a place of its own; and the first checks the upstreams.

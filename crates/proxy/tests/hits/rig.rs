@@ -49,7 +49,7 @@ impl Rig {
         settings.site = vec![Site::to(&format!("http://{}", origin(answer)))];
         let metrics = Arc::new(Metrics::default());
         let ledger = Ledger::new(settings.cache.ram.0);
-        let memory = MemoryTier::new(Arc::clone(&ledger), 64, SEED);
+        let memory = MemoryTier::new(Arc::clone(&ledger), 64);
         let pools = vec![Arc::new(IoPool::new(1, 1).expect("a thread"))];
         let limits = Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
         let exchange = Exchange::new(Parts {

@@ -36,7 +36,8 @@ pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
     match signature {
         None => Err(unusable("there is no store of Shoal here that says which architecture made it".into())),
         Some(signature) if signature.architecture == volume::NAME => {
-            let view = volume::look_at(Arc::new(Untouched::new(files, MADE_MAX)), is_live);
+            let secret = signature.keys.map(|keys| keys.secret);
+            let view = volume::look_at(Arc::new(Untouched::new(files, MADE_MAX)), is_live, secret);
             view.map_err(named)
         }
         Some(signature) => Err(unusable(format!(

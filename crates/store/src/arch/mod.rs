@@ -4,6 +4,7 @@
 //! small objects. The replacement policy is chosen beside it. A new architecture is a row, and what the row names.
 
 mod cern;
+mod earlier;
 mod files;
 mod inspecting;
 mod maintenance;
@@ -22,7 +23,7 @@ mod volume;
 
 pub use inspecting::{format, inspect};
 pub use naming::{ByHost, Clustered, Naming, Squid};
-pub use opening::{Parts, Settings, open, open_store, open_through};
+pub use opening::{Parts, Settings, open, open_store, open_through, secret_of};
 pub use replacement::REPLACEMENTS;
 pub use segments::{SegmentPolicy, SegmentSettings};
 pub use volume::VolumeSettings;

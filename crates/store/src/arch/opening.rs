@@ -5,7 +5,8 @@ use super::maintenance::Maintenance;
 use super::released::Released;
 use super::replacement;
 use super::segments::{self, SegmentSettings, Segments};
-use super::signature::Signature;
+use super::earlier::Earlier;
+use super::signature::{Keys, Signature};
 use super::space::blocks_of;
 use super::{
     ARCHITECTURES, Architecture, Design, Indexed, Making, Naming, NamingFor, ReleasedFiles, SQUID,
@@ -18,7 +19,7 @@ use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use shoal_core::{Key, Timestamp};
+use shoal_core::{Key, KeySecret, Timestamp};
 use shoal_policy::Cyclic;
 use std::fs::{self, File};
 use std::io;
@@ -144,16 +145,67 @@ fn settings(options: &OpenOptions, disk_bytes: u64) -> Result<Settings, Error> {
 /// [`Error::Unusable`], with the names that are known when this one is not.
 pub fn open_store(name: &str, settings: &Settings, parts: Parts) -> Result<Arc<dyn Store>, Error> {
     let row = architecture(name)?;
-    match &row.design {
+    check_secret(&parts)?;
+    let files = Arc::clone(&parts.files);
+    let (store, parameters): (Arc<dyn Store>, _) = match &row.design {
         Design::Indexed(design) => {
             let background = parts.background;
             let core = build(row.name, design, settings, parts)?;
+            let parameters = core.naming.parameters();
             let maintenance = background.then(|| Maintenance::start(&core));
-            Ok(Arc::new(FileStore { core, maintenance }))
+            (Arc::new(FileStore { core, maintenance }), parameters)
         }
-        Design::UrlFolders => Ok(Arc::new(cern::open(row.name, settings, parts)?)),
-        Design::Volume => Ok(Arc::new(volume::open(row.name, settings, parts)?)),
+        Design::UrlFolders => {
+            // Objects are found by their paths, for nearly all of which no hash is needed.
+            let store = cern::open(row.name, settings, parts)?;
+            take_keys(row.name, [0; 4], &*files)?;
+            return Ok(Arc::new(store));
+        }
+        Design::Volume => (Arc::new(volume::open(row.name, settings, parts)?), [0; 4]),
+    };
+    Ok(if take_keys(row.name, parameters, &*files)? { Arc::new(Earlier(store)) } else { store })
+}
+
+/// Refuses a store whose keys are hashed under another secret: nothing that it holds would be found.
+fn check_secret(parts: &Parts) -> Result<(), Error> {
+    let keys = read_signature(parts)?.and_then(|signature| signature.keys);
+    if keys.is_none_or(|keys| keys.secret == KeySecret::installed()) {
+        return Ok(());
     }
+    Err(Error::Unusable(
+        "the store belongs to another node: its keys are hashed under another secret than those of this node's first \
+         store; serve it alone, or begin anew with an empty one"
+            .into(),
+    ))
+}
+
+/// Gives a store of an earlier version the secret of this process. Whether it may hold objects from
+/// before it had one.
+fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem) -> Result<bool, Error> {
+    let failed = |error: io::Error| Error::Unusable(format!("could not sign the store: {error}"));
+    let keys = Keys { secret: KeySecret::installed(), came_later: true };
+    match Signature::read(files).map_err(failed)? {
+        Some(Signature { keys: Some(keys), .. }) => Ok(keys.came_later),
+        Some(mut signature) => signature.add_keys(keys, files).map_err(failed).map(|()| true),
+        // So old that it does not say what made it.
+        None => {
+            let architecture = name.to_owned();
+            let signature = Signature { architecture, parameters, keys: Some(keys) };
+            signature.write(files).map_err(failed).map(|()| true)
+        }
+    }
+}
+
+/// The secret under which the keys of the store in a folder or on a block device are hashed. `None` where
+/// there is no store yet, one of an earlier version, one that a replay made, which has no secret, or one
+/// that cannot be read.
+pub fn secret_of(directory: &Path) -> Option<KeySecret> {
+    let files: Arc<dyn FileSystem> = match RealDevice::is_one(directory) {
+        true => Arc::new(Device::open(Box::new(RealDevice::open(directory, Access::Read).ok()?), Access::Read).ok()?),
+        false => Arc::new(Real::open(directory).ok()?),
+    };
+    let keys = Signature::read(&*files).ok()??.keys;
+    keys.map(|keys| keys.secret).filter(|secret| secret.to_bytes() != [0; 16])
 }
 
 pub(super) fn architecture(name: &str) -> Result<&'static Architecture, Error> {
@@ -442,7 +494,7 @@ fn unusable(directory: &Path, what: &str, error: &io::Error) -> Error {
 fn boot(now: Timestamp) -> u64 {
     let id = fs::read("/proc/sys/kernel/random/boot_id");
     let id = id.unwrap_or_else(|_| now.millis().to_le_bytes().to_vec());
-    Key::of(&id).low().max(1)
+    Key::unkeyed(&id).low().max(1)
 }
 
 /// The field's mean size of an object.

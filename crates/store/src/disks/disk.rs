@@ -94,7 +94,7 @@ impl Disk {
     pub(super) fn new(share: Share, opener: Opener) -> Self {
         let absence = Absence { service: Service::Unopened, why: "it has not been opened".into() };
         Self {
-            number: Key::of(share.path.as_bytes()).low(),
+            number: Key::unkeyed(share.path.as_bytes()).low(),
             share,
             opener,
             state: RwLock::new(Err(absence)),
@@ -193,7 +193,7 @@ impl Disk {
         loop {
             let before = keys.len();
             keys.extend(self.missed.lock().take());
-            for key in keys[before..].iter().filter(|key| may_come(&**store, key.hash())) {
+            for key in keys[before..].iter().filter(|key| may_come(&**store, key)) {
                 if let Err(error) = store.remove(key) {
                     // All of them: what has been removed from a store that is not closed then may be in it again.
                     let mut missed = self.missed.lock();
@@ -300,7 +300,7 @@ mod tests {
             "failing"
         }
 
-        fn may_contain(&self, _: Key) -> bool {
+        fn may_contain(&self, _: &ObjectKey) -> bool {
             false
         }
 

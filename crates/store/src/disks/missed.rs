@@ -1,12 +1,12 @@
 //! What a disk has missed while it was out of service, bounded.
 
-use shoal_core::{Key, ObjectKey};
-use std::collections::HashMap;
+use shoal_core::ObjectKey;
+use std::collections::HashSet;
 
 /// Objects that must not be found on the disk any more when it comes back.
 #[derive(Default)]
 pub(super) struct Missed {
-    keys: HashMap<Key, ObjectKey>,
+    keys: HashSet<ObjectKey>,
     bytes: usize,
     is_too_much: bool,
 }
@@ -17,7 +17,7 @@ impl Missed {
     pub(super) fn note(&mut self, key: &ObjectKey, is_removed: bool) {
         let bytes = key.full().len() + KEY_BYTES;
         let room = if is_removed { ROOM_BYTES } else { ROOM_BYTES / 2 };
-        if self.keys.contains_key(&key.hash()) {
+        if self.keys.contains(key) {
             return;
         }
         if self.bytes + bytes > room {
@@ -25,7 +25,7 @@ impl Missed {
             return;
         }
         self.bytes += bytes;
-        self.keys.insert(key.hash(), key.clone());
+        self.keys.insert(key.clone());
     }
 
     /// Something that was removed is not remembered.
@@ -40,7 +40,7 @@ impl Missed {
     /// Everything that is remembered.
     pub(super) fn take(&mut self) -> Vec<ObjectKey> {
         self.bytes = 0;
-        self.keys.drain().map(|(_, key)| key).collect()
+        self.keys.drain().collect()
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
         for number in 100_000..200_000 {
             missed.note(&key(number), true);
             assert!(missed.bytes <= ROOM_BYTES);
-            assert!(missed.is_too_much() || missed.keys.contains_key(&key(number).hash()));
+            assert!(missed.is_too_much() || missed.keys.contains(&key(number)));
         }
         assert!(missed.is_too_much());
         assert!(missed.take().len() > 50_000 && missed.is_empty() && missed.is_too_much());

@@ -155,7 +155,7 @@ impl Shared {
         let home = but.or_else(|| self.home(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let removed = match disk.store() {
-                Some(store) if Some(at) == home || may_come(&**store, key.hash()) => {
+                Some(store) if Some(at) == home || may_come(&**store, key) => {
                     let removed = store.remove(key);
                     if removed.is_err() {
                         disk.note_unremoved(key);
@@ -177,7 +177,7 @@ impl Shared {
     /// Whether a disk other than this one may have an object of the key.
     fn is_elsewhere(&self, key: &ObjectKey, but: usize) -> bool {
         let others = self.disks.iter().enumerate().filter(|(at, _)| *at != but);
-        others.filter_map(|(_, disk)| disk.store()).any(|store| may_come(&**store, key.hash()))
+        others.filter_map(|(_, disk)| disk.store()).any(|store| may_come(&**store, key))
     }
 
     /// The object stands on one disk now: what others have under its key is older.
@@ -197,7 +197,7 @@ fn let_go(store: Arc<Serving>) {
 }
 
 /// Whether the store may have an object of the key, now or when it has found all that it has.
-fn may_come(store: &dyn Store, key: Key) -> bool {
+fn may_come(store: &dyn Store, key: &ObjectKey) -> bool {
     store.may_contain(key) || !store.knows_all()
 }
 
@@ -215,16 +215,16 @@ impl Store for Disks {
         self.shared.home(key).map_or(0, |(at, _)| at)
     }
 
-    fn may_contain(&self, key: Key) -> bool {
-        self.shared.home(key).is_some_and(|(_, store)| store.may_contain(key))
+    fn may_contain(&self, key: &ObjectKey) -> bool {
+        self.shared.home(key.hash()).is_some_and(|(_, store)| store.may_contain(key))
     }
 
     fn knows_all(&self) -> bool {
         self.shared.disks.iter().filter_map(Disk::store).all(|store| store.knows_all())
     }
 
-    fn position(&self, key: Key) -> Option<u64> {
-        self.shared.home(key)?.1.position(key)
+    fn position(&self, key: &ObjectKey) -> Option<u64> {
+        self.shared.home(key.hash())?.1.position(key)
     }
 
     fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {

@@ -312,7 +312,7 @@ fn a_store_without_disks_in_service_misses_and_declines() {
     let disks = filled(&[World::new()], "volume");
     disks.take_offline("/disk/0").expect("there is such a disk");
     assert_eq!(found(&disks, 1).expect("a miss"), None);
-    assert!(!disks.may_contain(key(1).hash()) && !disks.remove(&key(1)).expect("nothing to remove"));
+    assert!(!disks.may_contain(&key(1)) && !disks.remove(&key(1)).expect("nothing to remove"));
     assert!(matches!(put(&disks, 1, 1), Err(Error::Declined(Declined::OutOfService))));
     assert_eq!((disks.usage(), disks.name()), (Usage::default(), "none"));
     disks.close().expect("nothing to close");

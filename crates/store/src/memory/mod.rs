@@ -72,23 +72,22 @@ pub struct MemoryUsage {
 }
 
 impl<V: Content> MemoryTier<V> {
-    /// An empty tier that replaces by S3-FIFO. `shards` is rounded up to a power of two; a few per core is right. `seed` is
-    /// what clients must not know, lest they choose keys that meet in one place.
-    pub fn new(ledger: Arc<Ledger>, shards: usize, seed: u64) -> Arc<Self> {
-        Self::with_policy(ledger, shards, seed, || Box::new(S3Fifo::new()))
+    /// An empty tier that replaces by S3-FIFO. `shards` is rounded up to a power of two; a few per core
+    /// is right. Keys have a secret, so that nobody chooses some that meet in one place.
+    pub fn new(ledger: Arc<Ledger>, shards: usize) -> Arc<Self> {
+        Self::with_policy(ledger, shards, || Box::new(S3Fifo::new()))
     }
 
     /// An empty tier with a replacement policy for each shard.
     pub fn with_policy(
         ledger: Arc<Ledger>,
         shards: usize,
-        seed: u64,
         policy: impl Fn() -> Box<dyn Replacement>,
     ) -> Arc<Self> {
         let shards = shards.clamp(1, SHARDS_MAX).next_power_of_two();
         let tier = Arc::new(Self {
             ledger: Arc::clone(&ledger),
-            shards: (0..shards).map(|_| Mutex::new(Shard::new(policy(), seed))).collect(),
+            shards: (0..shards).map(|_| Mutex::new(Shard::new(policy()))).collect(),
             spans: Spans::new(ledger.limit()),
             emptying: Emptying::default(),
             bytes: AtomicU64::new(0),

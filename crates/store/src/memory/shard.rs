@@ -5,65 +5,32 @@ use crate::sys::span::Span;
 use shoal_core::Key;
 use shoal_policy::{Handle, Replacement};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// Objects whose keys fall into one shard.
 pub(super) struct Shard<V> {
-    objects: HashMap<Key, Object<V>, KeyHashing>,
+    objects: HashMap<Key, Object<V>, BuildHasherDefault<KeyHasher>>,
     policy: Box<dyn Replacement>,
     /// Removed or replaced while someone held them.
     lingering: Vec<(Arc<V>, u64)>,
 }
 
-/// Hashes keys, which are hashes already, so that nobody who knows how keys are made can choose some that collide here: both
-/// halves are mixed with secrets by one multiplication, whose halves are folded (as wyhash does it; Wang Yi et al.,
-/// "Modern Non-Cryptographic Hash Function and Pseudorandom Number Generator", 2020). A few cycles, where the
-/// standard hasher takes a good part of a lookup.
-struct KeyHashing {
-    secrets: [u64; 2],
-}
-
-/// One key's hash in the making.
-struct KeyHasher {
-    secrets: [u64; 2],
-    hash: u64,
-}
-
-impl KeyHashing {
-    fn new(seed: u64) -> Self {
-        let secret = |number: u8| Key::of(&[&seed.to_le_bytes()[..], &[number]].concat()).low();
-        Self { secrets: [secret(0), secret(1)] }
-    }
-}
-
-impl BuildHasher for KeyHashing {
-    type Hasher = KeyHasher;
-
-    fn build_hasher(&self) -> KeyHasher {
-        KeyHasher { secrets: self.secrets, hash: 0 }
-    }
-}
+/// Takes half of a key as its hash: a key is a keyed hash already, and shards are chosen by the other half.
+#[derive(Default)]
+struct KeyHasher(u64);
 
 impl Hasher for KeyHasher {
     fn write_u128(&mut self, key: u128) {
-        let low = u128::from(key as u64 ^ self.secrets[0]);
-        let high = u128::from((key >> 64) as u64 ^ self.secrets[1]);
-        let product = low * high;
-        self.hash = product as u64 ^ (product >> 64) as u64;
+        self.0 = (key >> 64) as u64;
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        // Keys are hashed as one number; anything else is taken sixteen bytes at a time, mixed with what came before.
-        for chunk in bytes.chunks(16) {
-            let mut padded = [0; 16];
-            padded[..chunk.len()].copy_from_slice(chunk);
-            self.write_u128(u128::from_le_bytes(padded) ^ u128::from(self.hash));
-        }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a key is hashed as one number");
     }
 
     fn finish(&self) -> u64 {
-        self.hash
+        self.0
     }
 }
 
@@ -81,8 +48,8 @@ pub(super) struct Released<V> {
 }
 
 impl<V: Content> Shard<V> {
-    pub(super) fn new(policy: Box<dyn Replacement>, seed: u64) -> Self {
-        Self { objects: HashMap::with_hasher(KeyHashing::new(seed)), policy, lingering: Vec::new() }
+    pub(super) fn new(policy: Box<dyn Replacement>) -> Self {
+        Self { objects: HashMap::default(), policy, lingering: Vec::new() }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -44,7 +44,7 @@ pub(super) fn key(n: u64) -> Key {
 
 #[test]
 fn objects_are_found_until_removed() {
-    let tier = MemoryTier::new(Ledger::new(1 << 20), 4, 7);
+    let tier = MemoryTier::new(Ledger::new(1 << 20), 4);
     assert!(tier.insert(key(1), Arc::new("one"), 3));
     assert_eq!(tier.get(key(1)).as_deref(), Some(&"one"));
     assert_eq!(tier.get(key(2)), None);
@@ -58,7 +58,7 @@ fn objects_are_found_until_removed() {
 #[test]
 fn the_newer_object_replaces_the_older() {
     let ledger = Ledger::new(1 << 20);
-    let tier = MemoryTier::new(Arc::clone(&ledger), 1, 7);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     assert!(tier.insert(key(1), Arc::new(1), 1000));
     assert!(tier.insert(key(1), Arc::new(2), 10));
     assert_eq!(tier.get(key(1)).as_deref(), Some(&2));
@@ -68,7 +68,7 @@ fn the_newer_object_replaces_the_older() {
 #[test]
 fn the_tier_makes_room_for_itself_and_for_bodies_in_flight() {
     let ledger = Ledger::new(100 * 1000);
-    let tier = MemoryTier::new(Arc::clone(&ledger), 4, 7);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 4);
     for n in 0..1000 {
         assert!(tier.insert(key(n), Arc::new(n), 1000 - ENTRY_OVERHEAD_BYTES));
         assert!(ledger.used() <= ledger.limit());
@@ -89,7 +89,7 @@ fn the_tier_makes_room_for_itself_and_for_bodies_in_flight() {
 #[test]
 fn a_body_in_flight_becomes_an_object_without_being_counted_twice() {
     let ledger = Ledger::new(1000 + ENTRY_OVERHEAD_BYTES);
-    let tier = MemoryTier::new(Arc::clone(&ledger), 1, 7);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     let body = ledger.try_reserve(1000).unwrap();
     assert!(tier.insert_reserved(key(1), Arc::new(()), body));
     assert_eq!(ledger.used(), ledger.limit());
@@ -99,7 +99,7 @@ fn a_body_in_flight_becomes_an_object_without_being_counted_twice() {
 #[test]
 fn objects_in_use_are_not_victims_and_stay_charged_when_removed() {
     let ledger = Ledger::new(10 * (100 + ENTRY_OVERHEAD_BYTES));
-    let tier = MemoryTier::new(Arc::clone(&ledger), 1, 7);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     assert!(tier.insert(key(0), Arc::new(0), 100));
     let held = tier.get(key(0)).unwrap();
     for n in 1..100 {
@@ -115,7 +115,7 @@ fn objects_in_use_are_not_victims_and_stay_charged_when_removed() {
 #[test]
 fn objects_whose_bodies_are_in_use_are_not_victims_and_stay_charged_when_removed() {
     let ledger = Ledger::new(10 * (100 + ENTRY_OVERHEAD_BYTES));
-    let tier = MemoryTier::new(Arc::clone(&ledger), 1, 7);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     let article =
         |number| Arc::new(Article { number, edition: 0, body: tier.place(key(number), vec![0; 100].into()) });
     assert!(tier.insert(key(0), article(0), 100));
@@ -133,7 +133,7 @@ fn objects_whose_bodies_are_in_use_are_not_victims_and_stay_charged_when_removed
 #[test]
 fn what_has_been_replaced_meanwhile_is_not_replaced_by_what_was_made_of_its_predecessor() {
     let ledger = Ledger::new(10_000);
-    let tier = MemoryTier::new(Arc::clone(&ledger), 1, 7);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     let body = tier.place(key(1), vec![0; 500].into());
     let edition = |edition| Arc::new(Article { number: 1, edition, body: body.clone() });
     let follows = |edition| move |article: &Article| article.edition == edition;
@@ -153,7 +153,7 @@ fn what_has_been_replaced_meanwhile_is_not_replaced_by_what_was_made_of_its_pred
 
 #[test]
 fn of_concurrent_replacements_of_one_edition_one_wins() {
-    let tier = MemoryTier::new(Ledger::new(1 << 20), 4, 7);
+    let tier = MemoryTier::new(Ledger::new(1 << 20), 4);
     tier.insert(key(1), Arc::new(0_u64), 10);
     let won: u64 = thread::scope(|scope| {
         let workers: Vec<_> = (0..4)
@@ -175,7 +175,7 @@ fn of_concurrent_replacements_of_one_edition_one_wins() {
 #[test]
 fn the_budget_holds_in_a_burst_of_threads() {
     let ledger = Ledger::new(200_000);
-    let tier = MemoryTier::new(Arc::clone(&ledger), 8, 7);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 8);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let watch = scope.spawn(|| {
@@ -219,7 +219,7 @@ fn large_bodies_that_nobody_reads_make_room_and_those_that_somebody_reads_stay()
         whole.push(&vec![number as u8; LENT_MIN]);
         whole.into_bytes()
     };
-    let tier = MemoryTier::new(Ledger::new(10 * LENT_MIN as u64), 1, 0);
+    let tier = MemoryTier::new(Ledger::new(10 * LENT_MIN as u64), 1);
     let put = |number: u64, bytes: Bytes| {
         let article = Article { number, edition: 0, body: bytes.into() };
         tier.insert(key(number), Arc::new(article), LENT_MIN as u64)

@@ -151,9 +151,11 @@ pub(crate) fn read_head(
         return Err(Misfit::Corrupt("object header"));
     }
     match wanted {
-        Some(key) if key.hash() != header.key => return Err(Misfit::Corrupt("object of another key")),
-        Some(key) if key.full() != full_key => return Err(Misfit::OtherKey),
-        _ if Key::of(full_key) != header.key => return Err(Misfit::Corrupt("object header")),
+        Some(key) if key.full() != full_key && key.hash() == header.key => return Err(Misfit::OtherKey),
+        Some(key) if key.full() != full_key => return Err(Misfit::Corrupt("object of another key")),
+        _ if ObjectKey::stored(full_key, header.key).is_none() => {
+            return Err(Misfit::Corrupt("object header"));
+        }
         _ => {}
     }
     let metadata = &lead[key_end..metadata_end];

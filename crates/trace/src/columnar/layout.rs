@@ -177,7 +177,7 @@ pub(super) fn places(header: &Header) -> Option<([usize; Section::ALL.len()], u6
 
 /// XXH3-64, the low half of XXH3-128 over so few kinds of input being as good: the one hash of this project.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
-    Key::of(bytes).low()
+    Key::unkeyed(bytes).low()
 }
 
 fn header(head: &[u8]) -> Option<Header> {

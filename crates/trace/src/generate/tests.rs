@@ -85,7 +85,7 @@ fn the_same_values_give_the_same_trace() {
             .iter()
             .map(|request| format!("{} {} {}\n", request.time_ms, trace.url(request), request.bytes))
             .collect();
-        (shoal_core::Key::of(text.as_bytes()).low(), trace.clients().len())
+        (shoal_core::Key::unkeyed(text.as_bytes()).low(), trace.clients().len())
     };
     let small = traffic(20_000);
     let (first, clients) = digest(small);

@@ -35,7 +35,7 @@ impl OracleWriter {
         let clock_time = clipped(record.time_ms.map_or(place as u64, |time| time / 1000));
         let bytes = clipped(record.bytes.unwrap_or(self.bytes_unknown));
         // Names that are numbers stay, so that a trace comes back as it was.
-        let object = record.url.parse().unwrap_or_else(|_| Key::of(record.url.as_bytes()).low());
+        let object = record.url.parse().unwrap_or_else(|_| Key::unkeyed(record.url.as_bytes()).low());
         if let Some(before) = self.last.insert(object, place) {
             self.accesses[before].next = place as i64;
         }

@@ -61,7 +61,7 @@ impl Cache {
 
     fn serve(&self, load: &Load<'_>, object: u32, demand: Demand) -> Result<bool, shoal_store::Error> {
         let key = ObjectKey::new(load.trace.objects().name(object).as_bytes());
-        let may_hit = demand != Demand::Rewrite && self.store.may_contain(key.hash());
+        let may_hit = demand != Demand::Rewrite && self.store.may_contain(&key);
         if may_hit && self.hit(&key, demand)? {
             return Ok(true);
         }

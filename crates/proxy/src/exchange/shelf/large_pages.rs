@@ -54,7 +54,7 @@ mod tests {
 
     fn shelf(ram: u64) -> (Shelf, Arc<Ledger>) {
         let ledger = Ledger::new(ram);
-        let memory = MemoryTier::new(Arc::clone(&ledger), 1, 1);
+        let memory = MemoryTier::new(Arc::clone(&ledger), 1);
         let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
         let limits = Limits { memory_object_max: 1 << 20, disk_object_max: 0 };
         let shelf = Shelf::new(

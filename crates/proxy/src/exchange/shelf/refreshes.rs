@@ -8,7 +8,7 @@
 use super::super::record::{Head, Record};
 use http::StatusCode;
 use parking_lot::Mutex;
-use shoal_core::{Key, ObjectKey, Timestamp};
+use shoal_core::{ObjectKey, Timestamp};
 use shoal_store::{Error, Store};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Heads that are on their way.
 #[derive(Default)]
 pub(super) struct Refreshes {
-    ways: Mutex<HashMap<Key, Way>>,
+    ways: Mutex<HashMap<ObjectKey, Way>>,
 }
 
 /// To one response.
@@ -35,19 +35,19 @@ type Identity = (Timestamp, Timestamp, StatusCode);
 /// A job that brings the latest head to the disk. Its part in that ends with it, also when it is never done.
 pub(super) struct Refresh {
     refreshes: Arc<Refreshes>,
-    key: Key,
+    key: ObjectKey,
 }
 
 impl Refreshes {
     /// A head that is to replace another is on its way.
-    pub(super) fn begin(self: &Arc<Self>, key: Key, (old, new): (&Head, &Arc<Head>)) -> Refresh {
-        match self.ways.lock().entry(key) {
+    pub(super) fn begin(self: &Arc<Self>, key: &ObjectKey, (old, new): (&Head, &Arc<Head>)) -> Refresh {
+        match self.ways.lock().entry(key.clone()) {
             Entry::Vacant(way) => {
                 way.insert(Way { latest: Arc::clone(new), older: vec![old.identity()], jobs: 1 });
             }
             Entry::Occupied(way) => way.into_mut().add(old, new),
         }
-        Refresh { refreshes: Arc::clone(self), key }
+        Refresh { refreshes: Arc::clone(self), key: key.clone() }
     }
 }
 
@@ -73,13 +73,13 @@ impl Way {
 
 impl Refresh {
     /// Has the latest head replace what the disk has, if that is older and of the same response.
-    pub(super) fn perform(&self, store: &dyn Store, key: &ObjectKey) -> Result<bool, Error> {
+    pub(super) fn perform(&self, store: &dyn Store) -> Result<bool, Error> {
         let Some((latest, older)) = self.latest() else { return Ok(false) };
         let replaces = |stored: &[u8]| match Record::decode(stored) {
             Some(Record::Response(head)) => older.contains(&head.identity()),
             _ => false,
         };
-        store.update_metadata(key, &Record::Response(latest).encode(), &replaces)
+        store.update_metadata(&self.key, &Record::Response(latest).encode(), &replaces)
     }
 
     fn latest(&self) -> Option<(Arc<Head>, Vec<Identity>)> {
@@ -140,7 +140,7 @@ mod tests {
             "one head"
         }
 
-        fn may_contain(&self, _: Key) -> bool {
+        fn may_contain(&self, _: &ObjectKey) -> bool {
             true
         }
 
@@ -217,13 +217,13 @@ mod tests {
     fn the_second_of_two_heads_stays_when_it_comes_to_the_disk_first() {
         let (disk, refreshes) = (OneHead::new(&head(1), true), Arc::<Refreshes>::default());
         std::thread::scope(|scope| {
-            let (disk, refresh) = (&disk, refreshes.begin(key().hash(), (&head(1), &head(2))));
-            let first = scope.spawn(move || refresh.perform(disk, &key()));
+            let (disk, refresh) = (&disk, refreshes.begin(&key(), (&head(1), &head(2))));
+            let first = scope.spawn(move || refresh.perform(disk));
             while disk.updates.load(SeqCst) == 0 {
                 std::thread::yield_now();
             }
-            let second = refreshes.begin(key().hash(), (&head(2), &head(3)));
-            assert!(second.perform(disk, &key()).expect("it is there"));
+            let second = refreshes.begin(&key(), (&head(2), &head(3)));
+            assert!(second.perform(disk).expect("it is there"));
             assert!(!first.join().expect("no panic").expect("it is there"), "it is older");
         });
         assert_eq!(disk.second(), 3);
@@ -234,10 +234,10 @@ mod tests {
     /// the last one first.
     fn left_by(pairs: &[(u64, u64)]) -> u64 {
         let (disk, refreshes) = (OneHead::new(&head(1), false), Arc::<Refreshes>::default());
-        let begin = |(old, new): &(u64, u64)| refreshes.begin(key().hash(), (&head(*old), &head(*new)));
+        let begin = |(old, new): &(u64, u64)| refreshes.begin(&key(), (&head(*old), &head(*new)));
         let jobs: Vec<Refresh> = pairs.iter().map(begin).collect();
         for job in jobs.iter().rev() {
-            job.perform(&disk, &key()).expect("it is there");
+            job.perform(&disk).expect("it is there");
         }
         drop(jobs);
         assert!(refreshes.ways.lock().is_empty());
@@ -260,10 +260,10 @@ mod tests {
         let (disk, refreshes) = (OneHead::new(&head(1), false), Arc::<Refreshes>::default());
         let invalidated = Arc::new(head(2).invalidated());
         let jobs = [
-            refreshes.begin(key().hash(), (&head(1), &head(2))),
-            refreshes.begin(key().hash(), (&head(2), &invalidated)),
+            refreshes.begin(&key(), (&head(1), &head(2))),
+            refreshes.begin(&key(), (&head(2), &invalidated)),
         ];
-        assert!(jobs[0].perform(&disk, &key()).expect("it is there"));
+        assert!(jobs[0].perform(&disk).expect("it is there"));
         assert!(*disk.metadata.lock() == Record::Response(invalidated).encode());
     }
 
@@ -271,9 +271,9 @@ mod tests {
     fn what_may_be_replaced_is_bounded() {
         let refreshes = Arc::<Refreshes>::default();
         let jobs: Vec<Refresh> = (1..100)
-            .map(|second| refreshes.begin(key().hash(), (&head(second), &head(second + 1))))
+            .map(|second| refreshes.begin(&key(), (&head(second), &head(second + 1))))
             .collect();
-        assert_eq!(refreshes.ways.lock()[&key().hash()].older.len(), OLDER_MAX);
+        assert_eq!(refreshes.ways.lock()[&key()].older.len(), OLDER_MAX);
         drop(jobs);
         assert!(refreshes.ways.lock().is_empty());
     }

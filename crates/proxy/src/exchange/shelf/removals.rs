@@ -9,7 +9,7 @@ use super::Shelf;
 use super::lanes::{NoAnswer, PATIENCE};
 use crate::io_pool::Kind;
 use parking_lot::Mutex;
-use shoal_core::{Key, ObjectKey};
+use shoal_core::ObjectKey;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Removals {
 #[derive(Default)]
 struct State {
     /// Each with the number of the latest wish to have it removed.
-    keys: HashMap<Key, (ObjectKey, u64)>,
+    keys: HashMap<ObjectKey, u64>,
     wishes: u64,
     /// Somebody removes what is hidden.
     are_seen_to: bool,
@@ -55,7 +55,7 @@ impl Removals {
         let was_seen_to = std::mem::replace(&mut state.are_seen_to, true);
         state.wishes += 1;
         let wish = state.wishes;
-        state.keys.insert(key.hash(), (key.clone(), wish));
+        state.keys.insert(key.clone(), wish);
         self.count.store(state.keys.len(), SeqCst);
         if was_seen_to { Hidden::Another } else { Hidden::First }
     }
@@ -66,20 +66,20 @@ impl Removals {
     }
 
     /// Whether the key is hidden.
-    pub(super) fn hides(&self, key: Key) -> bool {
-        self.count.load(SeqCst) > 0 && self.state.lock().keys.contains_key(&key)
+    pub(super) fn hides(&self, key: &ObjectKey) -> bool {
+        self.count.load(SeqCst) > 0 && self.state.lock().keys.contains_key(key)
     }
 
     /// One that has to be removed, and for which wish. `None` when nothing is hidden any more.
     pub(super) fn next(&self) -> Option<(ObjectKey, u64)> {
-        self.state.lock().keys.values().next().cloned()
+        self.state.lock().keys.iter().next().map(|(key, wish)| (key.clone(), *wish))
     }
 
     /// It has been removed, and is shown unless that was wished for again meanwhile. True when some are hidden still.
     pub(super) fn show(&self, key: &ObjectKey, wish: u64) -> bool {
         let mut state = self.state.lock();
-        if state.keys.get(&key.hash()).is_some_and(|(_, latest)| *latest == wish) {
-            state.keys.remove(&key.hash());
+        if state.keys.get(key) == Some(&wish) {
+            state.keys.remove(key);
         }
         self.count.store(state.keys.len(), SeqCst);
         state.are_seen_to = !state.keys.is_empty();
@@ -190,9 +190,9 @@ mod tests {
         let removals = Removals::default();
         let (one, other) = (ObjectKey::new(*b"one"), ObjectKey::new(*b"other"));
         assert_eq!((removals.hide(&one), removals.hide(&other)), (Hidden::First, Hidden::Another));
-        assert!(removals.hides(one.hash()) && removals.hides(other.hash()));
+        assert!(removals.hides(&one) && removals.hides(&other));
         let (next, wish) = removals.next().expect("two are hidden");
-        assert!(removals.show(&next, wish) && !removals.hides(next.hash()));
+        assert!(removals.show(&next, wish) && !removals.hides(&next));
         let (next, wish) = removals.next().expect("one is left");
         assert!(!removals.show(&next, wish) && removals.next().is_none());
         assert_eq!(removals.hide(&one), Hidden::First, "somebody has to begin anew");
@@ -207,7 +207,7 @@ mod tests {
         removals.hide(&key);
         let (next, wish) = removals.next().expect("it is hidden");
         removals.hide(&key);
-        assert!(removals.show(&next, wish) && removals.hides(key.hash()));
+        assert!(removals.show(&next, wish) && removals.hides(&key));
     }
 
     #[test]

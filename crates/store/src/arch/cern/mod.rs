@@ -36,7 +36,7 @@ use crate::{Declined, Error, Insert, Store, Stored, Usage};
 use info::{Info, Read};
 use parking_lot::{Mutex, RwLock};
 use path::folder_of;
-use shoal_core::{Key, ObjectKey};
+use shoal_core::ObjectKey;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -94,7 +94,7 @@ impl Store for Cern {
         self.tree.name
     }
 
-    fn may_contain(&self, _: Key) -> bool {
+    fn may_contain(&self, _: &ObjectKey) -> bool {
         true
     }
 

@@ -45,7 +45,7 @@ impl Tree {
             )));
         }
         if !is_signed {
-            Signature { architecture: name.to_owned(), parameters: [0; 4] }.write(files).map_err(unusable)?;
+            Signature::with_parameters(name, [0; 4]).write(files).map_err(unusable)?;
         }
         let closed = match is_new {
             true => Some(Closed { bytes: 0, objects: 0, sequence: 0 }),

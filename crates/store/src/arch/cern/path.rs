@@ -6,10 +6,10 @@
 //! belong to the last component whatever they contain. Since every URL has a folder of its own, one URL may continue
 //! another.
 //!
-//! A component that is too long, and all components beyond a depth, are replaced by a hash; two keys may then share a
+//! A component that is too long, and all components beyond a depth, are replaced by a keyed hash; two keys may then share a
 //! folder, and the full key in the metadata file decides whose it is.
 
-use xxhash_rust::xxh3::xxh3_128;
+use shoal_core::Key;
 
 /// The folder above all URL folders.
 pub(super) const ROOT: &str = "urls";
@@ -24,9 +24,14 @@ pub(super) fn folder_of(full_key: &[u8]) -> String {
         folder.push_str(&encoded(component));
     }
     if whole < components.len() {
-        folder.push_str(&format!("/%+{:032x}", xxh3_128(full_key)));
+        folder.push_str(&format!("/%+{:032x}", folder_hash(full_key)));
     }
     folder
+}
+
+/// Names what is too long for a name: nobody outside can choose another of the same name.
+fn folder_hash(bytes: &[u8]) -> u128 {
+    u128::from_le_bytes(Key::of(bytes).to_bytes())
 }
 
 /// Scheme, host with port, the path's components, the last of them with the query and what follows.
@@ -75,7 +80,7 @@ fn encoded(component: &[u8]) -> String {
     }
     if name.len() > NAME_MAX {
         name.truncate(NAME_KEPT);
-        name.push_str(&format!("%+{:032x}", xxh3_128(component)));
+        name.push_str(&format!("%+{:032x}", folder_hash(component)));
     }
     name
 }

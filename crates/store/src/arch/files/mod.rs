@@ -95,8 +95,8 @@ impl Store for FileStore {
         self.core.name
     }
 
-    fn may_contain(&self, key: Key) -> bool {
-        self.core.index.may_contain(key)
+    fn may_contain(&self, key: &ObjectKey) -> bool {
+        self.core.index.may_contain(key.hash())
     }
 
     fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {

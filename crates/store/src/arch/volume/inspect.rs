@@ -17,12 +17,16 @@ use crate::door::FileSystem;
 use crate::index::MemoryHome;
 use crate::inspect::{Facts, Inspect, Listed, Verified};
 use crate::{Error, Stored};
-use shoal_core::{ObjectKey, Timestamp};
+use shoal_core::{KeySecret, ObjectKey, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Looks at the volume behind a door.
-pub(in crate::arch) fn look_at(files: Arc<dyn FileSystem>, is_live: bool) -> Result<Box<dyn Inspect>, Error> {
+/// Looks at the volume behind a door, whose keys are hashed under `secret`, if it has one.
+pub(in crate::arch) fn look_at(
+    files: Arc<dyn FileSystem>,
+    is_live: bool,
+    secret: Option<KeySecret>,
+) -> Result<Box<dyn Inspect>, Error> {
     let mut settings = Settings {
         disk_bytes: u64::MAX >> 1,
         max_objects: 0,
@@ -43,7 +47,7 @@ pub(in crate::arch) fn look_at(files: Arc<dyn FileSystem>, is_live: bool) -> Res
     let parts = Parts { files, index, boot: 0, lock: None, background: false };
     let volume = Volume::take_up(super::NAME, &settings, parts)?;
     volume.recover();
-    Ok(Box::new(View { volume: Arc::new(volume), header, is_live }))
+    Ok(Box::new(View { volume: Arc::new(volume), header, is_live, secret }))
 }
 
 /// A volume that nobody changes through it.
@@ -52,6 +56,8 @@ struct View {
     /// The index's, if there is one.
     header: Option<Header>,
     is_live: bool,
+    /// None in a volume of an earlier version.
+    secret: Option<KeySecret>,
 }
 
 impl Inspect for View {
@@ -125,7 +131,11 @@ impl Inspect for View {
     }
 
     fn find(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
-        self.volume.open(key)
+        let own = match self.secret {
+            Some(secret) => self.volume.open(&key.under(secret))?,
+            None => None,
+        };
+        own.map_or_else(|| self.volume.open(&key.earlier()), |stored| Ok(Some(stored)))
     }
 }
 

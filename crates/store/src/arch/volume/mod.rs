@@ -200,8 +200,8 @@ impl Store for VolumeStore {
         self.volume.name
     }
 
-    fn may_contain(&self, key: Key) -> bool {
-        self.volume.may_contain(key)
+    fn may_contain(&self, key: &ObjectKey) -> bool {
+        self.volume.may_contain(key.hash())
     }
 
     fn knows_all(&self) -> bool {
@@ -213,8 +213,8 @@ impl Store for VolumeStore {
         self.volume.open(key)
     }
 
-    fn position(&self, key: Key) -> Option<u64> {
-        self.volume.table.candidates(key).next().map(|entry| entry.position())
+    fn position(&self, key: &ObjectKey) -> Option<u64> {
+        self.volume.table.candidates(key.hash()).next().map(|entry| entry.position())
     }
 
     fn open_at_once(&self, key: &ObjectKey) -> Option<Stored> {

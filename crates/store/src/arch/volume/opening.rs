@@ -176,7 +176,7 @@ fn make(
     let limit = if files.is_ours() { settings.disk_bytes } else { within(settings.disk_bytes, free) };
     let geometry = plan(settings, limit, boot)?;
     if !is_signed {
-        let signature = Signature { architecture: name.to_owned(), parameters: [0; 4] };
+        let signature = Signature::with_parameters(name, [0; 4]);
         signature.write(files).map_err(|error| unusable("sign", name, &error))?;
     }
     let failed = |error: io::Error| match error.kind() {
@@ -236,7 +236,7 @@ pub(super) fn plan(settings: &Settings, disk_bytes: u64, boot: u64) -> Result<Ge
         )));
     }
     let seed = [settings.now.millis().to_le_bytes(), boot.to_le_bytes()].concat();
-    Ok(Geometry { id: Key::of(&seed).low(), stripe_bytes, stripes, buckets })
+    Ok(Geometry { id: Key::unkeyed(&seed).low(), stripe_bytes, stripes, buckets })
 }
 
 /// What the index file says, if it is this volume's.

@@ -202,8 +202,8 @@ fn carry(live: &Live, record: &[u8]) -> Option<(Entry, Arc<Pending>)> {
     let hits = if let Verdict::Carry(hits) = live.verdict { hits } else { 0 };
     let body = PendingBody::Whole(Bytes::copy_from_slice(body));
     let metadata = Bytes::copy_from_slice(metadata);
-    let key = ObjectKey::new(full_key);
-    (key.hash() == head.key).then(|| (live.entry, Pending::new(key, head.id, hits, metadata, body)))
+    let key = ObjectKey::stored(full_key, head.key)?;
+    Some((live.entry, Pending::new(key, head.id, hits, metadata, body)))
 }
 
 /// A stripe of which so much would be carried over is left as it is.

@@ -11,7 +11,7 @@ use std::thread;
 type Tier = Arc<MemoryTier<Article>>;
 
 fn tier(bytes: u64) -> Tier {
-    MemoryTier::new(Ledger::new(bytes), 4, 7)
+    MemoryTier::new(Ledger::new(bytes), 4)
 }
 
 /// Numbers that look like chance.
@@ -212,7 +212,7 @@ fn large_bodies_for_which_there_are_no_pages_stand_in_spans_unless_they_are_too_
 fn threads_that_insert_read_hold_replace_and_remove_see_whole_bodies_only() {
     const NUMBERS: u64 = 600;
     let ledger = Ledger::new(2 << 20);
-    let tier: Tier = MemoryTier::new(Arc::clone(&ledger), 4, 7);
+    let tier: Tier = MemoryTier::new(Arc::clone(&ledger), 4);
     thread::scope(|scope| {
         for worker in 0..4_u64 {
             let tier = &tier;

@@ -227,7 +227,7 @@ fn length_of(n: u64) -> usize {
 fn replace_until(store: &dyn Store, next: u64, crash: &CrashPoint) -> HashSet<u64> {
     let mut before = HashSet::new();
     for n in next..next + REPLACED {
-        before = (0..n).filter(|n| store.may_contain(key(*n).hash())).collect();
+        before = (0..n).filter(|n| store.may_contain(&key(*n))).collect();
         drop(put(store, n, 1, length_of(n)));
         if crash.has_come() {
             break;

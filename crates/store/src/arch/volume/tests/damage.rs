@@ -58,7 +58,7 @@ fn damage_is_counted_after_a_kill_too() {
     let store = world.open();
     (0..4000).for_each(|number| put(&store, number, 1, 9000).unwrap());
     store.write_all();
-    let position = |number: u32| store.position(key(number).hash()).expect("on the disk") as usize;
+    let position = |number: u32| store.position(&key(number)).expect("on the disk") as usize;
     let (early, late) = (position(2000), position(3999));
     drop(store);
     let flip = |at: usize| world.files.tamper(DATA, |bytes| bytes[at + 4000] ^= 4);
@@ -77,7 +77,7 @@ fn damage_is_counted_after_a_kill_too() {
     }
     put(&store, 3999, 3, 9000).unwrap();
     store.write_all();
-    flip(store.position(key(3999).hash()).expect("on the disk") as usize);
+    flip(store.position(&key(3999)).expect("on the disk") as usize);
     volume.windows.forget(0..u64::MAX);
     assert_eq!((version_of(&store, 3999), store.usage().corrupt), (None, 2));
 }

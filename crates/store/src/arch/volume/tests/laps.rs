@@ -1,5 +1,6 @@
 //! The cursor going round: contents stay right, popular objects stay, nobody is read while it is written over.
 
+use super::super::table::Table;
 use super::*;
 use crate::arch::maintenance::Upkeep;
 
@@ -112,7 +113,14 @@ fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
     let listener = Arc::clone(&told);
     let store = world.open();
     store.tell(Arc::new(move |key| listener.lock().push(key)));
+    // The index cannot tell two objects apart whose keys look alike to it.
+    let mut numbers: Vec<u32> = Vec::new();
     for number in 0..1600 {
+        if !numbers.iter().any(|known| Table::are_alike(key(*known).hash(), key(number).hash())) {
+            numbers.push(number);
+        }
+    }
+    for number in numbers.iter().copied() {
         put(&store, number, 1, 1000).unwrap();
         if number % 8 == 0 {
             store.write_all();
@@ -124,7 +132,7 @@ fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
         store.volume.maintain();
     }
     let told = told.lock();
-    for number in 0..1600 {
+    for number in numbers {
         let is_there = version_of(&store, number).is_some();
         assert_eq!(is_there, !told.contains(&key(number).hash()), "object {number}");
     }

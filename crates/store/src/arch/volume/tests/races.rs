@@ -22,7 +22,7 @@ fn full() -> (VolumeStore, u32, Arc<Scripted>) {
 }
 
 fn position_of(store: &VolumeStore, number: u32) -> Option<u64> {
-    store.position(key(number).hash())
+    store.position(&key(number))
 }
 
 /// The mark of a removed object is written with the rest of its page, which may be another's by then.
