@@ -44,6 +44,7 @@ mod modelled;
 mod overwriting;
 mod real;
 mod replacement;
+mod secrets;
 mod sides;
 mod small_objects;
 mod use_cases;
