@@ -236,7 +236,7 @@ mod tests {
             response_time: Timestamp::from_seconds(10),
         };
         let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
-        let origin = (exchanged.request_time, Names { slots: Box::new([]), via_site: true });
+        let origin = (exchanged.request_time, Names { slots: Box::new([]), groups: Box::new([]), via_site: true });
         let head = Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin));
         Arc::new(Arrived {
             validity: Invalidations::new().begin(&key),

@@ -123,7 +123,7 @@ impl Exchange {
         let usable = admitted
             && !is_bodiless(head.stored.status())
             && head.names.via_site == (mode == Mode::Reverse)
-            && !self.epochs.purged(&head.names.slots, head.requested)
+            && !self.epochs.purged(&head.names.slots, &head.names.groups, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
         usable.then_some(resident)
     }

@@ -29,8 +29,9 @@ impl Exchange {
         let response = &response.to_map();
         let Ok(target) = ask.target.url.parse() else { return };
         let origin = ask.target.origin();
-        for group in groups::invalidated_groups(&ask.method, response) {
-            self.epochs.purge(Name::Group { origin, group: &group }, self.now());
+        let invalidated = groups::invalidated_groups(&ask.method, response);
+        if !invalidated.is_empty() {
+            self.epochs.purge_groups(origin, &invalidated, self.now());
         }
         let uris = invalidation::targets(&ask.method, &target, status, response);
         let keys = uris.iter().filter_map(|uri| Target::of_uri(uri).ok()).map(|target| target.key());
@@ -86,7 +87,8 @@ impl Exchange {
                 Ok(target)
                     if target.path() == "/" && !target.host().contains('*') && groups::is_group(group) =>
                 {
-                    self.purge_all(Name::Group { origin: target.origin(), group }).await
+                    self.epochs.purge_group(target.origin(), group, self.now());
+                    self.purge_written().await
                 }
                 Ok(_) if !groups::is_group(group) => PurgeOutcome::Invalid(format!("{group:?} is no group")),
                 _ => {
@@ -106,6 +108,11 @@ impl Exchange {
     /// Purges everything that bears the name.
     async fn purge_all(&self, name: Name<'_>) -> PurgeOutcome {
         self.epochs.purge(name, self.now());
+        self.purge_written().await
+    }
+
+    /// The outcome of a purge, once it is written down.
+    async fn purge_written(&self) -> PurgeOutcome {
         match self.purges_written().await {
             Ok(()) => PurgeOutcome::Purged { responses: None },
             Err(error) => PurgeOutcome::Failed(format!(

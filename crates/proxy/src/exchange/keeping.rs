@@ -2,7 +2,7 @@
 
 use super::Exchange;
 use super::ask::Ask;
-use super::epochs::Name;
+use super::epochs::{Name, group_key, origin_key};
 use super::fetch::{Arrived, Fetch, Received, Selecting};
 use super::growing::Growing;
 use super::invalidations::Validity;
@@ -11,7 +11,7 @@ use super::shelf::Found;
 use super::target::part_key;
 use super::variant::variant_key;
 use http::{HeaderMap, HeaderName, StatusCode, header};
-use shoal_core::{FieldLines, ObjectKey};
+use shoal_core::{FieldLines, Key, ObjectKey};
 use shoal_semantics::date;
 use shoal_semantics::range::{self, ContentRange};
 use shoal_semantics::storage::{self, Exchanged, Policy, Refusal, Storage};
@@ -238,9 +238,14 @@ impl Exchange {
         let origin = ask.target.origin();
         let live = &ask.live;
         let mut slots = vec![Name::All.slot(), Name::Host(ask.target.host()).slot()];
-        slots.extend(groups::cache_groups(response).iter().map(|group| Name::Group { origin, group }.slot()));
         slots.extend(groups::tags(response, &live.tag_fields).iter().map(|tag| Name::Tag(tag).slot()));
-        Names { slots: slots.into(), via_site: ask.site.is_some() }
+        let mut own_groups: Vec<Key> =
+            groups::cache_groups(response).iter().map(|group| group_key(origin, group)).collect();
+        if !own_groups.is_empty() {
+            // All groups of an origin may be purged together.
+            own_groups.push(origin_key(origin));
+        }
+        Names { slots: slots.into(), groups: own_groups.into(), via_site: ask.site.is_some() }
     }
 
     /// A number that no earlier note of this store bears: the time in milliseconds, or the next number when that was given

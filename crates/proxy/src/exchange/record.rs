@@ -7,7 +7,7 @@
 use super::epochs::Slot;
 use crate::message::StoredHead;
 use http::{HeaderMap, HeaderName, StatusCode};
-use shoal_core::Timestamp;
+use shoal_core::{Key, Timestamp};
 use shoal_semantics::storage::Policy;
 use std::sync::Arc;
 
@@ -37,8 +37,10 @@ pub struct Head {
 /// Under which names a response can be purged, and in which mode it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// The slots of the names.
+    /// The slots of the names that operators purge by.
     pub slots: Box<[Slot]>,
+    /// The keys of its cache groups and, where it has some, of its origin: see [`group_key`](super::epochs::group_key).
+    pub groups: Box<[Key]>,
     /// Whether a site's upstreams gave it (reverse mode), and not the host that the URL names. Neither mode serves what the
     /// other stored: whoever asks a site that takes any host names the host, and would choose what users of the forward proxy
     /// get of it.
@@ -114,7 +116,13 @@ impl Head {
 
     /// Bytes of RAM that it takes.
     pub fn weight(&self) -> usize {
-        self.stored.weight() + self.names.slots.len() * 2 + size_of::<Self>() + ALLOCATIONS * ALLOCATION_BYTES
+        self.stored.weight() + self.names.weight() + size_of::<Self>() + ALLOCATIONS * ALLOCATION_BYTES
+    }
+}
+
+impl Names {
+    fn weight(&self) -> usize {
+        self.slots.len() * size_of::<Slot>() + self.groups.len() * size_of::<Key>()
     }
 }
 
@@ -204,8 +212,14 @@ fn encode_head(head: &Head, out: &mut Vec<u8>) {
     out.extend(head.stored.status().as_u16().to_le_bytes());
     let slots = &head.names.slots[..head.names.slots.len().min(SLOTS_MAX)];
     let via_site = if head.names.via_site { VIA_SITE } else { 0 };
-    out.extend((slots.len() as u16 | via_site).to_le_bytes());
+    let groups = &head.names.groups[..head.names.groups.len().min(SLOTS_MAX)];
+    let has_groups = if groups.is_empty() { 0 } else { HAS_GROUPS };
+    out.extend((slots.len() as u16 | via_site | has_groups).to_le_bytes());
     slots.iter().for_each(|slot| out.extend(slot.0.to_le_bytes()));
+    if !groups.is_empty() {
+        out.extend((groups.len() as u16).to_le_bytes());
+        groups.iter().for_each(|group| out.extend(group.to_bytes()));
+    }
     out.extend((head.stored.field_lines().count() as u32).to_le_bytes());
     for (name, value) in head.stored.field_lines() {
         put(name, out);
@@ -218,8 +232,12 @@ fn decode_head(reader: &mut Reader<'_>) -> Option<Head> {
     let requested = Timestamp::from_millis(reader.u64()?);
     let status = StatusCode::from_u16(reader.u16()?).ok()?;
     let names = reader.u16()?;
-    let slots = (0..names & !VIA_SITE).map(|_| reader.u16().map(Slot)).collect::<Option<_>>()?;
-    let names = Names { slots, via_site: names & VIA_SITE != 0 };
+    let count = usize::from(names) & SLOTS_MAX;
+    let slots = (0..count).map(|_| reader.u16().map(Slot)).collect::<Option<_>>()?;
+    let groups = if names & HAS_GROUPS == 0 { 0 } else { reader.u16()? };
+    let group = |_| Some(Key::from_bytes(*reader.array()?));
+    let groups = (0..groups).map(group).collect::<Option<_>>()?;
+    let names = Names { slots, groups, via_site: names & VIA_SITE != 0 };
     let count = reader.u32()?;
     let fields = (0..count).map(|_| Some((reader.take()?, reader.take()?)));
     let stored = Arc::new(StoredHead::read(status, fields)?);
@@ -291,8 +309,10 @@ const ALLOCATION_BYTES: usize = 24;
 
 /// In the number of slots: a site's upstreams gave it.
 const VIA_SITE: u16 = 1 << 15;
-/// Slots of a record; a response with so many names has them from a head larger than any that is taken.
-const SLOTS_MAX: usize = VIA_SITE as usize - 1;
+/// In the number of slots: the keys of groups follow.
+const HAS_GROUPS: u16 = 1 << 14;
+/// Slots of a record, and groups of it: more than the names that are read of a response.
+const SLOTS_MAX: usize = HAS_GROUPS as usize - 1;
 const RESPONSE: u8 = 1;
 const VARY: u8 = 2;
 const PARTS: u8 = 3;
@@ -323,7 +343,11 @@ mod tests {
             StatusCode::OK,
             fields.clone(),
             policy,
-            (Timestamp::from_seconds(10), Names { slots: Box::new([Slot(3), Slot(9)]), via_site: true }),
+            (Timestamp::from_seconds(10), Names {
+                slots: Box::new([Slot(3), Slot(9)]),
+                groups: Box::new([Key::of(b"a"), Key::of(b"b")]),
+                via_site: true,
+            }),
         )
     }
 

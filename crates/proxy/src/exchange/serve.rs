@@ -335,12 +335,13 @@ impl Exchange {
     /// Whether another request's response may answer this one: the variant it selects, still valid, and not purged.
     pub(super) fn shares(&self, ask: &Ask, arrived: &Arrived) -> bool {
         let selecting = arrived.selecting.as_ref();
+        let names = &arrived.head.names;
         let selects = selecting.is_none_or(|selecting| ask.selecting(&selecting.names) == selecting.values);
         selects
             && arrived.validity.holds()
-            && arrived.head.names.via_site == ask.site.is_some()
+            && names.via_site == ask.site.is_some()
             && ask.live.allowed_address(&arrived.head)
-            && !self.epochs.purged(&arrived.head.names.slots, arrived.head.requested)
+            && !self.epochs.purged(&names.slots, &names.groups, arrived.head.requested)
             && matches!(reuse::decide(&arrived.head.policy, &ask.directives, self.now()), Reuse::Fresh)
     }
 

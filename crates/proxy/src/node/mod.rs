@@ -434,7 +434,7 @@ mod tests {
         let store = folder.path().join("store");
         let is_purged = |before: Timestamp| {
             let node = with_store(&store);
-            let is_purged = node.exchange.epochs().purged(&[Name::All.slot()], before);
+            let is_purged = node.exchange.epochs().purged(&[Name::All.slot()], &[], before);
             node.drain(Duration::ZERO);
             is_purged
         };

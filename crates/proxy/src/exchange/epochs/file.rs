@@ -1,17 +1,17 @@
-//! The table's file, written by a thread of its own.
+//! The tables' file, written by a thread of its own.
 //!
-//! A disk may take long to write, or hang. Who marks a slot does not wait for it: an origin's word alone can mark one, on a thread that
-//! serves clients. Slots that are marked while the file is being written are written together in the next turn, so no more than the
-//! table itself can be pending.
+//! A disk may take long to write, or hang. Who marks something does not wait for it: an origin's word alone can purge a group, on a
+//! thread that serves clients. What is marked while the file is being written is written together in the next turn, so no more than
+//! the tables themselves can be pending. A turn begins a second after the last at the earliest, unless an operator waits for it:
+//! however many groups origins purge, the disk is written to once a second.
 
-use super::{Slot, WORD};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// The way to the thread. Dropping it lets the thread finish; nobody waits for that.
@@ -23,10 +23,18 @@ struct Shared {
     done: watch::Sender<Done>,
 }
 
+/// What the file holds, in pieces with numbers.
+pub(super) trait Stored: Send + Sync {
+    /// Where a piece stands, and its bytes as they are now.
+    fn bytes(&self, number: u32) -> (u64, Vec<u8>);
+}
+
 /// What is to be written.
 #[derive(Default)]
 struct Orders {
-    slots: BTreeSet<u16>,
+    pieces: BTreeSet<u32>,
+    /// Somebody waits.
+    is_urgent: bool,
     /// Counts the orders.
     last: u64,
     closed: bool,
@@ -42,26 +50,35 @@ struct Done {
 }
 
 impl TableFile {
-    /// Starts the thread; it writes what stands in `table`.
-    pub fn start(file: File, table: Arc<[AtomicU64]>) -> io::Result<Self> {
+    /// Starts the thread; it writes what stands in `tables`.
+    pub fn start(file: File, tables: Arc<dyn Stored>) -> io::Result<Self> {
         let (orders, wake, done) = (Mutex::default(), Condvar::new(), watch::Sender::default());
         let shared = Arc::new(Shared { orders, wake, done });
         let thread = Arc::clone(&shared);
-        std::thread::Builder::new().name("purges".into()).spawn(move || thread.work(&file, &table))?;
+        std::thread::Builder::new().name("purges".into()).spawn(move || thread.work(&file, &*tables))?;
         Ok(Self(shared))
     }
 
-    /// Has the slot written down.
-    pub fn write(&self, slot: Slot) {
+    /// Has pieces written down.
+    pub fn write(&self, pieces: impl IntoIterator<Item = u32>) {
+        let mut pieces = pieces.into_iter().peekable();
+        if pieces.peek().is_none() {
+            return;
+        }
         let mut orders = self.0.orders.lock();
-        orders.slots.insert(slot.0);
+        orders.pieces.extend(pieces);
         orders.last += 1;
         self.0.wake.notify_one();
     }
 
     /// Waits until all that was ordered is written down, or could not be.
     pub fn written(&self) -> impl Future<Output = Result<(), Arc<str>>> + use<> {
-        let last = self.0.orders.lock().last;
+        let last = {
+            let mut orders = self.0.orders.lock();
+            orders.is_urgent = true;
+            orders.last
+        };
+        self.0.wake.notify_one();
         let shared = Arc::clone(&self.0);
         async move {
             let mut done = shared.done.subscribe();
@@ -80,22 +97,30 @@ impl Drop for TableFile {
 
 impl Shared {
     /// Does what is ordered. What could not be written is tried again with the next order.
-    fn work(&self, file: &File, table: &[AtomicU64]) {
+    fn work(&self, file: &File, tables: &dyn Stored) {
         let mut last = 0;
-        while let Some((slots, ordered)) = self.next(last) {
+        while let Some((pieces, ordered)) = self.next(last) {
             last = ordered;
-            let result = write(file, table, &slots);
+            let result = write(file, tables, &pieces);
             if let Err(error) = &result {
                 tracing::warn!(%error, "a purge could not be written down; it holds until the next restart");
-                self.orders.lock().slots.extend(slots);
+                self.orders.lock().pieces.extend(pieces);
             }
             let failure = result.err().map(|error| error.to_string().into());
             self.done.send_replace(Done { last, failure });
+            self.rest();
         }
     }
 
+    /// Waits for the next turn, or until somebody waits for what is ordered.
+    fn rest(&self) {
+        let end = Instant::now() + PAUSE;
+        let mut orders = self.orders.lock();
+        while !orders.closed && !orders.is_urgent && !self.wake.wait_until(&mut orders, end).timed_out() {}
+    }
+
     /// Waits for more than the `last` order; `None` when there will be none.
-    fn next(&self, last: u64) -> Option<(BTreeSet<u16>, u64)> {
+    fn next(&self, last: u64) -> Option<(BTreeSet<u32>, u64)> {
         let mut orders = self.orders.lock();
         while orders.last == last {
             if orders.closed {
@@ -103,24 +128,35 @@ impl Shared {
             }
             self.wake.wait(&mut orders);
         }
-        Some((std::mem::take(&mut orders.slots), orders.last))
+        orders.is_urgent = false;
+        Some((std::mem::take(&mut orders.pieces), orders.last))
     }
 }
 
-fn write(file: &File, table: &[AtomicU64], slots: &BTreeSet<u16>) -> io::Result<()> {
-    for slot in slots {
-        let time = table[usize::from(*slot)].load(Ordering::Acquire);
-        file.write_all_at(&time.to_le_bytes(), u64::from(*slot) * WORD as u64)?;
+fn write(file: &File, tables: &dyn Stored, pieces: &BTreeSet<u32>) -> io::Result<()> {
+    for (at, bytes) in pieces.iter().map(|piece| tables.bytes(*piece)) {
+        file.write_all_at(&bytes, at)?;
     }
     file.sync_data()
 }
+
+/// Between two turns that nobody waits for.
+const PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn table() -> Arc<[AtomicU64]> {
-        (0..4).map(AtomicU64::new).collect()
+    struct Numbers;
+
+    impl Stored for Numbers {
+        fn bytes(&self, number: u32) -> (u64, Vec<u8>) {
+            (u64::from(number) * 8, u64::from(number).to_le_bytes().to_vec())
+        }
+    }
+
+    fn table() -> Arc<dyn Stored> {
+        Arc::new(Numbers)
     }
 
     #[tokio::test]
@@ -129,8 +165,8 @@ mod tests {
         let path = folder.path().join("table");
         let file = TableFile::start(File::create(&path).expect("made"), table()).expect("started");
         file.written().await.expect("nothing to write");
-        file.write(Slot(3));
-        file.write(Slot(1));
+        file.write([3]);
+        file.write([1]);
         file.written().await.expect("written");
         let words: Vec<u8> = [0, 1, 0, 3u64].iter().flat_map(|word| word.to_le_bytes()).collect();
         assert_eq!(std::fs::read(&path).expect("there"), words);
@@ -141,7 +177,7 @@ mod tests {
         let read_only = File::open("/dev/null").expect("there");
         let file = TableFile::start(read_only, table()).expect("started");
         for _ in 0..2 {
-            file.write(Slot(1));
+            file.write([1]);
             file.written().await.expect_err("it cannot be written");
         }
     }

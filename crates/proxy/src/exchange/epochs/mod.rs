@@ -2,8 +2,11 @@
 //!
 //! A fixed table holds, for each slot, when the names that hash to it were last purged. An object remembers the
 //! slots of its names and when it was asked for; it is gone when any of its slots was purged since. Two names
-//! that share a slot are purged together, which costs a miss and never serves what should be gone. The table
-//! never grows, and survives a restart: it is a file of [`SLOTS`] little-endian times in milliseconds. The file goes and comes with
+//! that share a slot are purged together, which costs a miss and never serves what should be gone. Only operators
+//! purge by these names. Groups are purged by origins, and so are confined to their origin: see [`groups`].
+//!
+//! The tables never grow, and survive a restart: their file has [`SLOTS`] little-endian times in milliseconds, and behind
+//! them the places of the groups. The file goes and comes with
 //! the disk that it is on: what is purged while it is away is written to it once it is back.
 //!
 //! These times are the clock's as long as that goes on. When it is set back they stand still, but for a step with each purge, until it has
@@ -11,10 +14,14 @@
 //! Kulkarni et al., "Logical Physical Clocks", OPODIS 2014, of one node). So it is within a process, and towards purges of earlier ones.
 
 mod file;
+mod groups;
 
-use file::TableFile;
+pub use groups::{group_key, origin_key};
+
+use file::{Stored, TableFile};
+use groups::{ENTRY_BYTES, Groups, PLACES, Wish};
 use parking_lot::RwLock;
-use shoal_core::Timestamp;
+use shoal_core::{Key, Timestamp};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -22,15 +29,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// When each slot was last purged.
+/// When what was last purged.
 pub struct Epochs {
-    slots: Arc<[AtomicU64]>,
+    tables: Arc<Tables>,
     /// The latest time that was given out.
     latest: AtomicU64,
+    /// The latest purge by name.
+    latest_purge: AtomicU64,
     keeping: RwLock<Keeping>,
 }
 
-/// Where the table outlives the process.
+/// What the file holds.
+struct Tables {
+    slots: Box<[AtomicU64]>,
+    groups: Groups,
+}
+
+/// Where the tables outlive the process.
 enum Keeping {
     /// Nowhere, since nothing else does.
     Nowhere,
@@ -53,8 +68,9 @@ pub enum Name<'a> {
     Host(&'a str),
     /// Every object that carries the tag, whatever its origin.
     Tag(&'a str),
-    /// Every object of the cache group (RFC 9875) of one origin.
-    Group {
+    /// Every object of the cache group (RFC 9875) of one origin, as earlier versions stored it. They gave
+    /// groups slots.
+    EarlierGroup {
         /// Scheme, host and port.
         origin: &'a str,
         /// The group's name.
@@ -63,13 +79,18 @@ pub enum Name<'a> {
 }
 
 impl Epochs {
-    /// Size of the table's file.
-    pub const BYTES: u64 = (SLOTS * WORD) as u64;
+    /// Size of the tables' file.
+    pub const BYTES: u64 = (SLOTS * WORD + PLACES * ENTRY_BYTES) as u64;
 
-    /// A table that is forgotten at exit, as everything is that it tells of.
+    /// Tables that are forgotten at exit, as everything is that they tell of.
     pub fn volatile() -> Self {
         let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { slots, latest: AtomicU64::new(0), keeping: RwLock::new(Keeping::Nowhere) }
+        Self {
+            tables: Arc::new(Tables { slots, groups: Groups::new() }),
+            latest: AtomicU64::new(0),
+            latest_purge: AtomicU64::new(0),
+            keeping: RwLock::new(Keeping::Nowhere),
+        }
     }
 
     /// The table in `path`, made when absent: see [`take_up`](Self::take_up).
@@ -83,19 +104,23 @@ impl Epochs {
     /// purge before the clock was set back (a machine without a clock of its own starts in the past), and holds. One further off is
     /// damage: it counts as `now`, which costs hits once.
     pub fn take_up(&self, path: &Path, now: Timestamp) -> std::io::Result<()> {
-        let (file, stored) = read(path)?;
-        let file = TableFile::start(file, Arc::clone(&self.slots))?;
+        let (file, times, groups) = read(path)?;
+        let file = TableFile::start(file, Arc::clone(&self.tables) as Arc<dyn Stored>)?;
         // Who purges meanwhile writes it down when this file has taken the place of the one before.
         let mut keeping = self.keeping.write();
         let latest = now.plus(SET_BACK_MAX).millis();
-        let sound = stored.iter().map(|time| if *time > latest { now.millis() } else { *time });
+        let sound = times.iter().map(|time| if *time > latest { now.millis() } else { *time });
         for (number, time) in (0..=u16::MAX).zip(sound) {
-            let known = self.slots[usize::from(number)].fetch_max(time, Ordering::SeqCst);
+            let known = self.tables.slots[usize::from(number)].fetch_max(time, Ordering::SeqCst);
+            self.latest_purge.fetch_max(time, Ordering::SeqCst);
             self.latest.fetch_max(time.saturating_add(1), Ordering::SeqCst);
             if known > time {
-                file.write(Slot(number));
+                file.write([u32::from(number)]);
             }
         }
+        let (changed, found) = self.tables.groups.take_up(&groups, latest, now);
+        self.latest.fetch_max(found.saturating_add(1), Ordering::SeqCst);
+        file.write(changed.into_iter().map(place_number));
         *keeping = Keeping::File(file);
         Ok(())
     }
@@ -120,10 +145,37 @@ impl Epochs {
     pub fn purge(&self, name: Name<'_>, now: Timestamp) {
         let slot = name.slot();
         let time = self.step(now).millis() - 1;
-        self.slots[usize::from(slot.0)].fetch_max(time, Ordering::SeqCst);
+        self.tables.slots[usize::from(slot.0)].fetch_max(time, Ordering::SeqCst);
+        // After the slot: whoever sees this sees that.
+        self.latest_purge.fetch_max(time, Ordering::SeqCst);
         if let Keeping::File(file) = &*self.keeping.read() {
-            file.write(slot);
+            file.write([u32::from(slot.0)]);
         }
+    }
+
+    /// Purges cache groups of one origin, as the origin wishes: what it may not is left out, and counted.
+    pub fn purge_groups(&self, origin: &str, groups: &[String], now: Timestamp) {
+        self.mark_groups(origin, groups, false, now);
+    }
+
+    /// Purges a cache group of one origin, as an operator wishes.
+    pub fn purge_group(&self, origin: &str, group: &str, now: Timestamp) {
+        self.purge(Name::EarlierGroup { origin, group }, now);
+        self.mark_groups(origin, &[group.to_owned()], true, now);
+    }
+
+    fn mark_groups(&self, origin: &str, groups: &[String], is_operators: bool, now: Timestamp) {
+        let keys: Vec<Key> = groups.iter().map(|group| group_key(origin, group)).collect();
+        let wish = Wish { origin: origin_key(origin), groups: &keys, is_operators };
+        let changed = self.tables.groups.purge(&wish, self.step(now).millis() - 1, now);
+        if let Keeping::File(file) = &*self.keeping.read() {
+            file.write(changed.into_iter().map(place_number));
+        }
+    }
+
+    /// Purges of groups that origins wished and that were not heeded, since the table was full.
+    pub fn ignored_groups(&self) -> u64 {
+        self.tables.groups.ignored()
     }
 
     /// A time later than that of all that was asked for before this call, and not later than of anything that is asked for after it.
@@ -147,8 +199,11 @@ impl Epochs {
     }
 
     /// Whether an object with these names, asked for at `requested`, has been purged since.
-    pub fn purged(&self, slots: &[Slot], requested: Timestamp) -> bool {
-        slots.iter().any(|slot| self.slots[usize::from(slot.0)].load(Ordering::Acquire) >= requested.millis())
+    pub fn purged(&self, slots: &[Slot], groups: &[Key], requested: Timestamp) -> bool {
+        let is_since = |time: &AtomicU64| time.load(Ordering::Acquire) >= requested.millis();
+        let slot_time = |slot: &Slot| &self.tables.slots[usize::from(slot.0)];
+        is_since(&self.latest_purge) && slots.iter().any(|slot| is_since(slot_time(slot)))
+            || self.tables.groups.purged(groups, requested)
     }
 }
 
@@ -160,21 +215,43 @@ impl Name<'_> {
             // Final dots make another key, not another host.
             Self::Host(host) => hash(&[b"host", host.trim_end_matches('.').as_bytes()]),
             Self::Tag(tag) => hash(&[b"tag", tag.as_bytes()]),
-            Self::Group { origin, group } => hash(&[b"group", origin.as_bytes(), group.as_bytes()]),
+            Self::EarlierGroup { origin, group } => hash(&[b"group", origin.as_bytes(), group.as_bytes()]),
         };
         Slot((1 + hash % (SLOTS as u64 - 1)) as u16)
     }
 }
 
-/// The table's file, and the times in it.
-fn read(path: &Path) -> std::io::Result<(File, Vec<u64>)> {
+impl Stored for Tables {
+    fn bytes(&self, number: u32) -> (u64, Vec<u8>) {
+        match u16::try_from(number) {
+            Ok(slot) => {
+                let time = self.slots[usize::from(slot)].load(Ordering::Acquire);
+                (u64::from(slot) * WORD as u64, time.to_le_bytes().to_vec())
+            }
+            Err(_) => {
+                let place = (number as usize - SLOTS) as u16;
+                let at = SLOTS * WORD + usize::from(place) * ENTRY_BYTES;
+                (at as u64, self.groups.encode(place).to_vec())
+            }
+        }
+    }
+}
+
+/// The number of a group's place among all that the file holds: behind the slots.
+fn place_number(place: u16) -> u32 {
+    SLOTS as u32 + u32::from(place)
+}
+
+/// The tables' file, the times in it, and the places of the groups. An earlier version's has times alone.
+fn read(path: &Path) -> std::io::Result<(File, Vec<u64>, Vec<u8>)> {
     let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
     let mut stored = Vec::new();
     Read::by_ref(&mut file).take(Epochs::BYTES).read_to_end(&mut stored)?;
-    stored.resize(SLOTS * WORD, 0);
+    stored.resize(Epochs::BYTES as usize, 0);
     file.set_len(Epochs::BYTES)?;
+    let groups = stored.split_off(SLOTS * WORD);
     let words = stored.chunks_exact(WORD).map(|word| word.try_into().expect("a chunk of eight bytes"));
-    Ok((file, words.map(u64::from_le_bytes).collect()))
+    Ok((file, words.map(u64::from_le_bytes).collect(), groups))
 }
 
 fn hash(parts: &[&[u8]]) -> u64 {
@@ -208,11 +285,11 @@ mod tests {
     fn a_purge_reaches_what_was_asked_for_before_it() {
         let epochs = Epochs::volatile();
         let slots = [Name::Tag("news").slot(), Name::Host("example.org").slot()];
-        assert!(!epochs.purged(&slots, at(5)));
+        assert!(!epochs.purged(&slots, &[], at(5)));
         epochs.purge(Name::Tag("news"), at(10));
-        assert!(epochs.purged(&slots, at(5)) && epochs.purged(&slots, at(10)));
-        assert!(!epochs.purged(&slots, at(11)));
-        assert!(!epochs.purged(&[Name::Tag("sport").slot()], at(5)));
+        assert!(epochs.purged(&slots, &[], at(5)) && epochs.purged(&slots, &[], at(10)));
+        assert!(!epochs.purged(&slots, &[], at(11)));
+        assert!(!epochs.purged(&[Name::Tag("sport").slot()], &[], at(5)));
     }
 
     #[test]
@@ -232,10 +309,10 @@ mod tests {
         let slots = [Name::Tag("news").slot()];
         for _ in 0..3 {
             let before = epochs.time(at(1000));
-            assert!(!epochs.purged(&slots, before));
+            assert!(!epochs.purged(&slots, &[], before));
             epochs.purge(Name::Tag("news"), at(900));
-            assert!(epochs.purged(&slots, before));
-            assert!(!epochs.purged(&slots, epochs.time(at(901))), "it can be kept again at once");
+            assert!(epochs.purged(&slots, &[], before));
+            assert!(!epochs.purged(&slots, &[], epochs.time(at(901))), "it can be kept again at once");
         }
         assert_eq!(epochs.time(at(2000)), at(2000), "the clock has caught up");
     }
@@ -248,8 +325,8 @@ mod tests {
         epochs.purge(Name::All, at(7));
         epochs.written().await.expect("written");
         let epochs = Epochs::open(&path, at(8)).expect("read again");
-        assert!(epochs.purged(&[Name::All.slot()], at(7)));
-        assert!(!epochs.purged(&[Name::All.slot()], at(8)));
+        assert!(epochs.purged(&[Name::All.slot()], &[], at(7)));
+        assert!(!epochs.purged(&[Name::All.slot()], &[], at(8)));
     }
 
     #[tokio::test]
@@ -267,15 +344,15 @@ mod tests {
         assert_eq!(&*epochs.written().await.expect_err("it has no file"), "its disk is away");
         epochs.take_up(&path, at(30)).expect("read");
         let check = |epochs: &Epochs| {
-            assert!(epochs.purged(&sport, at(7)) && !epochs.purged(&sport, at(8)));
-            assert!(epochs.purged(&news, at(20)) && !epochs.purged(&news, at(21)));
+            assert!(epochs.purged(&sport, &[], at(7)) && !epochs.purged(&sport, &[], at(8)));
+            assert!(epochs.purged(&news, &[], at(20)) && !epochs.purged(&news, &[], at(21)));
         };
         check(&epochs);
         epochs.purge(Name::Tag("weather"), at(31));
         epochs.written().await.expect("written");
         let next = Epochs::open(&path, at(40)).expect("read again");
         check(&next);
-        assert!(next.purged(&weather, at(31)));
+        assert!(next.purged(&weather, &[], at(31)));
     }
 
     #[tokio::test]
@@ -307,8 +384,8 @@ mod tests {
         epochs.written().await.expect("written");
         let now = Timestamp::from_seconds(999_000);
         let epochs = Epochs::open(&path, now).expect("read again");
-        assert!(epochs.purged(&[Name::All.slot()], asked));
-        assert!(!epochs.purged(&[Name::All.slot()], epochs.time(now)), "what comes now is kept");
+        assert!(epochs.purged(&[Name::All.slot()], &[], asked));
+        assert!(!epochs.purged(&[Name::All.slot()], &[], epochs.time(now)), "what comes now is kept");
     }
 
     #[test]
@@ -317,6 +394,6 @@ mod tests {
         let path = folder.path().join("purged");
         std::fs::write(&path, [0xff; 4096]).expect("written");
         let epochs = Epochs::open(&path, at(100)).expect("any bytes are a table");
-        assert!(epochs.purged(&[Slot(0)], at(100)) && !epochs.purged(&[Slot(0)], at(101)));
+        assert!(epochs.purged(&[Slot(0)], &[], at(100)) && !epochs.purged(&[Slot(0)], &[], at(101)));
     }
 }

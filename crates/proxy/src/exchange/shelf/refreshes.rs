@@ -205,7 +205,7 @@ mod tests {
             response_time: at,
         };
         let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
-        let names = Names { slots: Box::new([]), via_site: false };
+        let names = Names { slots: Box::new([]), groups: Box::new([]), via_site: false };
         Arc::new(Head::new(StatusCode::OK, HeaderMap::new(), policy, (at, names)))
     }
 

@@ -1,0 +1,379 @@
+//! Purges of cache groups, each confined to the origin that asked for it (RFC 9875, section 2.1).
+//!
+//! An origin chooses the names of its groups, and so may try to hit others' objects, to fill the table, or
+//! to wear the disk. So a group is known by a keyed hash of its origin and name, all 128 bits of which are
+//! compared; nothing is purged by a place in the table alone.
+//!
+//! The table has [`PLACES`]. An origin that has used up its share of places, or of a second, purges all its
+//! groups at once instead, which takes one place. When all places are taken the origin with the most is
+//! brought down to one. Where each origin has one, a further origin is not heeded, which RFC 9875 allows ("MAY
+//! invalidate"), and counted; an operator's purge takes all groups of all origins then.
+//!
+//! Cost: a comparison for objects without groups; a hash lookup for each group of others.
+
+use parking_lot::RwLock;
+use shoal_core::{Key, Timestamp};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// When which groups were purged.
+pub(super) struct Groups {
+    table: RwLock<Table>,
+    /// The latest purge of any group.
+    latest: AtomicU64,
+    ignored: AtomicU64,
+}
+
+#[derive(Default)]
+struct Table {
+    places: Vec<Option<Entry>>,
+    found: HashMap<Key, u16>,
+    origins: HashMap<Key, Share>,
+}
+
+/// One group that was purged; or all groups of an origin, where both keys are the origin's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    group: Key,
+    origin: Key,
+    time: u64,
+}
+
+/// What an origin has of the table.
+#[derive(Default)]
+struct Share {
+    places: usize,
+    /// Marks in the second that began then.
+    marks: usize,
+    second: u64,
+}
+
+/// The groups of one origin that are to be purged.
+pub(super) struct Wish<'a> {
+    pub origin: Key,
+    pub groups: &'a [Key],
+    /// An operator's wish is always heeded.
+    pub is_operators: bool,
+}
+
+/// The key of an origin: scheme, host and port.
+pub fn origin_key(origin: &str) -> Key {
+    Key::of(&[b"origin\0", origin.as_bytes()].concat())
+}
+
+/// The key of one of its groups.
+pub fn group_key(origin: &str, group: &str) -> Key {
+    Key::of(&[b"group\0", origin.as_bytes(), b"\0", group.as_bytes()].concat())
+}
+
+impl Groups {
+    /// No group was purged.
+    pub fn new() -> Self {
+        let table = Table { places: vec![None; PLACES], ..Table::default() };
+        Self { table: RwLock::new(table), latest: AtomicU64::new(0), ignored: AtomicU64::new(0) }
+    }
+
+    /// Purges what is in these groups and was asked for at `time` at the latest. Gives the places that have
+    /// changed. `now` is the clock's time.
+    pub fn purge(&self, wish: &Wish<'_>, time: u64, now: Timestamp) -> Vec<u16> {
+        let mut changed = Vec::new();
+        let mut table = self.table.write();
+        for group in table.within_share(wish, now.seconds()) {
+            let entry = Entry { group, origin: wish.origin, time };
+            if !table.put(entry, wish.is_operators, &mut changed) {
+                self.ignored.fetch_add(1, SeqCst);
+            }
+        }
+        drop(table);
+        self.latest.fetch_max(time, SeqCst);
+        changed
+    }
+
+    /// Whether something in these groups, asked for at `requested`, was purged since.
+    pub fn purged(&self, groups: &[Key], requested: Timestamp) -> bool {
+        if groups.is_empty() || self.latest.load(SeqCst) < requested.millis() {
+            return false;
+        }
+        let table = self.table.read();
+        let is_purged = |key: &Key| table.entry(key).is_some_and(|entry| entry.time >= requested.millis());
+        is_purged(&everything()) || groups.iter().any(is_purged)
+    }
+
+    /// The bytes of a place: group, origin, time, check; zeros where nothing is.
+    pub fn encode(&self, place: u16) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        if let Some(entry) = self.table.read().places[usize::from(place)] {
+            bytes[..16].copy_from_slice(&entry.group.to_bytes());
+            bytes[16..32].copy_from_slice(&entry.origin.to_bytes());
+            bytes[32..40].copy_from_slice(&entry.time.to_le_bytes());
+            let check = check(&bytes[..40], place);
+            bytes[40..].copy_from_slice(&check.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Adds what a file says. A place that does not stand up to its check may say of any group that it was
+    /// purged: all groups count as purged `now` then, which costs hits once. Gives the places to be
+    /// written to that file, and the latest time that was found.
+    pub fn take_up(&self, stored: &[u8], latest: u64, now: Timestamp) -> (Vec<u16>, u64) {
+        let (mut changed, mut found) = (Vec::new(), 0);
+        let mut table = self.table.write();
+        let known: Vec<Entry> = table.places.iter().flatten().copied().collect();
+        *table = Table { places: vec![None; PLACES], ..Table::default() };
+        for (place, bytes) in (0u16..).zip(stored.chunks_exact(ENTRY_BYTES)) {
+            let entry = match decode(bytes, place) {
+                Ok(None) => continue,
+                Ok(Some(entry)) if entry.time <= latest => entry,
+                _ => Entry { group: everything(), origin: everything(), time: now.millis() },
+            };
+            found = found.max(entry.time);
+            table.put(entry, true, &mut Vec::new());
+        }
+        for entry in known {
+            table.put(entry, true, &mut changed);
+        }
+        drop(table);
+        self.latest.fetch_max(found, SeqCst);
+        (changed, found)
+    }
+
+    /// Wishes of origins that were not heeded, since start.
+    pub fn ignored(&self) -> u64 {
+        self.ignored.load(SeqCst)
+    }
+}
+
+impl Table {
+    fn entry(&self, key: &Key) -> Option<&Entry> {
+        self.found.get(key).and_then(|place| self.places[usize::from(*place)].as_ref())
+    }
+
+    /// The groups that are wished, or the origin as a whole where they are more than it may mark in a second.
+    fn within_share(&mut self, wish: &Wish<'_>, second: u64) -> Vec<Key> {
+        let share = self.origins.entry(wish.origin).or_default();
+        if share.second != second {
+            (share.second, share.marks) = (second, 0);
+        }
+        share.marks += wish.groups.len();
+        let is_within = wish.is_operators || share.marks <= MARKS_A_SECOND;
+        if share.places == 0 && self.origins.len() > PLACES {
+            self.origins.retain(|_, share| share.places > 0);
+        }
+        if is_within { wish.groups.to_vec() } else { vec![wish.origin] }
+    }
+
+    /// Puts an entry in its place. False when there is none for it.
+    fn put(&mut self, entry: Entry, is_operators: bool, changed: &mut Vec<u16>) -> bool {
+        if let Some(place) = self.found.get(&entry.group).copied() {
+            let known = self.places[usize::from(place)].as_mut().expect("a place that is found is taken");
+            known.time = known.time.max(entry.time);
+            changed.push(place);
+            return true;
+        }
+        let is_whole = entry.group == entry.origin;
+        let used = self.origins.get(&entry.origin).map_or(0, |share| share.places);
+        if !is_whole && used >= PLACES_OF_ORIGIN {
+            return self.put(Entry { group: entry.origin, ..entry }, is_operators, changed);
+        }
+        if is_whole {
+            self.forget(entry.origin, changed);
+        }
+        let Some(place) = self.free_place(is_operators, changed) else { return false };
+        self.places[usize::from(place)] = Some(entry);
+        self.found.insert(entry.group, place);
+        self.origins.entry(entry.origin).or_default().places += 1;
+        changed.push(place);
+        true
+    }
+
+    /// Takes all places of an origin back.
+    fn forget(&mut self, origin: Key, changed: &mut Vec<u16>) {
+        if self.origins.get(&origin).is_none_or(|share| share.places == 0) {
+            return;
+        }
+        for (place, entry) in (0u16..).zip(&mut self.places) {
+            if let Some(gone) = entry.take_if(|entry| entry.origin == origin) {
+                self.found.remove(&gone.group);
+                changed.push(place);
+            }
+        }
+        if let Some(share) = self.origins.get_mut(&origin) {
+            share.places = 0;
+        }
+    }
+
+    /// A place that nothing is in, made if need be.
+    fn free_place(&mut self, is_operators: bool, changed: &mut Vec<u16>) -> Option<u16> {
+        if self.found.len() == PLACES {
+            let largest = self.origins.iter().max_by_key(|(_, share)| share.places)?;
+            let (origin, places) = (*largest.0, largest.1.places);
+            match (places > 1, is_operators) {
+                (true, _) => self.fold(origin, changed),
+                (false, true) => self.fold_all(changed),
+                (false, false) => return None,
+            }
+        }
+        let free = self.places.iter().position(Option::is_none)?;
+        Some(u16::try_from(free).expect("a place has a number"))
+    }
+
+    /// Lets one place stand for all groups of an origin.
+    fn fold(&mut self, origin: Key, changed: &mut Vec<u16>) {
+        let own = self.places.iter().flatten().filter(|entry| entry.origin == origin);
+        let time = own.map(|entry| entry.time).max().unwrap_or(0);
+        self.put(Entry { group: origin, origin, time }, false, changed);
+    }
+
+    /// Lets one place stand for all groups of all origins.
+    fn fold_all(&mut self, changed: &mut Vec<u16>) {
+        let time = self.places.iter().flatten().map(|entry| entry.time).max().unwrap_or(0);
+        changed.extend(0..PLACES as u16);
+        *self = Self { places: vec![None; PLACES], ..Self::default() };
+        self.put(Entry { group: everything(), origin: everything(), time }, true, changed);
+    }
+}
+
+/// The key that stands for all groups of all origins; no name hashes to it but by a chance of 2^-128.
+fn everything() -> Key {
+    Key::from_bytes([0xff; 16])
+}
+
+fn decode(bytes: &[u8], place: u16) -> Result<Option<Entry>, ()> {
+    let (fields, own_check) = bytes.split_at(ENTRY_BYTES - 8);
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    if own_check != check(fields, place).to_le_bytes() {
+        return Err(());
+    }
+    let key = |bytes: &[u8]| Key::from_bytes(bytes.try_into().expect("sixteen bytes"));
+    let time = u64::from_le_bytes(fields[32..].try_into().expect("eight bytes"));
+    Ok(Some(Entry { group: key(&fields[..16]), origin: key(&fields[16..32]), time }))
+}
+
+fn check(fields: &[u8], place: u16) -> u64 {
+    xxh3_64_with_seed(fields, u64::from(place))
+}
+
+/// Groups that the table has room for.
+pub(super) const PLACES: usize = 16_384;
+/// Of these for one origin.
+const PLACES_OF_ORIGIN: usize = 1024;
+/// Groups that an origin may purge one by one in a second.
+const MARKS_A_SECOND: usize = 256;
+/// A place in the file.
+pub(super) const ENTRY_BYTES: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(0);
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// Purges one group of an origin, as the origin asks for it.
+    fn purge(groups: &Groups, origin: &str, group: &str, time: u64) -> Vec<u16> {
+        let key = group_key(origin, group);
+        let wish = Wish { origin: origin_key(origin), groups: &[key], is_operators: false };
+        // A second for each, so that only places count.
+        groups.purge(&wish, time, Timestamp::from_seconds(time))
+    }
+
+    fn is_purged(groups: &Groups, origin: &str, group: &str, requested: u64) -> bool {
+        groups.purged(&[origin_key(origin), group_key(origin, group)], at(requested))
+    }
+
+    #[test]
+    fn purge_reaches_one_group_of_one_origin() {
+        let groups = Groups::new();
+        purge(&groups, "http://a", "g", 10);
+        assert!(is_purged(&groups, "http://a", "g", 10) && !is_purged(&groups, "http://a", "g", 11));
+        assert!(!is_purged(&groups, "http://a", "h", 5) && !is_purged(&groups, "http://b", "g", 5));
+        assert!(!groups.purged(&[], at(5)));
+    }
+
+    #[test]
+    fn many_groups_of_one_origin_purge_that_origin_alone() {
+        let groups = Groups::new();
+        purge(&groups, "http://b", "g", 1);
+        for number in 0..=PLACES_OF_ORIGIN {
+            purge(&groups, "http://a", &number.to_string(), 10);
+        }
+        assert!(is_purged(&groups, "http://a", "never named", 10));
+        assert!(is_purged(&groups, "http://b", "g", 1), "another origin's purge holds");
+        assert!(!is_purged(&groups, "http://b", "h", 1) && !is_purged(&groups, "http://b", "g", 2));
+        assert_eq!(groups.table.read().found.len(), 2);
+    }
+
+    #[test]
+    fn more_than_a_share_of_a_second_purges_the_origin_at_once() {
+        let groups = Groups::new();
+        let keys: Vec<Key> = (0..=MARKS_A_SECOND).map(|n| group_key("http://a", &n.to_string())).collect();
+        let wish = Wish { origin: origin_key("http://a"), groups: &keys, is_operators: false };
+        assert_eq!(groups.purge(&wish, 10, NOW).len(), 1);
+        assert!(is_purged(&groups, "http://a", "never named", 10));
+        assert!(!is_purged(&groups, "http://b", "0", 0));
+    }
+
+    #[test]
+    fn full_table_heeds_operators_and_no_further_origin() {
+        let groups = Groups::new();
+        for number in 0..PLACES {
+            purge(&groups, &format!("http://{number}"), "g", 10);
+        }
+        assert!(purge(&groups, "http://a", "g", 11).is_empty() && groups.ignored() == 1);
+        assert!(!is_purged(&groups, "http://a", "g", 5));
+        assert!(is_purged(&groups, "http://0", "g", 10), "what was purged before holds");
+        let key = group_key("http://a", "g");
+        let wish = Wish { origin: origin_key("http://a"), groups: &[key], is_operators: true };
+        groups.purge(&wish, 12, NOW);
+        assert!(is_purged(&groups, "http://a", "g", 12) && is_purged(&groups, "http://0", "g", 10));
+    }
+
+    #[test]
+    fn largest_origin_makes_room_for_others() {
+        let groups = Groups::new();
+        for number in 0..PLACES_OF_ORIGIN {
+            purge(&groups, "http://large", &number.to_string(), 10);
+        }
+        for number in PLACES_OF_ORIGIN..=PLACES {
+            purge(&groups, &format!("http://{number}"), "g", 11);
+        }
+        assert!(is_purged(&groups, "http://large", "0", 10));
+        assert!(is_purged(&groups, &format!("http://{PLACES}"), "g", 11) && groups.ignored() == 0);
+    }
+
+    #[test]
+    fn file_reads_back_and_damage_purges_all_groups_once() {
+        let groups = Groups::new();
+        purge(&groups, "http://a", "g", 10);
+        purge(&groups, "http://a", "h", 20);
+        let mut bytes: Vec<u8> = (0..PLACES as u16).flat_map(|place| groups.encode(place)).collect();
+        let again = Groups::new();
+        assert_eq!(again.take_up(&bytes, 100, at(50)), (Vec::new(), 20));
+        assert!(is_purged(&again, "http://a", "g", 10) && !is_purged(&again, "http://a", "g", 11));
+        assert!(is_purged(&again, "http://a", "h", 20) && !is_purged(&again, "http://b", "g", 1));
+        for bit in 0..ENTRY_BYTES * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let damaged = Groups::new();
+            damaged.take_up(&bytes, 100, at(50));
+            assert!(is_purged(&damaged, "http://b", "g", 50) && !is_purged(&damaged, "http://b", "g", 51));
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn purges_made_meanwhile_are_written_to_a_file_that_comes_later() {
+        let (groups, earlier) = (Groups::new(), Groups::new());
+        purge(&earlier, "http://a", "g", 10);
+        let bytes = earlier.encode(0);
+        purge(&groups, "http://b", "g", 20);
+        let (changed, latest) = groups.take_up(&bytes, 100, at(50));
+        assert_eq!((changed.len(), latest), (1, 10));
+        assert!(is_purged(&groups, "http://a", "g", 10) && is_purged(&groups, "http://b", "g", 20));
+    }
+}
