@@ -33,4 +33,4 @@ pub mod vary;
 
 pub use entity_tag::EntityTag;
 pub use onward::{Onward, OnwardLines};
-pub use rules::Rules;
+pub use rules::{Rules, SetCookie};

@@ -16,10 +16,19 @@ pub struct Rules {
     /// Fields that take the place of Cache-Control and Expires when present, the most specific first (RFC
     /// 9213).
     pub targeted: Vec<HeaderName>,
-    /// Whether responses that set a cookie are stored though they do not say that they are for everybody.
-    pub store_cookies: bool,
+    /// What becomes of responses that set a cookie.
+    pub set_cookie: SetCookie,
     /// The name by which Surrogate-Control addresses this cache; `None` where it is no surrogate.
     pub surrogate: Option<String>,
+}
+
+/// What becomes of a response that sets a cookie. The cookie itself is never stored: it is for the client who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetCookie {
+    /// The response goes to the client who asked, and is not stored.
+    Pass,
+    /// The response is stored without the cookie.
+    Strip,
 }
 
 impl Default for Rules {
@@ -32,7 +41,7 @@ impl Default for Rules {
                 HeaderName::from_static("shoal-cache-control"),
                 HeaderName::from_static("cdn-cache-control"),
             ],
-            store_cookies: true,
+            set_cookie: SetCookie::Pass,
             surrogate: None,
         }
     }

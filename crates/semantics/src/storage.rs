@@ -10,6 +10,7 @@
 //! such responses are rare, and storing them would make the answer to a GET depend on what some client
 //! posted.
 
+mod apart;
 mod freshness;
 mod policy;
 
@@ -17,10 +18,11 @@ use crate::directives::Scope;
 use crate::range::ContentRange;
 use crate::targeted::{self, Governing};
 use crate::vary::{self, Vary};
-use crate::{EntityTag, Rules, directives::RequestDirectives, fields};
+use crate::{EntityTag, Rules, directives::RequestDirectives};
+pub use apart::{sets_cookie, split_fields, stored_fields, take_apart, unstored_fields};
 use freshness::Freshness;
-use http::header::{AGE, AUTHORIZATION, Entry, LAST_MODIFIED, SET_COOKIE, TRAILER};
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::header::{AUTHORIZATION, LAST_MODIFIED};
+use http::{HeaderMap, Method, StatusCode};
 pub use policy::Policy;
 use shoal_core::{Fields, Timestamp};
 
@@ -65,7 +67,7 @@ pub enum Refusal {
     Private,
     /// The request was authorized and the response does not permit sharing.
     Authorization,
-    /// It sets a cookie, and neither it nor the rules permit sharing that.
+    /// It sets a cookie, and neither it nor the rules permit to store it without that.
     SetCookie,
     /// `Vary: *`: no request would ever match.
     VaryAny,
@@ -139,7 +141,9 @@ fn refusal(
         .or_else(|| refused(directives.must_understand && !understood, Refusal::Status))
         .or_else(|| refused(no_store, Refusal::NoStore))
         .or_else(|| refused(directives.private == Scope::Response, Refusal::Private))
-        .or_else(|| refused(!may_share_cookies(exchanged.response, governing, rules), Refusal::SetCookie))
+        .or_else(|| {
+            refused(!apart::may_go_without_cookie(exchanged.response, directives, rules), Refusal::SetCookie)
+        })
         .or_else(|| refused(vary::nominated(exchanged.response) == Vary::Any, Refusal::VaryAny))
         .or_else(|| refused(is_broken_partial(exchanged), Refusal::ContentRange))
         // Last what is for the request, which says nothing of others'.
@@ -157,20 +161,6 @@ fn may_share_authorized(exchanged: &Exchanged<'_, impl Fields, impl Fields>, gov
         || directives.must_revalidate
         || directives.public
         || directives.s_maxage.is_some()
-}
-
-/// RFC 9111, section 7.3: "the Set-Cookie response header field does not inhibit caching, as a cacheable response with a
-/// Set-Cookie field can be (and often is) used to satisfy subsequent requests to caches". Operators whose origins
-/// set session cookies without saying `private` may want it to, unless the response is meant for shared caches.
-fn may_share_cookies(response: &impl Fields, governing: &Governing, rules: &Rules) -> bool {
-    let directives = &governing.directives;
-    let left_out = || directives.private.fields().iter().chain(directives.no_cache.fields());
-    rules.store_cookies
-        || !response.has(&SET_COOKIE)
-        || directives.public
-        || directives.s_maxage.is_some()
-        || governing.targeted
-        || left_out().any(|name| *name == SET_COOKIE)
 }
 
 /// A partial response whose place within the whole is not known cannot be used for anything.
@@ -213,46 +203,6 @@ fn is_understood(status: StatusCode) -> bool {
 /// controls".
 pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
-}
-
-/// The fields that `private="…"` and `no-cache="…"` name: the stored copy must do without them.
-///
-/// RFC 9111, section 5.2.2.7: "If a qualified private response directive is present, with an argument that
-/// lists one or more field names, then only the listed header fields are limited to a single user: a shared
-/// cache MUST NOT store the listed header fields if they are present in the original response". Section
-/// 5.2.2.4 forbids to reuse those of a qualified no-cache without validation; leaving them out keeps that
-/// promise without asking the origin. A cookie that may not be shared, which a 304 may bring, stays out too.
-pub fn unstored_fields(response: &HeaderMap, rules: &Rules) -> Vec<HeaderName> {
-    let governing = targeted::governing(response, rules);
-    let cookie = (!may_share_cookies(response, &governing, rules)).then_some(SET_COOKIE);
-    let directives = governing.directives;
-    directives.private.fields().iter().chain(directives.no_cache.fields()).cloned().chain(cookie).collect()
-}
-
-/// The fields of a response as they are to be stored (RFC 9111, section 3.1): without what concerns this hop
-/// or this proxy, without the fields of [`unstored_fields`], and without Age and Trailer, which are made anew
-/// or do not hold of the stored copy.
-pub fn stored_fields(response: &HeaderMap, rules: &Rules) -> HeaderMap {
-    split_fields(response, rules).0
-}
-
-/// The fields of [`stored_fields`], and apart from them those of [`unstored_fields`]: they are for the one client whose
-/// request brought the response.
-pub fn split_fields(response: &HeaderMap, rules: &Rules) -> (HeaderMap, HeaderMap) {
-    let (mut stored, mut apart) = (response.clone(), HeaderMap::new());
-    fields::remove_hop_by_hop(&mut stored);
-    for name in [AGE, TRAILER] {
-        stored.remove(name);
-    }
-    for name in unstored_fields(response, rules) {
-        if let Entry::Occupied(entry) = stored.entry(name) {
-            let (name, values) = entry.remove_entry_mult();
-            for value in values {
-                apart.append(name.clone(), value);
-            }
-        }
-    }
-    (stored, apart)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! | it | the RFC, and this crate |
 //! |---|---|
 //! | takes `proxy-revalidate` as a lifetime of 0 | 5.2.2.8: about stale responses only |
-//! | never reuses a response with Set-Cookie unless `public` | 7.3: Set-Cookie does not inhibit caching |
+//! | never reuses a response with Set-Cookie unless `public` | 7.3: it may; this crate stores none by default, with `public` neither |
 //! | serves stale to `max-stale` despite `s-maxage` | 5.2.2.10: s-maxage includes proxy-revalidate |
 //! | takes `private="f"` and `no-cache="f"` for the whole response | 5.2.2.4, 5.2.2.7: about these fields only |
 //! | heeds `Pragma` beside Cache-Control | 5.4: Pragma is then ignored |

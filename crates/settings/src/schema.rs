@@ -100,6 +100,8 @@ entry! {
         pub health: Option<HealthCheck> = None,
         /// Send the client's Host to the upstream; otherwise the upstream's own.
         pub preserve_host: bool = true,
+        /// What becomes of this site's responses that set a cookie; `none` leaves it to `cache.set_cookie`.
+        pub set_cookie: Option<SetCookie> = None,
     }
     example {
         Self {
@@ -198,15 +200,24 @@ section! {
         pub tag_fields: Vec<String> = vec!["cache-tag".into(), "surrogate-key".into()],
         /// Serve stale when the origin cannot be reached and the response does not forbid it, for at most so long.
         pub stale_if_error: Duration = Duration::from_secs(3600),
-        /// Store responses that set a cookie, as RFC 9111, 7.3 has it: everybody then gets the cookie of whoever came first.
-        /// When false they are stored only if they say `public` or `s-maxage`; for origins that set session cookies and do not
-        /// say `private`.
-        pub store_cookies: bool = true,
+        /// What becomes of responses that set a cookie. Whatever they say of themselves, nobody gets the cookie but the client
+        /// who asked. A site may have its own.
+        pub set_cookie: SetCookie = SetCookie::Pass,
         /// Share one fetch among concurrent requests for one key.
         pub collapse: bool = true,
         /// The name by which this node calls itself in Via, Cache-Status, Proxy-Status and CDN-Loop. Nodes in a row need
         /// different names, or they take each other for a loop; the default is made unique in Via and CDN-Loop.
         pub name: String = "shoal".into(),
+    }
+}
+
+choice! {
+    /// What becomes of a response that sets a cookie.
+    pub enum SetCookie {
+        /// It goes to the client who asked, and is not stored.
+        Pass = "pass",
+        /// It is stored without the cookie: for pages that are the same for all, of an origin that sets cookies with everything.
+        Strip = "strip",
     }
 }
 
@@ -466,6 +477,7 @@ impl Site {
             balance: Balance::RoundRobin,
             health: None,
             preserve_host: false,
+            set_cookie: None,
         }
     }
 }

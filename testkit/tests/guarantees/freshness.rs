@@ -18,18 +18,6 @@ fn reused(fields: &[(&str, &str)], request: &[(&str, &str)]) -> bool {
     origin.count("/a") == 1
 }
 
-#[test]
-fn a_cookie_is_one_clients_where_the_operator_says_so() {
-    for (store_cookies, asked) in [(true, 1), (false, 2)] {
-        let origin = Origin::start();
-        origin.on("/a", Answer::fresh("body", 60).field("Set-Cookie", "session=1"));
-        let shoal = Setup::to(&origin).set("cache.store_cookies", store_cookies).start();
-        shoal.get("/a").expect_body("body");
-        assert_eq!(shoal.get("/a").field("set-cookie"), Some("session=1"));
-        assert_eq!(origin.count("/a"), asked);
-    }
-}
-
 /// RFC 9111 section 5.2.2.7: a qualified `private` says that "only the listed header fields are limited to a single user",
 /// and that user is who asked; section 5.2.2.4 has the like of `no-cache`.
 #[test]

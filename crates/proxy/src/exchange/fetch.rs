@@ -377,6 +377,7 @@ impl Exchange {
                 return filing.cut("every client has left".into());
             }
         }
+        let trailers = trailers.map(|trailers| self.shared_trailers(&keeping, trailers));
         let leader = fetch.leader.take();
         if fetch.validity.holds() {
             self.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;

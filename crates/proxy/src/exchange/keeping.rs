@@ -29,6 +29,8 @@ pub struct Keeping {
     /// The vary note under the primary key, as it will be.
     vary_note: Option<VaryNote>,
     part: Option<PartKeeping>,
+    /// Fields that are for the client alone who asked, and no trailers for all.
+    apart: Vec<HeaderName>,
 }
 
 /// Why a response is not kept.
@@ -87,7 +89,8 @@ impl Exchange {
             return self.judge_part(ask, response, policy).await;
         }
         let (key, selecting, vary_note) = self.place(ask, response.fields).await;
-        Ok(Keeping { key, policy, selecting, vary_note, part: None })
+        let apart = apart(ask, response);
+        Ok(Keeping { key, policy, selecting, vary_note, part: None, apart })
     }
 
     /// The key of a response with these fields: the primary one, or its variant's.
@@ -141,7 +144,7 @@ impl Exchange {
         let range = PartRange { start: range.start, end: range.end };
         let key = part_key(&note_key, generation, range.start, range.end);
         let part = Some(PartKeeping { note_key, range, complete_length, generation });
-        Ok(Keeping { key, policy, selecting, vary_note, part })
+        Ok(Keeping { key, policy, selecting, vary_note, part, apart: apart(ask, response) })
     }
 
     /// The response as its readers get it.
@@ -180,6 +183,12 @@ impl Exchange {
             stored.insert(header::DATE, date::format(response.response_time));
         }
         (stored, own)
+    }
+
+    /// The trailers as all readers get them.
+    pub(super) fn shared_trailers(&self, keeping: &Keeping, mut trailers: HeaderMap) -> HeaderMap {
+        storage::take_apart(&mut trailers, &keeping.apart);
+        trailers
     }
 
     /// Writes the notes that lead to what is being kept.
@@ -256,6 +265,11 @@ impl Exchange {
         let last = self.generations.fetch_update(Relaxed, Relaxed, next).expect("there is always a next");
         now.max(last + 1)
     }
+}
+
+/// The fields of a response that are for the client alone who asked.
+fn apart(ask: &Ask, response: Received<'_>) -> Vec<HeaderName> {
+    storage::unstored_fields(&response.fields.to_map(), ask.live.rules(ask))
 }
 
 /// The note with `names` as its latest list.

@@ -8,8 +8,8 @@ use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_semantics::status_fields::{CacheStatus, Handling};
-use shoal_semantics::{Rules, surrogate};
-use shoal_settings::{Cache, Mode, Settings};
+use shoal_semantics::{Rules, SetCookie, surrogate};
+use shoal_settings::{Cache, Mode, Settings, Site};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,9 +25,10 @@ pub(super) struct InForce {
 
 /// Settings in force.
 pub struct Live {
-    /// How responses are judged in forward mode, and in reverse mode.
+    /// How responses are judged in forward mode.
     forward_rules: Rules,
-    reverse_rules: Rules,
+    /// How those of each site are judged, in the settings' order.
+    site_rules: Vec<Rules>,
     /// Whether concurrent misses share a fetch.
     pub collapse: bool,
     /// Fields that carry tags.
@@ -90,8 +91,8 @@ impl Live {
             HeaderValue::from_str(&cache.name).map_err(|_| LiveError::Name(cache.name.clone()))?;
         Ok(Self {
             // targeted fields are for caches that work for the origin (RFC 9213, section 3.1), not for any proxy
-            forward_rules: Rules { targeted: Vec::new(), ..rules(cache) },
-            reverse_rules: Rules { surrogate: Some(cache.name.clone()), ..rules(cache) },
+            forward_rules: Rules { targeted: Vec::new(), ..rules(cache, None) },
+            site_rules: settings.site.iter().map(|site| rules(cache, Some(site))).collect(),
             collapse: cache.collapse,
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
             name: cache.name.clone(),
@@ -115,16 +116,22 @@ impl Live {
 
     /// How responses to `ask` are judged.
     pub fn rules(&self, ask: &Ask) -> &Rules {
-        if ask.site.is_some() { &self.reverse_rules } else { &self.forward_rules }
+        ask.site.as_ref().map_or(&self.forward_rules, |site| &self.site_rules[site.site])
     }
 }
 
-fn rules(cache: &Cache) -> Rules {
+/// The rules of a site, or of forward mode: what a site does not say, `[cache]` does.
+fn rules(cache: &Cache, site: Option<&Site>) -> Rules {
+    let set_cookie = site.and_then(|site| site.set_cookie).unwrap_or(cache.set_cookie);
     Rules {
         heuristic_fraction: cache.heuristic_fraction,
         heuristic_max: cache.heuristic_max,
         stale_if_error: cache.stale_if_error,
-        store_cookies: cache.store_cookies,
+        set_cookie: match set_cookie {
+            shoal_settings::SetCookie::Pass => SetCookie::Pass,
+            shoal_settings::SetCookie::Strip => SetCookie::Strip,
+        },
+        surrogate: site.map(|_| cache.name.clone()),
         ..Rules::default()
     }
 }

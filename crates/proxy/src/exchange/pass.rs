@@ -233,7 +233,11 @@ impl Exchange {
     /// The stored head, freshened by a 304 or a HEAD.
     pub(super) fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> Freshened {
         let live = &ask.live;
-        let (mut fields, newer) = (stored.stored.fields(), response.fields.to_map());
+        let rules = live.rules(ask);
+        let (mut fields, mut newer) = (stored.stored.fields(), response.fields.to_map());
+        // What it brings for this client, a cookie say, is no reason to judge the stored response anew.
+        let names = storage::unstored_fields(&newer, rules);
+        let mut own = storage::take_apart(&mut newer, &names);
         let is_selected_as_before = validation::freshen(&mut fields, &newer);
         // As with a full response; by the stored Date it would be old already.
         if !newer.contains_key(header::DATE) {
@@ -250,7 +254,7 @@ impl Exchange {
             request_time: response.request_time,
             response_time: response.response_time,
         };
-        let (policy, fate) = match storage::assess(&exchanged, live.rules(ask)) {
+        let (policy, fate) = match storage::assess(&exchanged, rules) {
             Storage::Store(policy) => (policy, Fate::Renewed),
             // what this request brings may not be stored, but what others brought stays theirs
             Storage::Refuse(refusal) if refusal.is_of_request() && !stored.policy.is_authorized() => {
@@ -261,14 +265,13 @@ impl Exchange {
         };
         let fate = if is_selected_as_before { fate } else { Fate::Goes };
         let names = self.names(ask, &fields);
-        let (fields, apart) = storage::split_fields(&fields, live.rules(ask));
+        let (fields, apart) = storage::split_fields(&fields, rules);
         // Not what was stored before, and for others then.
-        let mut brought = HeaderMap::new();
         for (name, value) in apart.iter().filter(|(name, _)| newer.contains_key(*name)) {
-            brought.append(name.clone(), value.clone());
+            own.append(name.clone(), value.clone());
         }
         let head = Head::new(stored.stored.status(), fields, policy, (ask.purge_time, names));
-        Freshened { head: Arc::new(head), own: brought, fate }
+        Freshened { head: Arc::new(head), own, fate }
     }
 
     /// An answer of our own to a request that went as far as an [`Ask`].

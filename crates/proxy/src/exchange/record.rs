@@ -8,7 +8,7 @@ use super::epochs::Slot;
 use crate::message::StoredHead;
 use http::{HeaderMap, HeaderName, StatusCode};
 use shoal_core::{Key, Timestamp};
-use shoal_semantics::storage::Policy;
+use shoal_semantics::storage::{self, Policy};
 use std::sync::Arc;
 
 /// What an object's metadata says.
@@ -144,6 +144,7 @@ impl Record {
 
     /// As bytes for the store.
     pub fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.is_for_everybody(), "what is stored is sent to others");
         let mut out = Vec::with_capacity(512);
         match self {
             Self::Response(head) => {
@@ -172,6 +173,12 @@ impl Record {
             }
         }
         out
+    }
+
+    /// Whether every client may be sent the head: it sets no cookie. Earlier versions stored such heads, and others must get neither
+    /// the cookie nor the page that came with it.
+    pub fn is_for_everybody(&self) -> bool {
+        self.head().is_none_or(|head| !storage::sets_cookie(&*head.stored))
     }
 
     /// Out of the store. `None` when the bytes are not what [`Record::encode`] writes.

@@ -83,6 +83,7 @@ impl Content for Resident {
 
 impl Resident {
     fn new(key: &ObjectKey, record: Record, body: Body) -> Self {
+        debug_assert!(record.is_for_everybody(), "what is stored is sent to others");
         Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true) }
     }
 

@@ -208,6 +208,7 @@ mod tests {
             balance: Balance::RoundRobin,
             health: None,
             preserve_host: true,
+            set_cookie: None,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Which responses are stored, with which lifetime and age, and that their policy reads back.
 
 use super::*;
-use crate::date;
+use crate::{SetCookie, date};
+use http::HeaderName;
 use http::HeaderValue;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -75,26 +76,43 @@ fn a_surrogate_control_that_says_nothing_about_caching_leaves_cache_control_in_f
 }
 
 #[test]
-fn cookies_are_shared_unless_the_operator_says_otherwise_and_then_where_the_response_does() {
-    let cautious = Rules { store_cookies: false, ..Rules::default() };
+fn cookies_are_stored_by_no_directive() {
+    let strip = Rules { set_cookie: SetCookie::Strip, ..Rules::default() };
     for (control, stored) in [
         ("cache-control: max-age=60", false),
-        ("cache-control: max-age=60, public", true),
-        ("cache-control: s-maxage=60", true),
-        ("cdn-cache-control: max-age=60", true),
-        ("cache-control: max-age=60, private=\"set-cookie\"", true),
+        ("cache-control: max-age=60, public", false),
+        ("cache-control: s-maxage=60", false),
+        ("cdn-cache-control: max-age=60", false),
+        ("cache-control: max-age=60, private=\"set-cookie\"", false),
+        ("cache-control: max-age=60, private=\"set-cookie, set-cookie2\"", true),
+        ("cache-control: max-age=60, no-cache=\"set-cookie2, set-cookie\"", true),
         ("last-modified: @-1000", false),
     ] {
-        let response = [control, "set-cookie: a=b"];
-        assert_eq!(refused(judge(&[], 200, &response)), None, "{control}");
+        let response = [control, "set-cookie: a=b", "set-cookie2: a=b"];
         let why = (!stored).then_some(Refusal::SetCookie);
-        assert_eq!(refused(judge_by(&cautious, &[], 200, &response)), why, "{control}");
-        assert_eq!(refused(judge_by(&cautious, &[], 200, &[control])), None, "{control}");
+        assert_eq!(refused(judge(&[], 200, &response)), why, "{control}");
+        assert_eq!(refused(judge_by(&strip, &[], 200, &response)), None, "{control}");
+        assert_eq!(refused(judge(&[], 200, &[control])), None, "{control}");
+        for rules in [&strip, &Rules::default()] {
+            let (stored, apart) = split_fields(&fields(&response), rules);
+            assert!(!sets_cookie(&stored) && sets_cookie(&apart), "{control}");
+        }
     }
-    // A cookie that comes with a 304.
-    let brought = fields(&["cache-control: max-age=60", "set-cookie: a=b"]);
-    assert!(!stored_fields(&brought, &cautious).contains_key("set-cookie"));
-    assert!(stored_fields(&brought, &Rules::default()).contains_key("set-cookie"));
+}
+
+#[test]
+fn proofs_of_authentication_are_not_stored() {
+    for (line, is_stored) in [
+        ("authentication-info: nextnonce=\"1\"", false),
+        ("secure-session-challenge: \"1\"", false),
+        ("www-authenticate: Negotiate oRQ=", false),
+        ("www-authenticate: Basic realm=\"a, b\", NTLM", false),
+        ("www-authenticate: Basic realm=\"a, negotiate\"", true),
+        ("clear-site-data: \"cookies\"", true),
+    ] {
+        let stored = stored_fields(&fields(&["cache-control: max-age=60", line]), &Rules::default());
+        assert_eq!(stored.len() == 2, is_stored, "{line}");
+    }
 }
 
 #[test]
@@ -119,7 +137,7 @@ fn what_forbids_storing() {
         (&["authorization: x"], 200, &["cache-control: s-maxage=60"], None),
         (&[], 200, &["cache-control: max-age=60", "vary: *"], Some(Refusal::VaryAny)),
         (&[], 200, &["cache-control: max-age=60", "vary: foo"], None),
-        (&[], 200, &["cache-control: max-age=60", "set-cookie: a=b"], None),
+        (&[], 200, &["cache-control: max-age=60", "set-cookie: a=b"], Some(Refusal::SetCookie)),
         (&["cookie: a=b"], 200, &["cache-control: max-age=60"], None),
         (&[], 599, &["cache-control: max-age=60, must-understand"], Some(Refusal::Status)),
         (&[], 599, &["cache-control: max-age=60, no-store, must-understand"], Some(Refusal::Status)),

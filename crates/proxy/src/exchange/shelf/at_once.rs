@@ -27,7 +27,7 @@ impl Shelf {
         validity: &Validity,
     ) -> Option<Found> {
         let stored = disk.open_at_once(key)?;
-        let record = Record::decode(&stored.metadata)?;
+        let record = Record::decode(&stored.metadata).filter(Record::is_for_everybody)?;
         let opened = read(stored, record, self.limits.memory_object_max, &self.ledger).ok()?;
         Some(self.found(key, opened, validity))
     }
@@ -94,10 +94,13 @@ impl Shelf {
 #[cfg(test)]
 mod tests {
     use super::super::super::invalidations::Invalidations;
-    use super::super::super::record::VaryNote;
+    use super::super::super::record::{Head, Names, VaryNote};
     use super::super::{IoPool, Ledger, Limits, Metrics};
     use super::*;
+    use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
     use shoal_core::Timestamp;
+    use shoal_semantics::Rules;
+    use shoal_semantics::storage::{Exchanged, Storage, assess};
     use shoal_store::arch::VolumeSettings;
     use shoal_store::{OpenOptions, open};
     use std::sync::mpsc;
@@ -175,6 +178,46 @@ mod tests {
             assert_eq!(world.find(number).await, Some(number));
         }
         assert_eq!(world.jobs(), 0);
+        world.close();
+    }
+
+    /// Earlier versions stored responses with their cookies.
+    #[tokio::test]
+    async fn stored_cookies_are_removed_when_found() {
+        let world = World::new();
+        let head = |name: &'static str| {
+            let fields = HeaderMap::from_iter([
+                (HeaderName::from_static("cache-control"), HeaderValue::from_static("max-age=60")),
+                (HeaderName::from_static(name), HeaderValue::from_static("sid=1")),
+            ]);
+            let exchanged = Exchanged {
+                method: &Method::GET,
+                request: &HeaderMap::new(),
+                status: StatusCode::OK,
+                response: &fields,
+                request_time: Timestamp::from_seconds(10),
+                response_time: Timestamp::from_seconds(10),
+            };
+            let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
+            let origin = (exchanged.request_time, Names { slots: Box::new([]), via_site: true });
+            Record::Response(Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin))).encode()
+        };
+        for (name, begins, is_found) in
+            [("xet-cookie", b'x', true), ("xet-cookie", b's', false), ("xet-cookie2", b's', false)]
+        {
+            let mut written = head(name);
+            let at = written.windows(3).position(|bytes| bytes == b"xet").expect("the name is there");
+            written[at] = begins;
+            for _ in 0..2 {
+                let insert = world.store.insert(&key(1), &written, Some(0)).expect("it is taken");
+                insert.commit(None).expect("it is kept");
+                let found = world.shelf.find(&key(1), || world.invalidations.begin(&key(1))).await;
+                assert_eq!(found.is_some(), is_found, "{begins} {name}");
+                assert_eq!(world.store.may_contain(&key(1)), is_found, "{begins} {name}");
+            }
+            world.shelf.memory().remove(key(1).hash());
+        }
+        assert_eq!(world.shelf.metrics.disk_corrupt.value(), 0, "it is no damage");
         world.close();
     }
 

@@ -46,6 +46,10 @@ pub(super) fn open(
         store.remove(key)?;
         return Err(Error::Corrupt { part: "metadata" });
     };
+    if !record.is_for_everybody() {
+        store.remove(key)?;
+        return Ok(None);
+    }
     read(stored, record, small, ledger).map(Some)
 }
 

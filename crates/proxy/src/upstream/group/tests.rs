@@ -11,6 +11,7 @@ fn group(urls: &[&str]) -> Group {
         balance: Balance::RoundRobin,
         health: None,
         preserve_host: true,
+        set_cookie: None,
     };
     Group::new(&site, 7).expect("the URLs are sound")
 }

@@ -16,6 +16,7 @@ fn group(addresses: &[(SocketAddr, u32)], edit: impl FnOnce(&mut Site)) -> Arc<G
         balance: Balance::RoundRobin,
         health: None,
         preserve_host: true,
+        set_cookie: None,
     };
     edit(&mut site);
     Arc::new(Group::new(&site, 3).expect("sound URLs"))
