@@ -91,6 +91,7 @@ pub fn storing(data: &[u8]) {
     let (response, request) = two_messages(rest);
     let exchanged = Exchanged {
         method: &Method::GET,
+        query: None,
         request: &request,
         status,
         response: &response,

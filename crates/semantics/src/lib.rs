@@ -19,6 +19,7 @@ mod entity_tag;
 pub mod fields;
 pub mod groups;
 pub mod invalidation;
+mod lapsing;
 mod lists;
 mod onward;
 pub mod range;
@@ -33,4 +34,4 @@ pub mod vary;
 
 pub use entity_tag::EntityTag;
 pub use onward::{Onward, OnwardLines};
-pub use rules::{Rules, SetCookie};
+pub use rules::{HeuristicQuery, Rules, SetCookie};

@@ -10,6 +10,8 @@ pub struct Rules {
     pub heuristic_fraction: f64,
     /// Longest heuristic freshness lifetime.
     pub heuristic_max: Duration,
+    /// Which URLs with a query get heuristic freshness.
+    pub heuristic_query: HeuristicQuery,
     /// How long after it became stale a response may be served when the origin fails and neither side said
     /// anything about it.
     pub stale_if_error: Duration,
@@ -31,11 +33,23 @@ pub enum SetCookie {
     Strip,
 }
 
+/// Which URLs with a query get heuristic freshness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeuristicQuery {
+    /// None.
+    Never,
+    /// Those without a parameter that is a leave, such as a signature or a time at which it expires.
+    Unsigned,
+    /// All.
+    Always,
+}
+
 impl Default for Rules {
     fn default() -> Self {
         Self {
             heuristic_fraction: 0.1,
             heuristic_max: Duration::from_secs(86_400),
+            heuristic_query: HeuristicQuery::Never,
             stale_if_error: Duration::from_secs(3600),
             targeted: vec![
                 HeaderName::from_static("shoal-cache-control"),

@@ -31,6 +31,8 @@ use shoal_core::{Fields, Timestamp};
 pub struct Exchanged<'a, Q = HeaderMap, R = HeaderMap> {
     /// Method of the request.
     pub method: &'a Method,
+    /// The query of the target; `None` without a `?`.
+    pub query: Option<&'a str>,
     /// Fields of the request.
     pub request: &'a Q,
     /// Status of the response.

@@ -101,6 +101,7 @@ impl Case {
     fn judge(&self) -> Storage {
         let exchanged = Exchanged {
             method: &Method::GET,
+            query: None,
             request: &self.first_request(),
             status: StatusCode::from_u16(self.status).expect("a status"),
             response: &self.response(),

@@ -70,6 +70,7 @@ impl<'a> Case<'a> {
         let rules = Rules::default();
         let exchanged = Exchanged {
             method: &Method::GET,
+            query: None,
             request: &self.first_request,
             status: self.status,
             response: &self.response,

@@ -102,6 +102,12 @@ entry! {
         pub preserve_host: bool = true,
         /// What becomes of this site's responses that set a cookie; `none` leaves it to `cache.set_cookie`.
         pub set_cookie: Option<SetCookie> = None,
+        /// This site's share of the time since Last-Modified that a response without explicit freshness stays fresh; 0 guesses
+        /// nothing, `none` leaves it to `cache.heuristic_fraction`.
+        #[limits(Some(0.0)..=Some(1.0))]
+        pub heuristic_fraction: Option<f64> = None,
+        /// Which URLs of this site with a query get heuristic freshness; `none` leaves it to `cache.heuristic_query`.
+        pub heuristic_query: Option<HeuristicQuery> = None,
     }
     example {
         Self {
@@ -191,11 +197,14 @@ section! {
         /// How objects in RAM are replaced: `s3_fifo`, `fifo`, `clock`, `lru`, `slru`, `lfu_da`, `gdsf`, `sieve` or
         /// `w_tinylfu`. `gdsf` saves most requests where sizes differ much, at the cost of bytes.
         pub ram_policy: String = "s3_fifo".into(),
-        /// Share of the time since Last-Modified that a response without explicit freshness stays fresh.
+        /// Share of the time since Last-Modified that a response without explicit freshness stays fresh. A site may have its own.
         #[limits(0.0..=1.0)]
         pub heuristic_fraction: f64 = 0.1,
         /// Longest heuristic freshness lifetime.
         pub heuristic_max: Duration = Duration::from_secs(86_400),
+        /// Which URLs with a query get heuristic freshness; those of a site may be others. Of what the origin says itself it changes
+        /// nothing.
+        pub heuristic_query: HeuristicQuery = HeuristicQuery::Never,
         /// Fields of a response that carry its tags, for purging by tag.
         pub tag_fields: Vec<String> = vec!["cache-tag".into(), "surrogate-key".into()],
         /// Serve stale when the origin cannot be reached and the response does not forbid it, for at most so long.
@@ -208,6 +217,19 @@ section! {
         /// The name by which this node calls itself in Via, Cache-Status, Proxy-Status and CDN-Loop. Nodes in a row need
         /// different names, or they take each other for a loop; the default is made unique in Via and CDN-Loop.
         pub name: String = "shoal".into(),
+    }
+}
+
+choice! {
+    /// Which URLs with a query get heuristic freshness.
+    pub enum HeuristicQuery {
+        /// None.
+        Never = "never",
+        /// Those without a parameter that is a signature, a token or a time at which it expires: X-Amz-Signature, Signature, Expires,
+        /// sig, token, hmac and their like.
+        Unsigned = "unsigned",
+        /// All: what a presigned URL gave is then served after its time.
+        Always = "always",
     }
 }
 
@@ -478,6 +500,8 @@ impl Site {
             health: None,
             preserve_host: false,
             set_cookie: None,
+            heuristic_fraction: None,
+            heuristic_query: None,
         }
     }
 }

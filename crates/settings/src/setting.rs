@@ -160,12 +160,12 @@ pub(crate) fn read_section<T: Section>(node: &Node, key: &str, mistakes: &mut Mi
     }
 }
 
-/// Refuses values outside `limits`.
+/// Refuses values outside `limits`; one that is absent is within any.
 pub(crate) fn check_limits<T: PartialOrd + Setting>(
     value: &T,
     limits: &RangeInclusive<T>,
 ) -> Result<(), String> {
-    if limits.contains(value) {
+    if limits.contains(value) || value.write() == quoted("none") {
         return Ok(());
     }
     Err(format!("{} is out of range: {}", value.write(), describe_limits(limits)))

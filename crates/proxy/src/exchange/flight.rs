@@ -229,6 +229,7 @@ mod tests {
             [(CACHE_CONTROL, HeaderValue::from_static("max-age=60"))].into_iter().collect();
         let exchanged = Exchanged {
             method: &Method::GET,
+            query: None,
             request: &none,
             status: StatusCode::OK,
             response: &fields,

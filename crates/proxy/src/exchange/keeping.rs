@@ -63,6 +63,7 @@ impl Exchange {
         let ask = &fetch.ask;
         let exchanged = Exchanged {
             method: &http::Method::GET,
+            query: ask.path.query(),
             request: &ask.fields,
             status: response.status,
             response: response.fields,

@@ -8,7 +8,7 @@ use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_semantics::status_fields::{CacheStatus, Handling};
-use shoal_semantics::{Rules, SetCookie, surrogate};
+use shoal_semantics::{HeuristicQuery, Rules, SetCookie, surrogate};
 use shoal_settings::{Cache, Mode, Settings, Site};
 use std::fmt;
 use std::net::SocketAddr;
@@ -123,9 +123,15 @@ impl Live {
 /// The rules of a site, or of forward mode: what a site does not say, `[cache]` does.
 fn rules(cache: &Cache, site: Option<&Site>) -> Rules {
     let set_cookie = site.and_then(|site| site.set_cookie).unwrap_or(cache.set_cookie);
+    let heuristic_query = site.and_then(|site| site.heuristic_query).unwrap_or(cache.heuristic_query);
     Rules {
-        heuristic_fraction: cache.heuristic_fraction,
+        heuristic_fraction: site.and_then(|site| site.heuristic_fraction).unwrap_or(cache.heuristic_fraction),
         heuristic_max: cache.heuristic_max,
+        heuristic_query: match heuristic_query {
+            shoal_settings::HeuristicQuery::Never => HeuristicQuery::Never,
+            shoal_settings::HeuristicQuery::Unsigned => HeuristicQuery::Unsigned,
+            shoal_settings::HeuristicQuery::Always => HeuristicQuery::Always,
+        },
         stale_if_error: cache.stale_if_error,
         set_cookie: match set_cookie {
             shoal_settings::SetCookie::Pass => SetCookie::Pass,

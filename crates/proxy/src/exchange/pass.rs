@@ -248,6 +248,7 @@ impl Exchange {
         }
         let exchanged = Exchanged {
             method: &Method::GET,
+            query: ask.path.query(),
             request: &ask.fields,
             status: stored.stored.status(),
             response: &fields,

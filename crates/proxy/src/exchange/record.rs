@@ -339,6 +339,7 @@ mod tests {
         fields.append("x-two", HeaderValue::from_bytes(b"\xe9").expect("obs-text is allowed"));
         let exchanged = Exchanged {
             method: &http::Method::GET,
+            query: None,
             request: &HeaderMap::new(),
             status: StatusCode::OK,
             response: &fields,

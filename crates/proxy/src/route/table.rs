@@ -209,6 +209,8 @@ mod tests {
             health: None,
             preserve_host: true,
             set_cookie: None,
+            heuristic_fraction: None,
+            heuristic_query: None,
         }
     }
 

@@ -15,6 +15,7 @@ fn policy(cache_control: &str) -> Policy {
     ]);
     let exchanged = Exchanged {
         method: &Method::GET,
+        query: None,
         request: &HeaderMap::new(),
         status: StatusCode::OK,
         response: &response,

@@ -2,7 +2,7 @@
 
 use super::{Exchanged, is_heuristically_cacheable};
 use crate::targeted::Governing;
-use crate::{Rules, date, lists};
+use crate::{HeuristicQuery, Rules, date, lapsing, lists};
 use http::HeaderName;
 use http::header::{AGE, DATE, EXPIRES, LAST_MODIFIED};
 use shoal_core::{Fields, Timestamp};
@@ -20,6 +20,8 @@ pub(super) struct Freshness {
     pub date: Option<u64>,
     /// The Last-Modified field, in seconds since the epoch.
     pub last_modified: Option<u64>,
+    /// Whether the URL's leave may lapse at any time, and no field says when.
+    pub lapses: bool,
 }
 
 /// On what a freshness lifetime rests.
@@ -45,20 +47,41 @@ impl Freshness {
         let generated = date.unwrap_or(now.seconds());
         let (lifetime, basis) = match explicit_lifetime(exchanged.response, governing, generated, now) {
             Some(seconds) => (seconds, Basis::Explicit),
-            None if governing.directives.public || is_heuristically_cacheable(exchanged.status) => {
-                match last_modified {
-                    Some(modified) => (heuristic_lifetime(generated, modified, rules), Basis::Heuristic),
-                    None => (0, Basis::Nothing),
-                }
-            }
+            None if may_be_guessed(exchanged, governing, rules) => match last_modified {
+                Some(modified) => (heuristic_lifetime(generated, modified, rules), Basis::Heuristic),
+                None => (0, Basis::Nothing),
+            },
             None => (0, Basis::Nothing),
         };
-        Self { lifetime, basis, initial_age_ms: initial_age_ms(exchanged, date), date, last_modified }
+        let initial_age_ms = initial_age_ms(exchanged, date);
+        let lapses = basis != Basis::Explicit && !outlasts_its_leave(exchanged.query, rules);
+        Self { lifetime, basis, initial_age_ms, date, last_modified, lapses }
     }
 
     pub fn is_explicit(&self) -> bool {
         self.basis == Basis::Explicit
     }
+}
+
+/// Whether a lifetime may be guessed: by status, or by `public`, and by the URL.
+///
+/// RFC 9111, section 4.2.2: "Section 13.9 of [RFC2616] prohibited caches from calculating heuristic freshness for URIs with query
+/// components (i.e., those containing "?"). In practice, this has not been widely implemented." Here it is the default: what a query
+/// selects is mostly made for the request, and Last-Modified says nothing of how long a signature in it holds.
+fn may_be_guessed(
+    exchanged: &Exchanged<'_, impl Fields, impl Fields>,
+    governing: &Governing,
+    rules: &Rules,
+) -> bool {
+    let asks_for_it = exchanged.query.is_none() || rules.heuristic_query != HeuristicQuery::Never;
+    asks_for_it
+        && outlasts_its_leave(exchanged.query, rules)
+        && (governing.directives.public || is_heuristically_cacheable(exchanged.status))
+}
+
+/// Whether the response may be used as long as it seems good: its URL carries no leave that lapses, or the operator takes it for none.
+fn outlasts_its_leave(query: Option<&str>, rules: &Rules) -> bool {
+    rules.heuristic_query == HeuristicQuery::Always || !query.is_some_and(lapsing::has_leave)
 }
 
 /// RFC 9111, section 4.2.1, by the first match of:

@@ -46,8 +46,11 @@ impl Policy {
         directives: &CacheControl,
         freshness: Freshness,
     ) -> Self {
+        // Without a word from the origin nobody is to have it when its leave may have lapsed, errors or not.
+        let says_of_stale =
+            directives.stale_while_revalidate.is_some() || directives.stale_if_error.is_some();
         let flags = [
-            (FORBIDS_STALE, directives.forbids_stale()),
+            (FORBIDS_STALE, directives.forbids_stale() || (freshness.lapses && !says_of_stale)),
             (ALWAYS_VALIDATES, directives.always_validate()),
             (IMMUTABLE, directives.immutable),
             (PUBLIC, directives.public),
@@ -121,7 +124,7 @@ impl Policy {
         self.last_modified
     }
 
-    /// Whether it must never be served stale: must-revalidate, proxy-revalidate, s-maxage or no-cache, or
+    /// Whether it must never be served stale: must-revalidate, proxy-revalidate, s-maxage or no-cache, a URL whose leave lapses, or
     /// invalidated.
     pub fn forbids_stale(&self) -> bool {
         self.has(FORBIDS_STALE) || self.has(INVALIDATED)

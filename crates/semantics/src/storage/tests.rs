@@ -1,7 +1,7 @@
 //! Which responses are stored, with which lifetime and age, and that their policy reads back.
 
 use super::*;
-use crate::{SetCookie, date};
+use crate::{HeuristicQuery, SetCookie, date};
 use http::HeaderName;
 use http::HeaderValue;
 use proptest::prelude::*;
@@ -33,6 +33,7 @@ fn judge_by(rules: &Rules, request: &[&str], status: u16, response: &[&str]) -> 
     let (request, response) = (fields(request), fields(response));
     let exchanged = Exchanged {
         method: &Method::GET,
+        query: None,
         request: &request,
         status: StatusCode::from_u16(status).expect("a status"),
         response: &response,
@@ -210,6 +211,7 @@ fn only_responses_to_get_are_stored() {
     for method in [Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
         let exchanged = Exchanged {
             method: &method,
+            query: None,
             request: &HeaderMap::new(),
             status: StatusCode::OK,
             response: &response,
@@ -255,6 +257,7 @@ fn ages() {
         let response = fields(response);
         let exchanged = Exchanged {
             method: &Method::GET,
+            query: None,
             request: &HeaderMap::new(),
             status: StatusCode::OK,
             response: &response,
@@ -348,6 +351,42 @@ fn stored_fields_leave_out_what_is_not_for_storage() {
     names.sort_unstable();
     assert_eq!(names, ["cache-control", "content-type", "link"]);
     assert_eq!(stored.get_all("link").iter().count(), 2);
+}
+
+/// RFC 9111, section 4.2.2, and presigned URLs.
+#[test]
+fn queries_get_no_guess_by_default() {
+    let (request, response) = (HeaderMap::new(), ["last-modified: @-864000", "cache-control: public"]);
+    let judge = |query: Option<&str>, heuristic_query, more: &[&str]| {
+        let rules = Rules { heuristic_query, ..Rules::default() };
+        let response = fields(&[&response[..], more].concat());
+        let exchanged = Exchanged {
+            method: &Method::GET,
+            query,
+            request: &request,
+            status: StatusCode::OK,
+            response: &response,
+            request_time: SENT,
+            response_time: SENT,
+        };
+        match assess(&exchanged, &rules) {
+            Storage::Store(policy) => (policy.is_fresh(SENT), policy.forbids_stale()),
+            Storage::Refuse(why) => panic!("{query:?} refused: {why:?}"),
+        }
+    };
+    use HeuristicQuery::{Always, Never, Unsigned};
+    for (query, rule, more, fresh_and_strict) in [
+        (None, Never, &[][..], (true, false)),
+        (Some(""), Never, &[], (false, false)),
+        (Some("v=1"), Never, &[], (false, false)),
+        (Some("v=1"), Unsigned, &[], (true, false)),
+        (Some("Expires=1"), Unsigned, &[], (false, true)),
+        (Some("Expires=1"), Always, &[], (true, false)),
+        (Some("Expires=1"), Never, &["expires: @60"], (true, false)),
+        (Some("Expires=1"), Never, &["cache-control: stale-if-error=9"], (false, false)),
+    ] {
+        assert_eq!(judge(query, rule, more), fresh_and_strict, "{query:?} {rule:?} {more:?}");
+    }
 }
 
 proptest! {

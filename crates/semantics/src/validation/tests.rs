@@ -31,6 +31,7 @@ fn policy(stored: &HeaderMap) -> Policy {
     response.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
     let exchanged = Exchanged {
         method: &Method::GET,
+        query: None,
         request: &HeaderMap::new(),
         status: StatusCode::OK,
         response: &response,

@@ -40,6 +40,9 @@ hosts = ["*.Example.org"]
 upstreams = [{ url = "http://[::1]:8000", weight = 3 }, { url = "https://b.example" }]
 balance = "hash"
 health = { path = "/up", interval = "500ms" }
+heuristic_query = "unsigned"
+heuristic_fraction = "none"
+set_cookie = "none"
 [forward]
 users_file = "users"
 [cache]
@@ -58,6 +61,8 @@ listen = "none"
     assert_eq!(settings.site[0].hosts, ["*.example.org"]);
     assert_eq!(settings.site[0].upstreams[0].weight, 3);
     assert_eq!(settings.site[0].balance, Balance::Hash);
+    assert_eq!(settings.site[0].heuristic_query, Some(crate::HeuristicQuery::Unsigned));
+    assert_eq!((settings.site[0].heuristic_fraction, settings.site[0].set_cookie), (None, None));
     let health = settings.site[0].health.as_ref().expect("set");
     assert_eq!((health.interval, health.threshold), (Duration::from_millis(500), 2));
     assert_eq!(settings.forward.users_file.as_deref(), Some(Path::new("users")));

@@ -192,6 +192,7 @@ mod tests {
             ]);
             let exchanged = Exchanged {
                 method: &Method::GET,
+                query: None,
                 request: &HeaderMap::new(),
                 status: StatusCode::OK,
                 response: &fields,

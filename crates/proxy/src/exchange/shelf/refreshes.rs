@@ -195,6 +195,7 @@ mod tests {
         let at = Timestamp::from_seconds(second);
         let exchanged = Exchanged {
             method: &Method::GET,
+            query: None,
             request: &HeaderMap::new(),
             status: StatusCode::OK,
             response: &HeaderMap::from_iter([(

@@ -12,6 +12,8 @@ fn group(urls: &[&str]) -> Group {
         health: None,
         preserve_host: true,
         set_cookie: None,
+        heuristic_fraction: None,
+        heuristic_query: None,
     };
     Group::new(&site, 7).expect("the URLs are sound")
 }

@@ -17,6 +17,8 @@ fn group(addresses: &[(SocketAddr, u32)], edit: impl FnOnce(&mut Site)) -> Arc<G
         health: None,
         preserve_host: true,
         set_cookie: None,
+        heuristic_fraction: None,
+        heuristic_query: None,
     };
     edit(&mut site);
     Arc::new(Group::new(&site, 3).expect("sound URLs"))
