@@ -2,11 +2,12 @@
 //!
 //! That the response belongs to the request (key, Vary, range) has been settled before; this is about time.
 
-use crate::Rules;
 use crate::directives::RequestDirectives;
 use crate::storage::Policy;
+use crate::{Rules, date, lists};
 use http::StatusCode;
-use shoal_core::Timestamp;
+use http::header::RETRY_AFTER;
+use shoal_core::{Fields, Timestamp};
 use std::time::Duration;
 
 /// What to do with a stored response.
@@ -83,8 +84,25 @@ pub fn may_serve_on_error(
 
 /// RFC 5861, section 4: "an error is any situation that would result in a 500, 502, 503, or 504 HTTP response
 /// status code being returned."
+///
+/// Deliberately 429 (RFC 6585) too: an origin that says it has had too many requests is spared one by a stale response, and says
+/// nothing about the representation.
 pub fn is_error(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 500 | 502 | 503 | 504)
+    matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504)
+}
+
+/// How long an origin that answered with an error is not to be asked for the same where a stale response stands in: as long as
+/// its Retry-After says, within the operator's limit; after a 429 without one a second.
+///
+/// RFC 9110, section 10.2.3: "Servers send the "Retry-After" header field to indicate how long the user agent ought to wait before
+/// making a follow-up request."
+pub fn rest_asked_for(status: StatusCode, response: &impl Fields, now: Timestamp, rules: &Rules) -> Duration {
+    let until = |text: &[u8]| Some(date::parse(text, now)?.saturating_sub(now.seconds()));
+    let said = response
+        .value(&RETRY_AFTER)
+        .and_then(|text| lists::delta_seconds(text).map(u64::from).or_else(|| until(text)));
+    let unsaid = u64::from(status == StatusCode::TOO_MANY_REQUESTS);
+    Duration::from_secs(said.unwrap_or(unsaid)).min(rules.retry_after_max)
 }
 
 /// Whether a fresh response meets the request's `max-age` and `min-fresh`.

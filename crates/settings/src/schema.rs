@@ -209,6 +209,10 @@ section! {
         pub tag_fields: Vec<String> = vec!["cache-tag".into(), "surrogate-key".into()],
         /// Serve stale when the origin cannot be reached and the response does not forbid it, for at most so long.
         pub stale_if_error: Duration = Duration::from_secs(3600),
+        /// An origin that answers 429 or an error with Retry-After is not asked again for that URL as long as it says, and for so long at
+        /// most, where a stale response may be served in its place. 0 asks it with each request.
+        #[limits(Duration::ZERO..=Duration::from_secs(3600))]
+        pub retry_after_max: Duration = Duration::from_secs(10),
         /// What becomes of responses that set a cookie. Whatever they say of themselves, nobody gets the cookie but the client
         /// who asked. A site may have its own.
         pub set_cookie: SetCookie = SetCookie::Pass,

@@ -1,8 +1,7 @@
 //! What lapses is not served for longer by a guess, and what fails is not asked for as fast as clients ask.
 
-use shoal_testkit::origin::Received;
-use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
-use std::time::{Duration, Instant, SystemTime};
+use shoal_testkit::{Answer, Origin, Request, Setup, wait};
+use std::time::{Duration, SystemTime};
 
 /// An object that nobody changed for ten days: a guess would be a day.
 fn old(body: &str) -> Answer {
@@ -66,6 +65,73 @@ fn lapsed_leave_is_not_outlived_by_errors() {
         let target = format!("/object?{query}");
         shoal.get(&target).expect_body("secret");
         shoal.get(&target).expect_status(status);
+    }
+}
+
+/// A page that is stale on arrival, and may be served so for an error.
+fn stale() -> Answer {
+    Answer::ok("old").field("Age", "15").field("Cache-Control", "max-age=10").field("ETag", "\"v\"")
+}
+
+fn refusing(retry_after: Option<&str>) -> Answer {
+    let answer = Answer::new(429).piece("enough");
+    retry_after.map_or(answer.clone(), |after| answer.field("Retry-After", after))
+}
+
+/// RFC 6585, section 4; RFC 5861, section 4, has the 5xx.
+#[test]
+fn refusing_origin_is_left_alone_while_something_stale_is_there() {
+    for (answer, rests) in [
+        (refusing(Some("60")), true),
+        (Answer::new(503).field("Retry-After", "60"), true),
+        (Answer::new(503), false),
+        (refusing(Some("0")), false),
+    ] {
+        let origin = Origin::start();
+        let status = answer.status;
+        origin.on_each("/a", [stale(), answer]);
+        let shoal = Setup::to(&origin).set("cache.retry_after_max", "10 min").start();
+        shoal.get("/a").expect_body("old");
+        shoal.get("/a").expect_status(200).expect_body("old").expect_forwarded("stale");
+        for asked in 3..8 {
+            let page = shoal.get("/a");
+            page.expect_status(200).expect_body("old");
+            let expected = if rests { 2 } else { asked };
+            assert_eq!(origin.count("/a"), expected, "{status}");
+            let detail = page.cache().word("detail");
+            assert_eq!((page.hit(), detail.as_deref()), (rests, rests.then_some("retry-after")), "{status}");
+        }
+        shoal.ask(&Request::get("/a").field("Cache-Control", "no-cache")).expect_status(status);
+    }
+}
+
+#[test]
+fn rest_of_an_origin_ends() {
+    let origin = Origin::start();
+    origin.on_each("/a", [stale(), refusing(Some("86400")), Answer::fresh("new", 60)]);
+    let shoal = Setup::to(&origin).set("cache.retry_after_max", "1s").start();
+    shoal.get("/a").expect_body("old");
+    shoal.get("/a").expect_body("old");
+    wait::until("the origin is asked again", || shoal.get("/a").body == b"new");
+    assert_eq!(origin.count("/a"), 3);
+}
+
+#[test]
+fn refusal_without_anything_stale_goes_through() {
+    let origin = Origin::start();
+    origin.on("/none", refusing(Some("60")));
+    let strict = stale().field("Cache-Control", "must-revalidate");
+    origin.on_each("/strict", [strict, refusing(Some("60"))]);
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/strict").expect_body("old");
+    for path in ["/none", "/strict"] {
+        let before = origin.count(path);
+        for asked in 1..4 {
+            let page = shoal.get(path);
+            assert_eq!(page.expect_status(429).text(), "enough", "{path}");
+            assert_eq!(page.field("retry-after"), Some("60"), "{path}");
+            assert_eq!(origin.count(path), before + asked, "{path}");
+        }
     }
 }
 

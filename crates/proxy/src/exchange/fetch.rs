@@ -239,6 +239,7 @@ impl Exchange {
             return Box::pin(self.fetch(fetch, owner)).await;
         }
         if self.may_stand_in(&fetch.ask, &stored, response.status) {
+            self.heed_retry_after(&fetch.ask, Received::of(&response));
             // RFC 5861, section 4: also where the error itself might be stored
             if let Some(leader) = &fetch.leader {
                 leader.land(Landing::Erred(response.status));
@@ -256,6 +257,15 @@ impl Exchange {
         reuse::is_error(status)
             && ask.live.allowed_address(&stored.head)
             && reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), rules)
+    }
+
+    /// Remembers for how long the origin asks to be left alone, where a stale response may stand in for its error.
+    pub(super) fn heed_retry_after(&self, ask: &Ask, response: Received<'_>) {
+        let (now, rules) = (response.response_time, ask.live.rules(ask));
+        let rest = reuse::rest_asked_for(response.status, response.fields, now, rules);
+        if !rest.is_zero() {
+            self.resting.remember((&ask.primary, ask.site.is_some()), now.plus(rest));
+        }
     }
 
     /// A 304 for what we hold: it stands refreshed (RFC 9111, section 4.3.4); tell everybody, as soon as a lookup would

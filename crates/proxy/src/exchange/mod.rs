@@ -28,6 +28,7 @@ mod invalidations;
 mod keeping;
 mod live;
 mod lookup;
+mod moments;
 mod parts;
 mod pass;
 mod passes;
@@ -50,6 +51,7 @@ use arc_swap::ArcSwap;
 use flight::Flights;
 use http::StatusCode;
 use invalidations::Invalidations;
+use moments::Moments;
 use passes::Passes;
 use shelf::Shelf;
 use shoal_core::Timestamp;
@@ -64,6 +66,8 @@ pub struct Exchange {
     shelf: Arc<Shelf>,
     flights: Arc<Flights>,
     passes: Passes,
+    /// URLs whose origin asked not to be asked for a while.
+    resting: Moments,
     epochs: Epochs,
     invalidations: Arc<Invalidations>,
     /// The last number given to a note.
@@ -96,6 +100,7 @@ impl Exchange {
             shelf: parts.shelf,
             flights: Flights::new(),
             passes: Passes::default(),
+            resting: Moments::default(),
             epochs: parts.epochs,
             invalidations: Invalidations::new(),
             generations: AtomicU64::new(0),

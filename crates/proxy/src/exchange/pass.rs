@@ -80,6 +80,7 @@ impl Exchange {
         if reuse::is_error(response.status)
             && let Some(reply) = self.stale_instead(ask, &why, Some(response.status), None)
         {
+            self.heed_retry_after(ask, Received::of(&response));
             return reply;
         }
         if let Some(stored) = &why.stored {

@@ -86,11 +86,18 @@ impl Exchange {
         match reuse {
             Reuse::Fresh | Reuse::StaleAllowed => {}
             Reuse::StaleWhileRevalidate => {
-                self.revalidate_in_background(ask, &key, &stored);
+                if !self.is_resting(ask) {
+                    self.revalidate_in_background(ask, &key, &stored);
+                }
                 return self.done(self.deliver_stored(ask, stored, Outcome::StaleWhileRevalidate));
             }
             Reuse::Validate => {
                 let why = Why { forwarded: self.why_validate(ask, &stored), key, stored: Some(stored) };
+                if self.is_resting(ask)
+                    && let Some(reply) = self.stale_unasked(ask, &why)
+                {
+                    return Step::Done(Box::new(reply));
+                }
                 return Box::pin(self.forward(ask, why)).await;
             }
         }
@@ -108,6 +115,11 @@ impl Exchange {
         let ttl = stored.head.policy.time_to_live(self.now());
         let delivery = Delivery { head: stored.head, body: Source::Held(stored.body) };
         self.deliver(ask, delivery, Verdict::hit(outcome, ttl))
+    }
+
+    /// Whether the origin asked lately not to be asked for this URL for a while.
+    fn is_resting(&self, ask: &Ask) -> bool {
+        self.resting.holds((&ask.primary, ask.site.is_some()), self.now())
     }
 
     /// Starts a validation that nobody waits for, unless one is under way.
@@ -295,7 +307,7 @@ impl Exchange {
         failure: Option<&Failure>,
     ) -> Option<Reply> {
         let stored = why.stored.clone().filter(|stored| ask.live.allowed_address(&stored.head))?;
-        if !reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), ask.live.rules(ask)) {
+        if !self.may_be_stale(ask, &stored) {
             return None;
         }
         let ttl = stored.head.policy.time_to_live(self.now());
@@ -307,6 +319,22 @@ impl Exchange {
             verdict = verdict.failure(failure);
         }
         self.deliver(ask, Delivery { head: stored.head, body: Source::Held(stored.body) }, verdict)
+    }
+
+    /// The stored response in place of the error that the origin gave lately, without asking it again.
+    fn stale_unasked(&self, ask: &Ask, why: &Why) -> Option<Reply> {
+        let allowed = |stored: &&StoredResponse| {
+            ask.live.allowed_address(&stored.head) && self.may_be_stale(ask, stored)
+        };
+        let stored = why.stored.as_ref().filter(allowed)?.clone();
+        let ttl = stored.head.policy.time_to_live(self.now());
+        let verdict = Verdict::hit(Outcome::StaleIfError, ttl).detail("retry-after");
+        self.deliver(ask, Delivery { head: stored.head, body: Source::Held(stored.body) }, verdict)
+    }
+
+    /// Whether a stored response may stand in for an error.
+    fn may_be_stale(&self, ask: &Ask, stored: &StoredResponse) -> bool {
+        reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), ask.live.rules(ask))
     }
 
     /// A follower learns how the fetch turned out.

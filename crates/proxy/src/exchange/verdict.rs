@@ -197,7 +197,7 @@ impl Verdict {
 
 impl Outcome {
     fn is_hit(self) -> bool {
-        matches!(self, Self::MemoryHit | Self::Hit | Self::StaleWhileRevalidate)
+        matches!(self, Self::MemoryHit | Self::Hit | Self::StaleWhileRevalidate | Self::StaleIfError)
     }
 }
 

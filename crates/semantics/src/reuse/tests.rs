@@ -118,11 +118,33 @@ fn what_is_invalidated_needs_validation() {
 
 #[test]
 fn errors_of_origins() {
-    for status in [500, 502, 503, 504] {
+    for status in [429, 500, 502, 503, 504] {
         assert!(is_error(StatusCode::from_u16(status).expect("a status")), "{status}");
     }
     for status in [200, 304, 404, 501, 505, 599] {
         assert!(!is_error(StatusCode::from_u16(status).expect("a status")), "{status}");
+    }
+}
+
+#[test]
+fn retry_after_is_heeded_within_its_limit() {
+    let rules = Rules { retry_after_max: Duration::from_secs(10), ..Rules::default() };
+    let date = |seconds| date::format(after(seconds)).to_str().expect("a date").to_owned();
+    for (status, said, rest) in [
+        (429, None, 1),
+        (503, None, 0),
+        (503, Some("5".to_owned()), 5),
+        (429, Some("0".to_owned()), 0),
+        (429, Some("3600".to_owned()), 10),
+        (429, Some("soon".to_owned()), 1),
+        (503, Some(date(4)), 4),
+        (503, Some(date(86_400)), 10),
+    ] {
+        let response: HeaderMap =
+            said.iter().map(|said| (RETRY_AFTER, said.parse().expect("a field value"))).collect();
+        let status = StatusCode::from_u16(status).expect("a status");
+        let asked_for = rest_asked_for(status, &response, after(0), &rules);
+        assert_eq!(asked_for, Duration::from_secs(rest), "{status} {said:?}");
     }
 }
 

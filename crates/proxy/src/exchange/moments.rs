@@ -1,0 +1,67 @@
+//! A short memory of URLs, each until a moment of its own: those whose origin has asked for rest.
+//!
+//! The memory is a fixed table in which a newer URL displaces an older one of the same slot. Slots and marks are a keyed hash
+//! of the full key: which URLs meet is known to nobody outside, and a displaced one costs a request to its origin.
+
+use shoal_core::{ObjectKey, Timestamp};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The table: each word holds 32 bits of the hash and the tenth of a second at which the memory ends.
+pub struct Moments {
+    slots: Box<[AtomicU64]>,
+    secret: RandomState,
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), secret: RandomState::new() }
+    }
+}
+
+impl Moments {
+    /// Remembers the URL in its mode until then.
+    pub fn remember(&self, (key, via_site): (&ObjectKey, bool), until: Timestamp) {
+        let (slot, mark) = self.place(key, via_site);
+        slot.store(mark | u64::from(tenths(until)), Relaxed);
+    }
+
+    /// Whether the URL is remembered at `now`.
+    pub fn holds(&self, (key, via_site): (&ObjectKey, bool), now: Timestamp) -> bool {
+        let (slot, mark) = self.place(key, via_site);
+        let word = slot.load(Relaxed);
+        let left = (word as u32).wrapping_sub(tenths(now)) as i32;
+        word & !u64::from(u32::MAX) == mark && left > 0
+    }
+
+    /// The slot of a URL, and its mark there, which is never zero.
+    fn place(&self, key: &ObjectKey, via_site: bool) -> (&AtomicU64, u64) {
+        let hash = self.secret.hash_one((key.full(), via_site));
+        (&self.slots[hash as usize % SLOTS], (hash | 1 << 32) & !u64::from(u32::MAX))
+    }
+}
+
+/// Tenths of a second, of which the low 32 bits tell apart what lies years apart.
+fn tenths(time: Timestamp) -> u32 {
+    (time.millis() / 100) as u32
+}
+
+/// 32 KiB.
+const SLOTS: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn url_is_remembered_until_its_moment() {
+        let (moments, now) = (Moments::default(), Timestamp::from_seconds(1_795_000_000));
+        let (one, other) = (ObjectKey::new(*b"http://a/"), ObjectKey::new(*b"http://b/"));
+        assert!(!moments.holds((&one, true), now));
+        moments.remember((&one, true), now.plus(Duration::from_secs(10)));
+        assert!(moments.holds((&one, true), now.plus(Duration::from_millis(9_900))));
+        assert!(!moments.holds((&one, true), now.plus(Duration::from_secs(10))));
+        assert!(!moments.holds((&one, false), now) && !moments.holds((&other, true), now));
+    }
+}
