@@ -15,6 +15,8 @@ pub struct Rules {
     /// How long after it became stale a response may be served when the origin fails and neither side said
     /// anything about it.
     pub stale_if_error: Duration,
+    /// Freshness lifetime of an error that says nothing of its freshness, for those who bring no credentials.
+    pub negative_ttl: Duration,
     /// Longest time for which an origin's Retry-After is heeded where a stale response stands in.
     pub retry_after_max: Duration,
     /// Fields that take the place of Cache-Control and Expires when present, the most specific first (RFC
@@ -53,6 +55,7 @@ impl Default for Rules {
             heuristic_max: Duration::from_secs(86_400),
             heuristic_query: HeuristicQuery::Never,
             stale_if_error: Duration::from_secs(3600),
+            negative_ttl: Duration::from_secs(1),
             retry_after_max: Duration::from_secs(10),
             targeted: vec![
                 HeaderName::from_static("shoal-cache-control"),

@@ -21,6 +21,7 @@ use crate::vary::{self, Vary};
 use crate::{EntityTag, Rules, directives::RequestDirectives};
 pub use apart::{sets_cookie, split_fields, stored_fields, take_apart, unstored_fields};
 use freshness::Freshness;
+pub use freshness::brings_credentials;
 use http::header::{AUTHORIZATION, LAST_MODIFIED};
 use http::{HeaderMap, Method, StatusCode};
 pub use policy::Policy;

@@ -13,6 +13,7 @@
 //! | keeps `immutable` fresh for a day without being told | RFC 8246, section 2: only during the freshness lifetime |
 //! | takes `max-stale=5` as less than five seconds | 5.2.1.2: "no more than" |
 //! | stores what can never be reused | allowed, but costs a write |
+//! | keeps no error for a moment without being told | 4.2.2: a lifetime may be guessed; `negative_ttl` is 0 here |
 //! | knows few statuses | section 3 asks to understand a status only with `must-understand` |
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -110,7 +111,11 @@ impl Case {
         };
         storage::assess(
             &exchanged,
-            &Rules { heuristic_max: Duration::from_secs(1 << 30), ..Rules::default() },
+            &Rules {
+                heuristic_max: Duration::from_secs(1 << 30),
+                negative_ttl: Duration::ZERO,
+                ..Rules::default()
+            },
         )
     }
 

@@ -209,6 +209,10 @@ section! {
         pub tag_fields: Vec<String> = vec!["cache-tag".into(), "surrogate-key".into()],
         /// Serve stale when the origin cannot be reached and the response does not forbid it, for at most so long.
         pub stale_if_error: Duration = Duration::from_secs(3600),
+        /// Share errors without explicit freshness (404, 405, 410, 414 and 501) for so long, whole seconds, among clients that send neither
+        /// Cookie nor Authorization; in RAM alone. 0 asks the origin each time. URLs with a query by `heuristic_query`.
+        #[limits(Duration::ZERO..=Duration::from_secs(3600))]
+        pub negative_ttl: Duration = Duration::from_secs(1),
         /// An origin that answers 429 or an error with Retry-After is not asked again for that URL as long as it says, and for so long at
         /// most, where a stale response may be served in its place. 0 asks it with each request.
         #[limits(Duration::ZERO..=Duration::from_secs(3600))]

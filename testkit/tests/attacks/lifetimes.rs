@@ -1,7 +1,7 @@
 //! What lapses is not served for longer by a guess, and what fails is not asked for as fast as clients ask.
 
-use shoal_testkit::{Answer, Origin, Request, Setup, wait};
-use std::time::{Duration, SystemTime};
+use shoal_testkit::{Answer, Gate, Origin, Request, Setup, wait};
+use std::time::{Duration, Instant, SystemTime};
 
 /// An object that nobody changed for ten days: a guess would be a day.
 fn old(body: &str) -> Answer {
@@ -133,6 +133,89 @@ fn refusal_without_anything_stale_goes_through() {
             assert_eq!(origin.count(path), before + asked, "{path}");
         }
     }
+}
+
+/// By default a second: however fast clients ask, the origin is asked about once in that.
+#[test]
+fn storm_for_a_missing_page_is_one_request_a_second() {
+    let origin = Origin::start();
+    origin.on("/gone", Answer::new(404).piece("gone"));
+    let shoal = Setup::to(&origin).start();
+    let begun = Instant::now();
+    for _ in 0..200 {
+        assert_eq!(shoal.get("/gone").expect_status(404).text(), "gone");
+    }
+    let most = begun.elapsed().as_secs() as usize + 2;
+    assert!(origin.count("/gone") <= most, "{} requests, {most} at most", origin.count("/gone"));
+}
+
+/// The time counts from the arrival, so that those who waited have it too.
+#[test]
+fn slow_missing_page_is_shared_by_all_who_wait() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    origin.on("/gone", Answer::new(404).field("Age", "100").piece("gone").held_by(&gate));
+    let shoal = Setup::to(&origin).set("cache.negative_ttl", "60s").start();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8).map(|_| scope.spawn(|| shoal.get("/gone"))).collect();
+        origin.wait_for("/gone", 1);
+        gate.open();
+        for client in clients {
+            assert_eq!(client.join().expect("a client ends").expect_status(404).text(), "gone");
+        }
+    });
+    assert_eq!(origin.count("/gone"), 1);
+}
+
+#[test]
+fn missing_page_of_one_is_not_missing_for_a_member() {
+    for (field, value) in [("Cookie", "sid=alice"), ("Authorization", "Bearer alice")] {
+        let origin = Origin::start();
+        origin.on_request("/private", move |request| match request.fields.has(field) {
+            true => Answer::ok("the page").field("Cache-Control", "private"),
+            false => Answer::new(404).piece("gone"),
+        });
+        origin.on("/gone", Answer::new(404).piece("gone"));
+        let shoal = Setup::to(&origin).set("cache.negative_ttl", "60s").start();
+        let member = |path| shoal.ask(&Request::get(path).field(field, value));
+        for asked in 1..3 {
+            shoal.get("/private").expect_status(404);
+            member("/private").expect_status(200).expect_body("the page");
+            member("/gone").expect_status(404);
+            assert_eq!(origin.count("/gone"), asked, "{field}: what a member got is not kept either");
+        }
+        assert_eq!(origin.count("/private"), 3, "{field}");
+    }
+}
+
+#[test]
+fn other_errors_are_not_kept_unasked() {
+    for status in [400, 401, 403, 429, 500, 502, 503, 504] {
+        let origin = Origin::start();
+        origin.on("/a", Answer::new(status));
+        let shoal = Setup::to(&origin).set("cache.negative_ttl", "60s").start();
+        (0..2).for_each(|_| drop(shoal.get("/a").expect_status(status)));
+        assert_eq!(origin.count("/a"), 2, "{status}");
+    }
+}
+
+/// An error that is kept for a moment takes no place on disk, nor brings back what it replaced.
+#[test]
+fn missing_page_is_kept_in_ram_alone() {
+    let origin = Origin::start();
+    let gone = Answer::new(404).piece("gone");
+    origin.on_each("/a", [Answer::fresh("the page", 600), gone.clone(), Answer::fresh("new", 600)]);
+    origin.on("/b", gone);
+    let mut shoal = Setup::to(&origin).set("cache.negative_ttl", "600s").start();
+    shoal.get("/a").expect_body("the page");
+    shoal.ask(&Request::get("/a").field("Cache-Control", "no-cache")).expect_status(404);
+    for path in ["/a", "/b", "/b"] {
+        shoal.get(path).expect_status(404);
+    }
+    assert_eq!((origin.count("/a"), origin.count("/b")), (2, 1));
+    shoal.restart_and_find_all();
+    shoal.get("/a").expect_body("new");
+    shoal.get("/b").expect_status(404);
+    assert_eq!(origin.count("/b"), 2);
 }
 
 #[test]

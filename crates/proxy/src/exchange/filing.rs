@@ -211,7 +211,7 @@ impl Filing {
         // in the RAM tier it is charged there, for as long as anybody reads it
         ending.reservation = (!kept).then_some(reservation);
         // an older object on disk must not show when RAM gives this one up
-        if kept && !self.shelf.on_disk(&self.key) {
+        if kept && self.record.is_for_disk() && !self.shelf.on_disk(&self.key) {
             ending.for_disk = Some(bytes);
         } else {
             self.shelf.keep_on_disk(Kind::Change, &self.key, &self.record, bytes, &self.validity).await;

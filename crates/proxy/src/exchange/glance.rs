@@ -122,6 +122,8 @@ impl Exchange {
         };
         let usable = admitted
             && !is_bodiless(head.stored.status())
+            // Whether the client brings credentials is not looked at here.
+            && !head.policy.is_negative()
             && head.names.via_site == (mode == Mode::Reverse)
             && !self.epochs.purged(&head.names.slots, &head.names.groups, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;

@@ -133,6 +133,7 @@ fn rules(cache: &Cache, site: Option<&Site>) -> Rules {
             shoal_settings::HeuristicQuery::Always => HeuristicQuery::Always,
         },
         stale_if_error: cache.stale_if_error,
+        negative_ttl: cache.negative_ttl,
         retry_after_max: cache.retry_after_max,
         set_cookie: match set_cookie {
             shoal_settings::SetCookie::Pass => SetCookie::Pass,

@@ -181,6 +181,11 @@ impl Record {
         self.head().is_none_or(|head| !storage::sets_cookie(&*head.stored))
     }
 
+    /// Whether it is worth a place on disk: it is not kept for a moment only.
+    pub fn is_for_disk(&self) -> bool {
+        self.head().is_none_or(|head| !head.policy.is_negative())
+    }
+
     /// Out of the store. `None` when the bytes are not what [`Record::encode`] writes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;

@@ -16,7 +16,7 @@ use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
-use shoal_semantics::storage::Policy;
+use shoal_semantics::storage::{self, Policy};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Exchange {
             let why = Why { forwarded: ForwardReason::Bypass, key, stored: Some(stored) };
             return Box::pin(self.forward(ask, why)).await;
         }
-        let reuse = match ask.live.allowed_address(&stored.head) {
+        let reuse = match ask.live.allowed_address(&stored.head) && is_for(ask, &stored.head.policy) {
             true => reuse::decide(&stored.head.policy, &ask.directives, self.now()),
             false => Reuse::Validate,
         };
@@ -366,6 +366,7 @@ impl Exchange {
         let names = &arrived.head.names;
         let selects = selecting.is_none_or(|selecting| ask.selecting(&selecting.names) == selecting.values);
         selects
+            && is_for(ask, &arrived.head.policy)
             && arrived.validity.holds()
             && names.via_site == ask.site.is_some()
             && ask.live.allowed_address(&arrived.head)
@@ -415,6 +416,11 @@ fn flight_key(ask: &Ask, why: &Why) -> FlightKey {
         }
         _ => whole,
     }
+}
+
+/// Whether such a client may be sent it: an error that nobody said may be kept is not for one whose credentials may change it.
+fn is_for(ask: &Ask, policy: &Policy) -> bool {
+    !policy.is_negative() || !storage::brings_credentials(&ask.fields)
 }
 
 /// Whether the request, or the stored response that it selects, asks for a validation of its own.

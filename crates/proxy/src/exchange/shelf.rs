@@ -291,6 +291,12 @@ impl Shelf {
         validity: &Validity,
     ) {
         let Some(store) = self.disk.clone() else { return };
+        if !record.is_for_disk() {
+            if self.may_come(key) {
+                self.remove_from_disk(key).await;
+            }
+            return;
+        }
         let at_once = match validity.holds() {
             true => self.keep_at_once(&store, (key, record, &body), &|| validity.holds()),
             false => None,
@@ -350,7 +356,7 @@ impl Shelf {
         record: &Record,
         length: Option<u64>,
     ) -> Option<Box<dyn Insert>> {
-        let store = self.disk.clone()?;
+        let store = self.disk.clone().filter(|_| record.is_for_disk())?;
         let (lane, key, metadata) = (store.lane(key.hash()), key.clone(), record.encode());
         self.run((lane, Kind::Change), move || store.insert(&key, &metadata, length)).await
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::storage::{Exchanged, Storage, assess};
-use http::header::{CACHE_CONTROL, ETAG};
+use http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@ use super::{Exchanged, is_heuristically_cacheable};
 use crate::targeted::Governing;
 use crate::{HeuristicQuery, Rules, date, lapsing, lists};
 use http::HeaderName;
-use http::header::{AGE, DATE, EXPIRES, LAST_MODIFIED};
+use http::header::{AGE, AUTHORIZATION, COOKIE, DATE, EXPIRES, LAST_MODIFIED};
 use shoal_core::{Fields, Timestamp};
 
 /// What the fields of a response say about time.
@@ -31,6 +31,8 @@ pub(super) enum Basis {
     Explicit,
     /// A guess from Last-Modified.
     Heuristic,
+    /// A short guess, since it is an error that others are about to get as well.
+    Negative,
     /// Nothing; the lifetime is 0.
     Nothing,
 }
@@ -45,15 +47,21 @@ impl Freshness {
         let date = date_of(exchanged.response, &DATE, now);
         let last_modified = date_of(exchanged.response, &LAST_MODIFIED, now);
         let generated = date.unwrap_or(now.seconds());
+        let initial_age_ms = initial_age_ms(exchanged, date);
+        let guessed = last_modified.map(|modified| heuristic_lifetime(generated, modified, rules));
         let (lifetime, basis) = match explicit_lifetime(exchanged.response, governing, generated, now) {
             Some(seconds) => (seconds, Basis::Explicit),
-            None if may_be_guessed(exchanged, governing, rules) => match last_modified {
-                Some(modified) => (heuristic_lifetime(generated, modified, rules), Basis::Heuristic),
-                None => (0, Basis::Nothing),
-            },
+            None if may_be_guessed(exchanged, governing, rules) => {
+                match guessed.filter(|lifetime| *lifetime > 0) {
+                    Some(lifetime) => (lifetime, Basis::Heuristic),
+                    None if is_negative(exchanged, rules) => {
+                        (negative_lifetime(initial_age_ms, rules), Basis::Negative)
+                    }
+                    None => (0, if guessed.is_some() { Basis::Heuristic } else { Basis::Nothing }),
+                }
+            }
             None => (0, Basis::Nothing),
         };
-        let initial_age_ms = initial_age_ms(exchanged, date);
         let lapses = basis != Basis::Explicit && !outlasts_its_leave(exchanged.query, rules);
         Self { lifetime, basis, initial_age_ms, date, last_modified, lapses }
     }
@@ -118,6 +126,29 @@ fn heuristic_lifetime(generated: u64, modified: u64, rules: &Rules) -> u32 {
     let guess = generated.saturating_sub(modified) as f64 * rules.heuristic_fraction.max(0.0);
     // A float cast saturates, and sends NaN to 0.
     (guess as u64).min(longest) as u32
+}
+
+/// Whether it is an error that may be kept for a moment though nothing says so: of a status that may be guessed about, and asked
+/// for without credentials, by which a page may be missing for one client and there for another.
+///
+/// RFC 9111, section 4.2.2: "a cache MAY calculate a heuristic expiration time when an explicit time is not specified". Varnish keeps
+/// such errors for two minutes, Cloudflare for three, CloudFront for ten seconds; a moment spares the origin a storm and hides a page that
+/// has just been made for no longer than that.
+fn is_negative(exchanged: &Exchanged<'_, impl Fields, impl Fields>, rules: &Rules) -> bool {
+    matches!(exchanged.status.as_u16(), 404 | 405 | 410 | 414 | 501)
+        && !rules.negative_ttl.is_zero()
+        && !brings_credentials(exchanged.request)
+}
+
+/// The time counts from the arrival: a response that took long is still new to those who wait for it.
+fn negative_lifetime(initial_age_ms: u64, rules: &Rules) -> u32 {
+    let seconds = initial_age_ms.div_ceil(1000).saturating_add(rules.negative_ttl.as_secs());
+    seconds.min(u64::from(lists::SECONDS_MAX)) as u32
+}
+
+/// Whether a request says who sends it.
+pub fn brings_credentials(request: &impl Fields) -> bool {
+    request.has(&COOKIE) || request.has(&AUTHORIZATION)
 }
 
 /// RFC 9111, section 4.2.3:

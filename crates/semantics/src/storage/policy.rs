@@ -49,12 +49,17 @@ impl Policy {
         // Without a word from the origin nobody is to have it when its leave may have lapsed, errors or not.
         let says_of_stale =
             directives.stale_while_revalidate.is_some() || directives.stale_if_error.is_some();
+        let is_negative = freshness.basis == Basis::Negative;
         let flags = [
-            (FORBIDS_STALE, directives.forbids_stale() || (freshness.lapses && !says_of_stale)),
+            (
+                FORBIDS_STALE,
+                directives.forbids_stale() || (freshness.lapses && !says_of_stale) || is_negative,
+            ),
             (ALWAYS_VALIDATES, directives.always_validate()),
             (IMMUTABLE, directives.immutable),
             (PUBLIC, directives.public),
-            (HEURISTIC, freshness.basis == Basis::Heuristic),
+            (HEURISTIC, matches!(freshness.basis, Basis::Heuristic | Basis::Negative)),
+            (NEGATIVE, is_negative),
             (PARTIAL, exchanged.status == StatusCode::PARTIAL_CONTENT),
             (AUTHORIZED, exchanged.request.has(&AUTHORIZATION)),
         ];
@@ -138,6 +143,11 @@ impl Policy {
     /// Whether its freshness is a guess.
     pub fn is_heuristic(&self) -> bool {
         self.has(HEURISTIC)
+    }
+
+    /// Whether it is an error that is kept for a moment, for those who bring no credentials.
+    pub fn is_negative(&self) -> bool {
+        self.has(NEGATIVE)
     }
 
     /// Whether it is a 206.
@@ -234,5 +244,6 @@ const HEURISTIC: u16 = 1 << 4;
 const PARTIAL: u16 = 1 << 5;
 const AUTHORIZED: u16 = 1 << 6;
 const INVALIDATED: u16 = 1 << 7;
+const NEGATIVE: u16 = 1 << 8;
 /// All flags there are.
-const FLAGS: u16 = (1 << 8) - 1;
+const FLAGS: u16 = (1 << 9) - 1;

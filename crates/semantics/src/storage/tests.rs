@@ -323,7 +323,7 @@ fn policies_remember_what_matters() {
 #[test]
 fn bytes_of_another_version_are_no_policy() {
     let bytes = policy(&["cache-control: max-age=60"]).to_bytes();
-    for (at, byte) in [(0, 2), (1, 1), (3, 1)] {
+    for (at, byte) in [(0, 2), (1, 1), (3, 2)] {
         let mut other = bytes;
         other[at] = byte;
         assert_eq!(Policy::from_bytes(other), None, "byte {at}");
@@ -351,6 +351,33 @@ fn stored_fields_leave_out_what_is_not_for_storage() {
     names.sort_unstable();
     assert_eq!(names, ["cache-control", "content-type", "link"]);
     assert_eq!(stored.get_all("link").iter().count(), 2);
+}
+
+#[test]
+fn errors_without_freshness_last_a_moment() {
+    let negative = |status, request: &[&str], response: &[&str]| match judge(request, status, response) {
+        Storage::Store(policy) if policy.is_negative() => {
+            assert!(policy.forbids_stale() && policy.is_fresh(SENT));
+            Some(policy.time_to_live(SENT))
+        }
+        _ => None,
+    };
+    for status in [404, 405, 410, 414, 501] {
+        assert_eq!(negative(status, &[], &[]), Some(1), "{status}");
+        assert_eq!(negative(status, &[], &["date: @-7", "age: 9"]), Some(1), "however old, {status}");
+        assert_eq!(negative(status, &[], &["last-modified: @-1"]), Some(1), "{status}");
+        for request in ["cookie: a=b", "authorization: x", "cache-control: no-store"] {
+            assert_eq!(negative(status, &[request], &[]), None, "{status} {request}");
+        }
+        for response in
+            ["cache-control: private", "cache-control: max-age=0", "expires: 0", "set-cookie: a=b", "vary: *"]
+        {
+            assert_eq!(negative(status, &[], &[response]), None, "{status} {response}");
+        }
+    }
+    for status in [200, 204, 301, 302, 400, 401, 403, 429, 500, 502, 503, 504] {
+        assert_eq!(negative(status, &[], &[]), None, "{status}");
+    }
 }
 
 /// RFC 9111, section 4.2.2, and presigned URLs.

@@ -63,7 +63,10 @@ impl Shelf {
     /// Offers an object in RAM to the disk when it is asked for and the disk does not have it: it was on probation, or has
     /// been given up. Nobody waits for that, and what fails is tried again with the next hit.
     pub(super) fn promote(&self, resident: &Arc<Resident>) {
-        if resident.is_settled.load(Relaxed) || resident.is_settled.swap(true, Relaxed) {
+        if resident.is_settled.load(Relaxed)
+            || resident.is_settled.swap(true, Relaxed)
+            || !resident.record.is_for_disk()
+        {
             return;
         }
         let (Some(store), lane) = (self.disk.clone(), self.lane_of(&resident.key)) else { return };
