@@ -4,6 +4,7 @@ use shoal_testkit::origin::{After, Framing, Step};
 use shoal_testkit::seeded::body;
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Resource, Response, Setup, Shoal};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -374,6 +375,60 @@ fn requests_that_each_want_a_validation_make_no_whole_fetches() {
 }
 
 /// An origin that fails is not asked again by each who waited.
+/// What has no freshness at all is validated for each, and nobody waits for the validation of another more than once.
+#[test]
+fn nobody_waits_twice_for_what_is_not_fresh() {
+    let origin = Origin::start();
+    let gates = Arc::new([Gate::new(), Gate::new(), Gate::new()]);
+    let (held, asked) = (Arc::clone(&gates), AtomicUsize::new(0));
+    origin.on_request("/a", move |request| {
+        let answer = match request.fields.has("if-none-match") {
+            true => Answer::new(304),
+            false => Answer::ok("body"),
+        };
+        let answer = answer.field("ETag", "\"v\"").field("Cache-Control", "max-age=0");
+        match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => answer,
+            1 => answer.held_by(&held[0]),
+            2..=4 => answer.held_by(&held[1]),
+            _ => answer.held_by(&held[2]),
+        }
+    });
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("body");
+    // The first of them may lead a flight; what it lands is for none of the others, who go on together.
+    let first = crowd(&shoal, 4, |_| Request::get("/a"));
+    gates[0].open();
+    origin.wait_for("/a", 5);
+    gates[1].open();
+    answers(first).iter().for_each(|answer| drop(answer.expect_body("body")));
+    // Nobody waits for another any more.
+    let second = crowd(&shoal, 4, |_| Request::get("/a"));
+    origin.wait_for("/a", 9);
+    gates[2].open();
+    answers(second).iter().for_each(|answer| drop(answer.expect_body("body")));
+}
+
+/// Ranges wait for the whole that is being fetched, and when it is for nobody else go on together.
+#[test]
+fn ranges_wait_once_for_a_whole_that_is_not_shared() {
+    let (origin, gate, late) = (Origin::start(), Gate::new(), Gate::new());
+    let (held, others) = (gate.clone(), late.clone());
+    let asked = AtomicUsize::new(0);
+    origin.on_request("/a", move |_| {
+        let gate = if asked.fetch_add(1, Ordering::SeqCst) == 0 { &held } else { &others };
+        Answer::ok("0123456789").field("Cache-Control", "private").held_by(gate)
+    });
+    let shoal = Setup::to(&origin).start();
+    let mut clients = crowd(&shoal, 1, |_| Request::get("/a"));
+    origin.wait_for("/a", 1);
+    clients.extend(crowd(&shoal, 3, |_| Request::get("/a").field("Range", "bytes=0-3")));
+    gate.open();
+    origin.wait_for("/a", 4);
+    late.open();
+    answers(clients).iter().for_each(|answer| drop(answer.expect_status(200)));
+}
+
 #[test]
 fn an_error_is_shared_by_those_who_take_a_stale_response_for_it() {
     let (origin, gate) = (Origin::start(), Gate::new());

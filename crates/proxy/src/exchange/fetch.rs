@@ -240,6 +240,8 @@ impl Exchange {
         }
         if self.may_stand_in(&fetch.ask, &stored, response.status) {
             self.heed_retry_after(&fetch.ask, Received::of(&response));
+            // Errors are shared.
+            self.unshared.forget((&key, fetch.ask.site.is_some()));
             // RFC 5861, section 4: also where the error itself might be stored
             if let Some(leader) = &fetch.leader {
                 leader.land(Landing::Erred(response.status));
@@ -286,8 +288,10 @@ impl Exchange {
         if keep && !in_memory {
             self.shelf.refresh_on_disk(&key, (&old, &head)).await;
         }
+        // What is not fresh for any time would send the followers into a second flight, one after the other.
+        let shares = self.note_sharing(&fetch.ask, &key, &head.policy, head.policy.response_time());
         if let Some(leader) = &fetch.leader {
-            leader.land(if keep { Landing::Refreshed } else { Landing::Unshareable });
+            leader.land(if keep && shares { Landing::Refreshed } else { Landing::Unshareable });
         }
         let _ = owner.send(Fetched::Refreshed(refreshed, peer));
         if in_memory {
@@ -341,10 +345,10 @@ impl Exchange {
         let arrived = Arc::new(self.arrived(&keeping, &fetch, Received::of(&response)));
         // attached before anything can be dropped from the window: the owner reads from the first byte
         let first = arrived.body.attach(0);
+        let fresh = self.note_sharing(&fetch.ask, &arrived.key, &arrived.head.policy, response.response_time);
         if let Some(leader) = &mut fetch.leader {
             // the origin may have sent the whole for a range: then others can have theirs from it
             leader.serve_also(fetch.ask.flight(&arrived.key));
-            let fresh = arrived.head.policy.is_fresh(response.response_time);
             leader.land(if fresh { Landing::Shared(Arc::clone(&arrived)) } else { Landing::Unshareable });
         }
         let told = Arc::clone(&arrived);

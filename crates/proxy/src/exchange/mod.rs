@@ -68,6 +68,8 @@ pub struct Exchange {
     passes: Passes,
     /// URLs whose origin asked not to be asked for a while.
     resting: Moments,
+    /// Keys whose stored responses are not fresh for any time.
+    unshared: Moments,
     epochs: Epochs,
     invalidations: Arc<Invalidations>,
     /// The last number given to a note.
@@ -101,6 +103,7 @@ impl Exchange {
             flights: Flights::new(),
             passes: Passes::default(),
             resting: Moments::default(),
+            unshared: Moments::default(),
             epochs: parts.epochs,
             invalidations: Invalidations::new(),
             generations: AtomicU64::new(0),

@@ -1,4 +1,5 @@
-//! A short memory of URLs, each until a moment of its own: those whose origin has asked for rest.
+//! A short memory of keys, each until a moment of its own: of URLs whose origin has asked for rest, and of responses that are stored but
+//! not fresh for any time, for which it is in vain to wait with others.
 //!
 //! The memory is a fixed table in which a newer URL displaces an older one of the same slot. Slots and marks are a keyed hash
 //! of the full key: which URLs meet is known to nobody outside, and a displaced one costs a request to its origin.
@@ -24,6 +25,15 @@ impl Moments {
     pub fn remember(&self, (key, via_site): (&ObjectKey, bool), until: Timestamp) {
         let (slot, mark) = self.place(key, via_site);
         slot.store(mark | u64::from(tenths(until)), Relaxed);
+    }
+
+    /// Forgets the URL.
+    pub fn forget(&self, (key, via_site): (&ObjectKey, bool)) {
+        let (slot, mark) = self.place(key, via_site);
+        let word = slot.load(Relaxed);
+        if word & !u64::from(u32::MAX) == mark {
+            let _ = slot.compare_exchange(word, 0, Relaxed, Relaxed);
+        }
     }
 
     /// Whether the URL is remembered at `now`.
@@ -63,5 +73,9 @@ mod tests {
         assert!(moments.holds((&one, true), now.plus(Duration::from_millis(9_900))));
         assert!(!moments.holds((&one, true), now.plus(Duration::from_secs(10))));
         assert!(!moments.holds((&one, false), now) && !moments.holds((&other, true), now));
+        moments.forget((&other, true));
+        assert!(moments.holds((&one, true), now));
+        moments.forget((&one, true));
+        assert!(!moments.holds((&one, true), now));
     }
 }

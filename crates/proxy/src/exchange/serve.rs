@@ -11,7 +11,7 @@ use super::verdict::Verdict;
 use crate::boxed::in_place;
 use crate::message::{Outcome, Reply};
 use http::{Method, StatusCode, header};
-use shoal_core::{Fields, ObjectKey};
+use shoal_core::{Fields, ObjectKey, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
@@ -20,6 +20,7 @@ use shoal_semantics::storage::{self, Policy};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// What one look at the cache leads to.
@@ -138,11 +139,15 @@ impl Exchange {
         if ask.has_origin_conditions() {
             return Step::Done(Box::new(self.pass(ask, None).await));
         }
-        if self.goes_alone(ask) {
+        if self.goes_alone(ask) || self.waits_in_vain(ask, &why.key) {
             return Step::Alone(why);
         }
         if let Some(reply) = self.range_of_arriving(ask, &why).await {
             return Step::Done(Box::new(reply));
+        }
+        // It may have waited for what turned out not to be for others: once is enough.
+        if self.goes_alone(ask) || self.waits_in_vain(ask, &why.key) {
+            return Step::Alone(why);
         }
         match self.flights.join(flight_key(ask, &why)) {
             Part::Lead(leader) => Step::Done(Box::new(self.lead(ask, why, Some(leader)).await)),
@@ -156,6 +161,24 @@ impl Exchange {
     /// Whether the request's fetch is for nobody else.
     fn goes_alone(&self, ask: &Ask) -> bool {
         ask.method == Method::HEAD || ask.directives.no_store || !ask.live.collapse || self.is_pass(ask)
+    }
+
+    /// Whether what was stored under the key lately has no freshness at all, so that each request needs an answer of its own.
+    fn waits_in_vain(&self, ask: &Ask, key: &ObjectKey) -> bool {
+        self.unshared.holds((key, ask.site.is_some()), ask.requested)
+    }
+
+    /// Remembers whether it is in vain to wait for what was stored or validated under the key. Gives whether it is fresh, and so for
+    /// those who waited.
+    pub(super) fn note_sharing(&self, ask: &Ask, key: &ObjectKey, policy: &Policy, now: Timestamp) -> bool {
+        let place = (key, ask.site.is_some());
+        let each_needs_its_own =
+            policy.freshness_lifetime().is_zero() || policy.always_validates() && !policy.is_invalidated();
+        match each_needs_its_own {
+            true => self.unshared.remember(place, now.plus(UNSHARED_MEMORY)),
+            false => self.unshared.forget(place),
+        }
+        policy.is_fresh(now)
     }
 
     /// A range of a whole response that is being fetched, when it has arrived or is about to.
@@ -429,6 +452,9 @@ fn wants_validation(ask: &Ask, why: &Why) -> bool {
     let stored = why.stored.as_ref().is_some_and(|stored| each_time(&stored.head.policy));
     stored || ask.directives.no_cache || ask.directives.max_age == Some(0)
 }
+
+/// How long it is remembered that waiting is in vain, as with `passes`.
+const UNSHARED_MEMORY: Duration = Duration::from_secs(120);
 
 /// How far ahead of what has arrived a range may end and still be waited for, in bytes.
 const ABOUT_TO_ARRIVE: u64 = 1 << 20;
