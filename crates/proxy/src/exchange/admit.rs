@@ -10,6 +10,7 @@ use crate::admin::{PurgeOutcome, PurgeRequest};
 use crate::clock;
 use crate::message::{Client, Outcome, Record, Reply, ReplyBody, ReplyHead, Request, RequestBody};
 use crate::tunnel;
+use crate::upstream::connection_auth;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_core::Fields;
@@ -44,11 +45,21 @@ impl Exchange {
         let awaited = Awaited::new(self, received, move || abandoned(&watched));
         let reply = match self.max_forwards(&ask) {
             Some(reply) => reply,
-            None if ask.is_lookup() && body.is_none() && !upgrades(&ask) => self.serve(&ask).await,
+            None if ask.is_lookup() && body.is_none() && !upgrades(&ask) && !self.is_for_connection(&ask) => {
+                self.serve(&ask).await
+            }
             None => Box::pin(self.pass(&ask, body)).await,
         };
         awaited.answered();
         reply
+    }
+
+    /// Whether the request's answer belongs to a connection that the origin authenticates: it is neither looked for in the
+    /// cache nor kept there.
+    fn is_for_connection(&self, ask: &Ask) -> bool {
+        let is_bound =
+            connection_auth::authenticates(&ask.fields) || self.upstreams.has_pinned(&ask.client);
+        is_bound && !ask.directives.only_if_cached
     }
 
     /// Settles who asks for what, and which way the request goes.

@@ -10,6 +10,7 @@ use super::record::{Head, Names, PartRange, PartsNote, Record, VaryNote};
 use super::shelf::Found;
 use super::target::part_key;
 use super::variant::variant_key;
+use crate::upstream::connection_auth;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use shoal_core::{FieldLines, Key, ObjectKey};
 use shoal_semantics::date;
@@ -61,6 +62,9 @@ impl Exchange {
     /// Whether `response` may be kept, as far as it tells by itself; otherwise why not.
     pub(super) fn assess(&self, fetch: &Fetch, response: Received<'_>) -> Result<Policy, Refused> {
         let ask = &fetch.ask;
+        if connection_auth::authenticates(&ask.fields) || connection_auth::is_of_connection(response.fields) {
+            return Err(Refused::of_request("connection-auth"));
+        }
         let exchanged = Exchanged {
             method: &http::Method::GET,
             query: ask.path.query(),

@@ -9,7 +9,7 @@ use super::record::Head;
 use super::serve::Why;
 use super::verdict::Verdict;
 use crate::message::{Client, NextHop, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody};
-use crate::upstream::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
+use crate::upstream::{Caller, Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse, connection_auth};
 use crate::{route, tunnel};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
@@ -51,6 +51,8 @@ impl Exchange {
         let is_left_out = |name: &[u8]| body.is_none() && is_for_body(ask, name);
         let mut request = self.request_for(ask, self.forwardable(ask, is_left_out).finish());
         request.body = body;
+        // One request at a time is sent on such a connection, and its response goes to nobody else.
+        request.caller.pins = ask.version != Version::HTTP_2;
         request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
         let verdict = Verdict::forwarded(forwarded).outcome(Outcome::Pass);
         match self.upstreams.fetch(request).await {
@@ -204,6 +206,11 @@ impl Exchange {
             body: None,
             interim: ask.interim.clone(),
             upgrade: None,
+            caller: Caller {
+                client: Some(Arc::clone(&ask.client)),
+                pins: false,
+                authenticates: connection_auth::authenticates(&ask.fields),
+            },
         }
     }
 

@@ -79,6 +79,8 @@ metrics! {
     upstream_connections = "gauge" "shoal_upstream_connections" "" "Connections to origins open now.";
     upstream_reused = "counter" "shoal_upstream_connections_reused_total" "" "Requests to origins sent on a connection that carried others.";
     upstream_waits = "counter" "shoal_upstream_waits_total" "" "Requests that waited since their origin had all its connections in use.";
+    upstream_pinned = "gauge" "shoal_upstream_pinned_connections" "" "Connections to origins kept for one client each, since NTLM or Negotiate authenticated them.";
+    upstream_pinned_shed = "counter" "shoal_upstream_pinned_shed_total" "" "Connections kept for one client that were closed before their time: others waited, or too many were kept.";
     upstream_retries = "counter" "shoal_upstream_retries_total" "" "Requests sent again after a kept connection turned out dead.";
     upstream_failovers = "counter" "shoal_upstream_failovers_total" "" "Upstreams of a site that could not be reached or did not answer, so that another was tried.";
     upstream_checks = "counter" "shoal_upstream_checks_total" "" "Active health checks made.";

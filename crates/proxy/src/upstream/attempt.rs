@@ -8,7 +8,8 @@
 use super::Inner;
 use super::carrier::{Aim, Answer, Carrier, Found, Wish};
 use super::error::{Cause, UpstreamError};
-use super::exchanged::{Destination, UpstreamRequest, UpstreamResponse};
+use super::connection_auth;
+use super::exchanged::{Caller, Destination, UpstreamRequest, UpstreamResponse};
 use super::framing;
 use super::group::{Group, InFlight};
 use super::head::{Failure, Head, Sending};
@@ -31,6 +32,7 @@ pub(super) struct Journey<'a> {
     hold: bool,
     body: RequestBody,
     interim: Option<InterimSink>,
+    caller: Caller,
     in_flight: Option<InFlight>,
 }
 
@@ -63,9 +65,10 @@ enum Again {
 impl Inner {
     /// Makes a request ready to be sent wherever it is meant to go.
     pub(super) fn errand(&self, request: UpstreamRequest) -> Errand<'_> {
-        let UpstreamRequest { method, destination, target, fields, host, body, interim, upgrade } = request;
+        let UpstreamRequest { method, destination, target, fields, host, body, interim, upgrade, caller } =
+            request;
         let head = Head { method, target, fields, host, upgrade };
-        Errand { journey: Journey::new(self, head, body, interim), destination }
+        Errand { journey: Journey::new(self, head, body, interim, caller), destination }
     }
 }
 
@@ -84,9 +87,15 @@ impl Errand<'_> {
 }
 
 impl<'a> Journey<'a> {
-    pub fn new(inner: &'a Inner, mut head: Head, body: RequestBody, interim: Option<InterimSink>) -> Self {
+    pub fn new(
+        inner: &'a Inner,
+        mut head: Head,
+        body: RequestBody,
+        interim: Option<InterimSink>,
+        caller: Caller,
+    ) -> Self {
         let hold = head.settle(body.is_some());
-        Self { inner, head, hold, body, interim, in_flight: None }
+        Self { inner, head, hold, body, interim, caller, in_flight: None }
     }
 
     /// Asks whom the request is meant for.
@@ -95,7 +104,9 @@ impl<'a> Journey<'a> {
         match destination {
             Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
                 Ok(()) => {
-                    let aim = Aim { origin, rules: Some(rules), is_check: false, place: None };
+                    let caller = self.caller.clone();
+                    let aim =
+                        Aim { origin, rules: Some(rules), is_check: false, place: None, caller: &caller };
                     self.ask(aim, now).await.map_err(|lost| lost.error)
                 }
                 Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
@@ -112,16 +123,22 @@ impl<'a> Journey<'a> {
         mut now: Instant,
     ) -> Result<UpstreamResponse, UpstreamError> {
         let mut tried = Vec::new();
+        let caller = self.caller.clone();
+        let pinned = self.inner.pool.member_with_pin(group, &caller);
         let (mut last, mut was_repeated) = (None, false);
-        while let Some(index) = group.choose(key, &tried, now.into_std()) {
+        let choose = |tried: &[usize], now: Instant| {
+            pinned.filter(|_| tried.is_empty()).or_else(|| group.choose(key, tried, now.into_std()))
+        };
+        while let Some(index) = choose(&tried, now) {
             if !tried.is_empty() {
                 self.inner.metrics.upstream_failovers.count();
             }
             self.in_flight = Some(InFlight::begin(group, index));
             let member = &group.members()[index];
             let place = member.place(&self.inner.pool);
-            let outcome =
-                self.ask(Aim { origin: &member.origin, rules: None, is_check: false, place }, now).await;
+            let aim =
+                Aim { origin: &member.origin, rules: None, is_check: false, place, caller: &caller };
+            let outcome = self.ask(aim, now).await;
             let Lost { mut error, again, .. } = match outcome {
                 Ok(response) => {
                     group.answered(index);
@@ -163,7 +180,9 @@ impl<'a> Journey<'a> {
 
     /// Sends the request once, from `now` on; `fresh` asks for a connection that carried none before.
     async fn attempt(&mut self, aim: Aim<'_>, fresh: bool, now: Instant) -> Result<UpstreamResponse, Lost> {
-        let wish = Wish { fresh, http1_only: self.head.upgrade.is_some() };
+        // HTTP/2 has no authenticated connections: RFC 9113, 9.1 lets all requests share one.
+        let http1_only = self.head.upgrade.is_some() || aim.caller.authenticates;
+        let wish = Wish { fresh, http1_only };
         let found = Carrier::find(self.inner, aim, wish, now).await.map_err(Lost::before_sending)?;
         let Found { carrier, reused, at } = found;
         let is_sent_once = self.body.is_some() || !self.head.method.is_idempotent();
@@ -172,6 +191,9 @@ impl<'a> Journey<'a> {
         let timeout = self.inner.settings.first_byte_timeout;
         let answered = match carrier {
             Carrier::H1(mut lease) => {
+                if aim.caller.authenticates {
+                    lease.bind(aim.caller);
+                }
                 if reused && is_sent_once {
                     // An end that has come meanwhile is heard of here, and not when it is too late.
                     tokio::task::yield_now().await;
@@ -227,6 +249,9 @@ impl<'a> Journey<'a> {
         let (status, version, peer) = (answer.status(), answer.version(), answer.peer());
         let switches = status == StatusCode::SWITCHING_PROTOCOLS;
         let mut fields = answer.take_fields();
+        if connection_auth::is_of_connection(&fields) {
+            answer.close_after();
+        }
         let checked = if switches {
             switched(self.head.upgrade.as_ref(), &fields).map(|()| Some(0))
         } else {

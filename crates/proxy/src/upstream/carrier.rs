@@ -3,7 +3,7 @@
 use super::Inner;
 use super::dial::dial;
 use super::error::{Cause, UpstreamError};
-use super::exchanged::{Origin, Scheme};
+use super::exchanged::{Caller, Origin, Scheme};
 use super::group::InFlight;
 use super::head::{Failure, Head, Sending};
 use super::http1::{H1, Requesting, Responding, persists};
@@ -35,6 +35,8 @@ pub(super) struct Aim<'a> {
     pub is_check: bool,
     /// The place of its connections, where it is known already.
     pub place: Option<&'a PlaceHandle>,
+    /// The client that asks.
+    pub caller: &'a Caller,
 }
 
 /// What a carrier has to be like.
@@ -96,6 +98,11 @@ impl Carrier {
                 &looked_up
             }
         };
+        if !wish.fresh
+            && let Some(lease) = place.pinned_for(aim.caller)
+        {
+            return Ok(inner.reused(Self::H1(lease), now));
+        }
         match place.ticket_at_once(wish.is_for_one()) {
             Some(Ticket::Reused(lease)) => Ok(inner.reused(Self::H1(lease), now)),
             Some(Ticket::Stream(stream)) => Ok(inner.reused(Self::H2(stream), now)),
@@ -215,6 +222,14 @@ impl Answer {
                 }
                 Err(failure)
             }
+        }
+    }
+
+    /// Takes note that the origin authenticates connections: this one carries no other client's requests from now on.
+    pub fn close_after(&mut self) {
+        match self {
+            Self::H1(responded) => responded.lease.close_after(),
+            Self::H2(.., lease) => lease.retire(),
         }
     }
 

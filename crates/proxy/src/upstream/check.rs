@@ -3,6 +3,7 @@
 use super::Inner;
 use super::attempt::Journey;
 use super::carrier::Aim;
+use super::exchanged::Caller;
 use super::group::Group;
 use super::head::Head;
 use http::Method;
@@ -36,9 +37,10 @@ async fn ask(inner: &Inner, group: &Group, index: usize, check: &HealthCheck) ->
     let head =
         Head { method: Method::GET, target, fields: OnwardLines::default(), host: None, upgrade: None };
     let origin = &group.members()[index].origin;
-    let aim = Aim { origin, rules: None, is_check: true, place: None };
+    let caller = Caller::default();
+    let aim = Aim { origin, rules: None, is_check: true, place: None, caller: &caller };
     let ask = async {
-        let mut journey = Journey::new(inner, head, None, None);
+        let mut journey = Journey::new(inner, head, None, None, Caller::default());
         let response = journey.ask(aim, Instant::now()).await.map_err(|lost| lost.error.to_string())?;
         // Read to its end, the connection can be used again; a body that is longer is not worth it.
         let mut body = response.body;

@@ -1,7 +1,7 @@
 //! What the exchange hands to an upstream, and what it gets back.
 
 use crate::access::ForwardRules;
-use crate::message::{InterimSink, RequestBody, StreamBody, TunnelIo};
+use crate::message::{Client, InterimSink, RequestBody, StreamBody, TunnelIo};
 use crate::upstream::group::Group;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, StatusCode, Version};
@@ -32,6 +32,20 @@ pub struct UpstreamRequest {
     pub interim: Option<InterimSink>,
     /// The Upgrade value to offer; `None` offers none, and a 101 is then an error.
     pub upgrade: Option<HeaderValue>,
+    /// The client that it is sent for.
+    pub caller: Caller,
+}
+
+/// The client that a request is sent for.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// The client's connection; `None` for what this node asks by itself.
+    pub client: Option<Arc<Client>>,
+    /// Whether connections that the origin has authenticated may be kept for this client's connection alone. The
+    /// client must send one request at a time, and the response must be for this client alone.
+    pub pins: bool,
+    /// Whether the request's credentials authenticate the connection that it is sent on.
+    pub authenticates: bool,
 }
 
 /// Who is asked.

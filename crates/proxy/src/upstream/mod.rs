@@ -11,6 +11,7 @@
 mod attempt;
 mod carrier;
 mod check;
+pub(crate) mod connection_auth;
 mod dial;
 mod driver;
 mod error;
@@ -30,12 +31,12 @@ mod tunnelled;
 
 pub use attempt::Errand;
 pub use error::{Cause, UpstreamError};
-pub use exchanged::{Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
+pub use exchanged::{Caller, Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
 pub use group::{Group, Member, UpstreamUrlError};
 pub use resolve::{Lookup, Resolve, SystemResolver};
 
 use crate::access::ForwardRules;
-use crate::message::TunnelIo;
+use crate::message::{Client, TunnelIo};
 use crate::metrics::Metrics;
 use pool::Pool;
 use shoal_settings::{Settings, Upstream};
@@ -105,6 +106,11 @@ impl Upstreams {
     /// The same in two steps, for who has no room for a request to be moved.
     pub fn errand(&self, request: UpstreamRequest) -> Errand<'_> {
         self.inner.errand(request)
+    }
+
+    /// Whether a connection that an origin has authenticated is kept for this client's connection.
+    pub fn has_pinned(&self, client: &Arc<Client>) -> bool {
+        self.inner.pool.has_pinned(client)
     }
 
     /// Connects to an origin and speaks nothing: the start of a tunnel. Returns the address reached.

@@ -144,6 +144,12 @@ impl H1 {
         io.into_stream()
     }
 
+    /// Tells whether anybody holds the connection still.
+    pub fn held(&self) -> impl Fn() -> bool + Send + 'static + use<> {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.strong_count() > 0
+    }
+
     pub fn is_closed(&self) -> bool {
         matches!(self.shared.0.lock().held, Held::Gone)
     }

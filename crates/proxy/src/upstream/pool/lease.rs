@@ -1,9 +1,11 @@
 //! What a request may be sent on, taken from a place and returned to it.
 
 use super::PlaceHandle;
+use crate::message::Client;
+use crate::upstream::exchanged::Caller;
 use crate::upstream::http1::H1;
 use crate::upstream::http2::H2;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// What a request may be sent on.
@@ -22,6 +24,22 @@ pub(in crate::upstream) struct Lease {
     pub connection: H1,
     pub(super) permit: OwnedSemaphorePermit,
     pub(super) place: PlaceHandle,
+    pub(super) bond: Bond,
+}
+
+/// Who may send the next request on a connection.
+pub(in crate::upstream) enum Bond {
+    /// Anybody.
+    None,
+    /// Nobody: it is closed after the exchange.
+    Closing,
+    /// This client's connection alone, for which it is kept.
+    Pinned {
+        /// The client.
+        owner: Weak<Client>,
+        /// Whether a task looks for the client's end already.
+        is_watched: bool,
+    },
 }
 
 /// A stream of an HTTP/2 connection.
@@ -32,12 +50,41 @@ pub(in crate::upstream) struct StreamLease {
 }
 
 impl Lease {
-    /// Parks the connection, or lets it go.
+    /// A connection that anybody may use.
+    pub(super) fn new(connection: H1, permit: OwnedSemaphorePermit, place: PlaceHandle) -> Self {
+        Self { connection, permit, place, bond: Bond::None }
+    }
+
+    /// Parks the connection, keeps it for one client, or lets it go.
     pub fn give_back(self) {
-        let Self { connection, permit, place } = self;
-        place.park(connection);
-        // After parking, so that whoever waits for this permit finds the connection.
-        drop(permit);
+        let Self { connection, permit, place, bond } = self;
+        match bond {
+            Bond::None => {
+                place.park(connection);
+                // After parking, so that whoever waits for this permit finds the connection.
+                drop(permit);
+            }
+            Bond::Pinned { owner, is_watched } => place.pin(connection, permit, (owner, is_watched)),
+            Bond::Closing => {}
+        }
+    }
+
+    /// Takes note that `caller`'s request authenticates the connection.
+    pub fn bind(&mut self, caller: &Caller) {
+        self.bond = match (&self.bond, &caller.client) {
+            (Bond::Pinned { .. }, _) => return,
+            (_, Some(client)) if caller.pins => {
+                Bond::Pinned { owner: Arc::downgrade(client), is_watched: false }
+            }
+            _ => Bond::Closing,
+        };
+    }
+
+    /// Takes note that the origin may have authenticated the connection.
+    pub fn close_after(&mut self) {
+        if matches!(self.bond, Bond::None) {
+            self.bond = Bond::Closing;
+        }
     }
 
     /// The connection, and what to keep as long as it lives on as a tunnel.

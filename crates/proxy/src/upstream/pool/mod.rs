@@ -6,9 +6,12 @@
 //! across threads. An HTTP/2 connection keeps one permit for as long as it lives and carries
 //! up to [`STREAMS_MAX`] requests before another is opened.
 //!
+//! A connection that its origin has authenticated is kept for one client alone, with its permit ([`pinned`]).
+//!
 //! Each connection's driver task ends it when it was idle for too long; a place is forgotten with its last connection.
 
 mod lease;
+mod pinned;
 
 pub(super) use lease::{Lease, StreamLease, Ticket};
 
@@ -18,6 +21,7 @@ use crate::upstream::exchanged::Origin;
 use crate::upstream::http1::H1;
 use crate::upstream::http2::H2;
 use parking_lot::Mutex;
+use pinned::{Owners, Pinned};
 use shoal_settings::Upstream;
 use std::collections::HashMap;
 use std::fmt;
@@ -43,6 +47,7 @@ pub(super) struct Pool {
     places: Mutex<HashMap<PlaceKey, Arc<Place>>>,
     settings: Upstream,
     parked: AtomicUsize,
+    owners: Owners,
     metrics: Arc<Metrics>,
 }
 
@@ -63,6 +68,8 @@ pub(super) struct Place {
 #[derive(Default)]
 struct Connections {
     parked: Vec<Parked>,
+    /// Kept for one client each; the longest unused first.
+    pinned: Vec<Pinned>,
     h2: Vec<Arc<H2>>,
     /// Whether the last connection was HTTP/1: then several may be opened at once.
     speaks_http1: bool,
@@ -82,6 +89,7 @@ impl Pool {
             places: Mutex::default(),
             settings: settings.clone(),
             parked: AtomicUsize::new(0),
+            owners: Owners::default(),
             metrics,
         })
     }
@@ -152,7 +160,7 @@ impl PlaceHandle {
             return Ticket::Stream(stream);
         }
         match self.unpark() {
-            Some(connection) => Ticket::Reused(Lease { connection, permit, place: self.clone() }),
+            Some(connection) => Ticket::Reused(Lease::new(connection, permit, self.clone())),
             None => Ticket::Open(permit),
         }
     }
@@ -191,7 +199,7 @@ impl PlaceHandle {
         if chosen {
             self.0.connections.lock().speaks_http1 = true;
         }
-        Lease { connection, permit, place: self.clone() }
+        Lease::new(connection, permit, self.clone())
     }
 
     /// A new HTTP/2 connection, shared from now on.
@@ -230,6 +238,7 @@ impl PlaceHandle {
         if let Some(pool) = place.pool.upgrade() {
             pool.metrics.upstream_waits.count();
         }
+        place.shed_pinned();
         let awaited = timeout_at(deadline, Arc::clone(&place.permits).acquire_owned());
         match Box::pin(awaited).await {
             Ok(Ok(permit)) => Ok(Some(permit)),
@@ -322,6 +331,9 @@ impl Place {
             self.unparked(1);
             return None;
         }
+        if let Some(expires) = self.expire_pinned(&mut connections, id, now) {
+            return expires;
+        }
         if let Some(index) = connections.h2.iter().position(|connection| connection.id() == id) {
             let unused_since = connections.h2[index].unused_since();
             let expires = unused_since.map_or(now + self.keep_alive, |since| since + self.keep_alive);
@@ -344,12 +356,13 @@ impl Place {
         let before = connections.parked.len();
         connections.parked.retain(|parked| parked.connection.id() != id);
         self.unparked(before - connections.parked.len());
+        connections.forget_pinned(id);
         connections.h2.retain(|connection| connection.id() != id);
     }
 
     fn is_empty(&self) -> bool {
         let connections = self.connections.lock();
-        connections.parked.is_empty() && connections.h2.is_empty()
+        connections.parked.is_empty() && connections.h2.is_empty() && connections.pinned.is_empty()
     }
 
     fn unparked(&self, count: usize) {

@@ -182,6 +182,7 @@ impl Asker {
             body: None,
             interim: None,
             upgrade: None,
+            caller: Caller::default(),
         }
     }
 
