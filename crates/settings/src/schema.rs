@@ -403,9 +403,13 @@ section! {
         /// Unused connections kept per origin.
         #[limits(0..=100_000)]
         pub idle_per_origin: usize = 256,
-        /// Connections per origin at most; further requests wait for one. Health checks have one of their own.
+        /// Connections per origin at most; further requests wait for one. One client address may hold four for each that is
+        /// free (205 of 256), one of its connections two for each. Health checks have one of their own.
         #[limits(1..=100_000)]
         pub connections_per_origin: usize = 256,
+        /// Tunnels of Upgrade (WebSocket) per origin at most, beside those connections; shared out among clients likewise.
+        #[limits(1..=100_000)]
+        pub tunnels_per_origin: usize = 1024,
         /// Further certificate authorities to trust, PEM.
         pub ca_file: Option<PathBuf> = None,
     }

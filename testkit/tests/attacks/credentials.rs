@@ -13,9 +13,8 @@ fn ntlm_origin(fields: &'static [(&'static str, &'static str)]) -> Origin {
     let known: Arc<Mutex<HashSet<usize>>> = Arc::default();
     origin.on_request("/*", move |request| {
         let said = request.fields.first("authorization").unwrap_or_default();
-        let with_fields = |answer: Answer| {
-            fields.iter().fold(answer, |answer, (name, value)| answer.field(name, value))
-        };
+        let with_fields =
+            |answer: Answer| fields.iter().fold(answer, |answer, (name, value)| answer.field(name, value));
         let challenge = |token| Answer::new(401).field("WWW-Authenticate", token).piece("who are you?");
         match said {
             "NTLM one" => {

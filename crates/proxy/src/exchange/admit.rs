@@ -57,8 +57,7 @@ impl Exchange {
     /// Whether the request's answer belongs to a connection that the origin authenticates: it is neither looked for in the
     /// cache nor kept there.
     fn is_for_connection(&self, ask: &Ask) -> bool {
-        let is_bound =
-            connection_auth::authenticates(&ask.fields) || self.upstreams.has_pinned(&ask.client);
+        let is_bound = connection_auth::authenticates(&ask.fields) || self.upstreams.has_pinned(&ask.client);
         is_bound && !ask.directives.only_if_cached
     }
 

@@ -2,9 +2,11 @@
 //!
 //! A fetch is a task of its own: the client that caused it may leave without harm to others. It answers its
 //! *owner*, the request that caused it, and lands its flight for the followers. One that nobody else waits for, and whose
-//! response is not expected to be stored, is no task but a part of its owner's request.
+//! response is not expected to be stored, is no task but a part of its owner's request. When all who waited have left, it ends,
+//! but for a few that fill the cache ([`super::abandoned`]).
 
 use super::Exchange;
+use super::abandoned::Leave;
 use super::ask::Ask;
 use super::filing::Filing;
 use super::flight::{Landing, Leader};
@@ -15,15 +17,19 @@ use super::lookup::StoredResponse;
 use super::pass::{Fate, Freshened};
 use super::record::{Head, Record};
 use crate::boxed::in_place;
-use crate::message::StreamBody;
+use crate::message::{BodyError, StreamBody};
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
-use http_body_util::BodyExt;
+use http_body::{Body, Frame};
 use shoal_core::{FieldLines, ObjectKey, Timestamp};
 use shoal_semantics::status_fields::ProxyError;
 use shoal_semantics::{reuse, validation};
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use tokio::sync::oneshot;
 
 /// What a fetch needs to know.
@@ -43,6 +49,8 @@ pub struct Fetch {
     /// Whether the client's own conditions go along. They do where the response is not expected to be storable,
     /// and a 304 is then for the client.
     pub conditional: bool,
+    /// The right to go on while nobody waits for it.
+    pub leave: Option<Leave>,
 }
 
 /// What the owner of a fetch is told.
@@ -173,6 +181,7 @@ impl Exchange {
             if_range: None,
             validity: self.invalidations.begin(&ask.primary),
             conditional: false,
+            leave: None,
         }
     }
 
@@ -218,11 +227,11 @@ impl Exchange {
         }
     }
 
-    async fn fetch(self: Arc<Self>, mut fetch: Fetch, owner: oneshot::Sender<Fetched>) {
-        let request = self.upstream_request(&fetch);
-        let response = match self.upstreams.fetch(request).await {
-            Ok(response) => response,
-            Err(error) => return fail(&fetch, owner, &error),
+    async fn fetch(self: Arc<Self>, mut fetch: Fetch, mut owner: oneshot::Sender<Fetched>) {
+        let response = match self.ask_while_wanted(&mut fetch, &mut owner).await {
+            Some(Ok(response)) => response,
+            Some(Err(error)) => return fail(&fetch, owner, &error),
+            None => return self.metrics.fetches_abandoned.count(),
         };
         let Some((key, stored)) = fetch.stored.take() else {
             return self.receive(fetch, owner, response).await;
@@ -251,6 +260,36 @@ impl Exchange {
             return;
         }
         self.receive(fetch, owner, response).await;
+    }
+
+    /// Asks the origin for as long as somebody waits for its response, or the fetch may go on for nobody; `None` when
+    /// neither holds.
+    async fn ask_while_wanted(
+        &self,
+        fetch: &mut Fetch,
+        owner: &mut oneshot::Sender<Fetched>,
+    ) -> Option<Result<UpstreamResponse, UpstreamError>> {
+        if owner.is_closed() && fetch.leave.is_none() && fetch.leader.as_ref().is_none_or(Leader::is_deserted)
+        {
+            // Nobody waited from the start: nothing is sent without leave.
+            fetch.leave = Some(self.abandoned.begin(&fetch.ask)?);
+        }
+        let mut asking = pin!(self.upstreams.fetch(self.upstream_request(fetch)));
+        if fetch.leave.is_none() {
+            let deserted = async {
+                owner.closed().await;
+                if let Some(leader) = &fetch.leader {
+                    leader.deserted().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                outcome = &mut asking => return Some(outcome),
+                () = deserted => {}
+            }
+            fetch.leave = Some(self.abandoned.begin(&fetch.ask)?);
+        }
+        Some(asking.await)
     }
 
     /// Whether a stored response may be sent in place of one with this status, an error.
@@ -380,15 +419,27 @@ impl Exchange {
             (arrived.length, fetch.validity.clone()),
         );
         let mut trailers: Option<HeaderMap> = None;
-        while let Some(frame) = body.frame().await {
-            match frame.map(http_body::Frame::into_data) {
+        loop {
+            let frame = match next_frame(&mut body, &arrived.body, fetch.leave.is_some()).await {
+                Next::Frame(Some(frame)) => frame,
+                Next::Frame(None) => break,
+                Next::Deserted => {
+                    fetch.leave = self.abandoned.begin(&fetch.ask);
+                    if fetch.leave.is_none() {
+                        self.metrics.fetches_abandoned.count();
+                        return filing.cut(LEFT.into());
+                    }
+                    continue;
+                }
+            };
+            match frame.map(Frame::into_data) {
                 Ok(Ok(bytes)) if filing.has_room(bytes.len()) => filing.push(bytes).await,
                 Ok(Ok(_)) => return filing.cut("more bytes than announced".into()),
                 Ok(Err(frame)) => trailers = frame.into_trailers().ok(),
                 Err(error) => return filing.cut(error.to_string()),
             }
             if !filing.wanted() {
-                return filing.cut("every client has left".into());
+                return filing.cut(LEFT.into());
             }
         }
         let trailers = trailers.map(|trailers| self.shared_trailers(&keeping, trailers));
@@ -405,6 +456,24 @@ impl Exchange {
     }
 }
 
+/// What comes next while a body arrives.
+enum Next {
+    /// A frame; `None` at the end.
+    Frame(Option<Result<Frame<Bytes>, BodyError>>),
+    /// No frame yet, and nobody who waits for one.
+    Deserted,
+}
+
+/// The next frame, awaited for as long as somebody reads the body or it `may_go_on` for nobody.
+async fn next_frame(body: &mut StreamBody, readers: &Growing, may_go_on: bool) -> Next {
+    poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
+        Poll::Ready(frame) => Poll::Ready(Next::Frame(frame)),
+        Poll::Pending if may_go_on => Poll::Pending,
+        Poll::Pending => readers.poll_deserted(context).map(|()| Next::Deserted),
+    })
+    .await
+}
+
 fn fail(fetch: &Fetch, owner: oneshot::Sender<Fetched>, error: &UpstreamError) {
     let failure = Arc::new(Failure::of(&fetch.ask.target.url, error));
     if let Some(leader) = &fetch.leader {
@@ -412,3 +481,5 @@ fn fail(fetch: &Fetch, owner: oneshot::Sender<Fetched>, error: &UpstreamError) {
     }
     let _ = owner.send(Fetched::Failed(failure));
 }
+
+const LEFT: &str = "every client has left";

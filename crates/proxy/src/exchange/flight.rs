@@ -143,6 +143,16 @@ impl Leader {
         });
     }
 
+    /// Whether nobody follows now.
+    pub fn is_deserted(&self) -> bool {
+        self.flight.landing.receiver_count() == 0
+    }
+
+    /// Waits until nobody follows.
+    pub async fn deserted(&self) {
+        self.flight.landing.closed().await;
+    }
+
     /// Lets requests for `key` follow this fetch too, unless there is one for it.
     pub fn serve_also(&mut self, key: FlightKey) {
         let mut shard = self.flights.shard(&key).lock();
@@ -272,6 +282,18 @@ mod tests {
         assert!(matches!(follower.landed().await, Landing::Refreshed));
         drop(leader);
         assert_eq!(flights.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_flight_is_deserted_with_its_last_follower() {
+        let (flights, key) = (Flights::new(), key(b"a"));
+        let leader = lead(&flights, key.clone());
+        leader.deserted().await;
+        let followers = [follow(&flights, key.clone()), follow(&flights, key)];
+        let pause = std::time::Duration::from_millis(20);
+        assert!(tokio::time::timeout(pause, leader.deserted()).await.is_err());
+        drop(followers);
+        leader.deserted().await;
     }
 
     #[tokio::test]

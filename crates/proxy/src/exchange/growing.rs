@@ -45,6 +45,8 @@ struct State {
     /// The attached readers; free slots are `None`.
     readers: Vec<Option<Reader>>,
     waiting_writer: Option<Waker>,
+    /// Woken when the last reader leaves.
+    waiting_for_end: Option<Waker>,
     /// What the window is charged after its writer has gone.
     reservation: Option<Reservation>,
 }
@@ -135,6 +137,18 @@ impl Growing {
             Poll::Pending
         })
         .await;
+    }
+
+    /// Ready when no reader is attached.
+    pub fn poll_deserted(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        if state.readers.iter().flatten().next().is_none() {
+            return Poll::Ready(());
+        }
+        if !state.waiting_for_end.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            state.waiting_for_end = Some(context.waker().clone());
+        }
+        Poll::Pending
     }
 
     /// Readers attached now.
@@ -248,6 +262,11 @@ impl Drop for Attached {
         let mut state = self.body.state.lock();
         state.readers[self.slot] = None;
         state.wake_writer();
+        if state.readers.iter().flatten().next().is_none()
+            && let Some(waker) = state.waiting_for_end.take()
+        {
+            waker.wake();
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! Decisions about reuse are those of `shoal_semantics`; what is kept where is the [`shelf::Shelf`]'s.
 
+mod abandoned;
 mod admit;
 mod answers;
 mod ask;
@@ -47,6 +48,7 @@ use crate::access_log::{AccessLog, Entry};
 use crate::message::{Client, Glance, Handler, Hit, Record, Reply, Request, Sent};
 use crate::metrics::Metrics;
 use crate::upstream::Upstreams;
+use abandoned::Abandoned;
 use arc_swap::ArcSwap;
 use flight::Flights;
 use http::StatusCode;
@@ -70,6 +72,7 @@ pub struct Exchange {
     resting: Moments,
     /// Keys whose stored responses are not fresh for any time.
     unshared: Moments,
+    abandoned: Arc<Abandoned>,
     epochs: Epochs,
     invalidations: Arc<Invalidations>,
     /// The last number given to a note.
@@ -104,6 +107,7 @@ impl Exchange {
             passes: Passes::default(),
             resting: Moments::default(),
             unshared: Moments::default(),
+            abandoned: Abandoned::new(parts.upstreams.connections_per_origin()),
             epochs: parts.epochs,
             invalidations: Invalidations::new(),
             generations: AtomicU64::new(0),

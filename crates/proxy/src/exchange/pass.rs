@@ -9,7 +9,9 @@ use super::record::Head;
 use super::serve::Why;
 use super::verdict::Verdict;
 use crate::message::{Client, NextHop, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody};
-use crate::upstream::{Caller, Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse, connection_auth};
+use crate::upstream::{
+    Caller, Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse, connection_auth,
+};
 use crate::{route, tunnel};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};

@@ -81,6 +81,9 @@ metrics! {
     upstream_waits = "counter" "shoal_upstream_waits_total" "" "Requests that waited since their origin had all its connections in use.";
     upstream_pinned = "gauge" "shoal_upstream_pinned_connections" "" "Connections to origins kept for one client each, since NTLM or Negotiate authenticated them.";
     upstream_pinned_shed = "counter" "shoal_upstream_pinned_shed_total" "" "Connections kept for one client that were closed before their time: others waited, or too many were kept.";
+    fetches_abandoned = "counter" "shoal_fetches_abandoned_total" "" "Fetches ended since every client that waited for them had left, and enough of their origin went on for nobody.";
+    upstream_stalled_shed = "counter" "shoal_upstream_stalled_shed_total" "" "Responses cut since nobody took them while others waited for a connection to their origin.";
+    upstream_tunnels_refused = "counter" "shoal_upstream_tunnels_refused_total" "" "Upgrades refused since their origin, or their client, had as many tunnels as are allowed.";
     upstream_retries = "counter" "shoal_upstream_retries_total" "" "Requests sent again after a kept connection turned out dead.";
     upstream_failovers = "counter" "shoal_upstream_failovers_total" "" "Upstreams of a site that could not be reached or did not answer, so that another was tried.";
     upstream_checks = "counter" "shoal_upstream_checks_total" "" "Active health checks made.";

@@ -7,8 +7,8 @@
 
 use super::Inner;
 use super::carrier::{Aim, Answer, Carrier, Found, Wish};
-use super::error::{Cause, UpstreamError};
 use super::connection_auth;
+use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Destination, UpstreamRequest, UpstreamResponse};
 use super::framing;
 use super::group::{Group, InFlight};
@@ -16,6 +16,7 @@ use super::head::{Failure, Head, Sending};
 use super::http1::Requesting;
 use super::incoming::{Received, Stall};
 use super::outgoing::Upload;
+use super::pool::HoldingBody;
 use crate::clock;
 use crate::message::{InterimSink, RequestBody};
 use http::{HeaderValue, StatusCode, header};
@@ -136,8 +137,7 @@ impl<'a> Journey<'a> {
             self.in_flight = Some(InFlight::begin(group, index));
             let member = &group.members()[index];
             let place = member.place(&self.inner.pool);
-            let aim =
-                Aim { origin: &member.origin, rules: None, is_check: false, place, caller: &caller };
+            let aim = Aim { origin: &member.origin, rules: None, is_check: false, place, caller: &caller };
             let outcome = self.ask(aim, now).await;
             let Lost { mut error, again, .. } = match outcome {
                 Ok(response) => {
@@ -193,6 +193,11 @@ impl<'a> Journey<'a> {
             Carrier::H1(mut lease) => {
                 if aim.caller.authenticates {
                     lease.bind(aim.caller);
+                }
+                if self.head.upgrade.is_some() && !lease.reserve_tunnel(aim.caller) {
+                    let why = "too many tunnels to it: upstream.tunnels_per_origin, or this client's share";
+                    let error = UpstreamError::new(Cause::ConnectionLimit, aim.origin.authority(), why);
+                    return Err(Lost { error, again: Again::No, reused });
                 }
                 if reused && is_sent_once {
                     // An end that has come meanwhile is heard of here, and not when it is too late.
@@ -269,7 +274,11 @@ impl<'a> Journey<'a> {
             let metrics = (!aim.is_check).then(|| Arc::clone(&self.inner.metrics));
             let (source, in_flight) = (answer.source(length), self.in_flight.take());
             let body = Received::new(source, length, stall, in_flight, metrics);
-            (body.boxed_unsync(), None)
+            let body = match body.whereabouts() {
+                Some((place, id)) => HoldingBody::new(body, place, id).boxed_unsync(),
+                None => body.boxed_unsync(),
+            };
+            (body, None)
         };
         Ok(UpstreamResponse {
             status,

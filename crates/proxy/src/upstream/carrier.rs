@@ -9,7 +9,7 @@ use super::head::{Failure, Head, Sending};
 use super::http1::{H1, Requesting, Responding, persists};
 use super::http2::{H2, Pump};
 use super::incoming::Source;
-use super::pool::{Lease, PlaceHandle, PlaceKey, StreamLease, Ticket};
+use super::pool::{Lease, Permit, PlaceHandle, PlaceKey, StreamLease, Ticket};
 use super::socket::Socket;
 use super::tls::Protocol;
 use super::tunnelled::Tunnelled;
@@ -21,7 +21,6 @@ use shoal_core::{FieldLines, Fields};
 use shoal_wire::ResponseHead;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 /// Where an attempt goes.
@@ -103,7 +102,7 @@ impl Carrier {
         {
             return Ok(inner.reused(Self::H1(lease), now));
         }
-        match place.ticket_at_once(wish.is_for_one()) {
+        match place.ticket_at_once(wish.is_for_one(), aim.caller.party()) {
             Some(Ticket::Reused(lease)) => Ok(inner.reused(Self::H1(lease), now)),
             Some(Ticket::Stream(stream)) => Ok(inner.reused(Self::H2(stream), now)),
             ticket => Box::pin(Self::wait(inner, aim, place, ticket, wish, now)).await,
@@ -123,7 +122,7 @@ impl Carrier {
         let failed = |(cause, detail)| UpstreamError::new(cause, aim.origin.authority(), detail);
         let ticket = match ticket {
             Some(ticket) => ticket,
-            None => place.ticket(wish.is_for_one(), deadline).await.map_err(failed)?,
+            None => place.ticket(wish.is_for_one(), aim.caller.party(), deadline).await.map_err(failed)?,
         };
         let permit = match ticket {
             Ticket::Reused(lease) => return Ok(inner.reused(Self::H1(lease), Instant::now())),
@@ -149,7 +148,7 @@ impl Carrier {
         inner: &Inner,
         aim: Aim<'_>,
         place: &PlaceHandle,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
         http1_only: bool,
         deadline: Instant,
     ) -> Result<Self, UpstreamError> {

@@ -48,6 +48,13 @@ pub struct Caller {
     pub authenticates: bool,
 }
 
+impl Caller {
+    /// The client's side of its connection, by which its share of what is limited is counted.
+    pub(super) fn party(&self) -> Option<SocketAddr> {
+        self.client.as_ref().map(|client| client.address)
+    }
+}
+
 /// Who is asked.
 #[derive(Clone)]
 pub enum Destination {

@@ -7,7 +7,7 @@ use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
 use super::head::{Failure, HEAD_MAX, Sending};
 use super::outgoing::{Outgoing, Upload};
-use super::pool::{PlaceHandle, REQUESTS_MAX};
+use super::pool::{Permit, PlaceHandle, REQUESTS_MAX};
 use super::socket::Socket;
 use crate::message::BodyError;
 use crate::metrics::Metrics;
@@ -32,7 +32,7 @@ pub(super) struct H2 {
     id: u64,
     usage: Mutex<Usage>,
     /// Held for as long as the connection is.
-    _permit: tokio::sync::OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 struct Usage {
@@ -49,7 +49,7 @@ impl H2 {
     pub async fn open(
         socket: Socket,
         peer: SocketAddr,
-        permit: tokio::sync::OwnedSemaphorePermit,
+        mut permit: Permit,
         place: &PlaceHandle,
         metrics: &Arc<Metrics>,
     ) -> Result<Arc<Self>, (Cause, String)> {
@@ -68,6 +68,8 @@ impl H2 {
             connection.await
         };
         tokio::spawn(drive(codec, id, place.downgrade()));
+        // From now on it serves all clients.
+        permit.disown();
         let usage = Mutex::new(Usage { in_flight: 0, changed: Instant::now() });
         Ok(Arc::new(Self { sender, peer, id, usage, _permit: permit }))
     }

@@ -5,7 +5,7 @@ use super::group::InFlight;
 use super::http1::Responding;
 use super::http2::{self, Pump};
 use super::outgoing::Upload;
-use super::pool::{Lease, StreamLease};
+use super::pool::{Lease, Place, StreamLease};
 use crate::message::BodyError;
 use crate::metrics::Metrics;
 use bytes::Bytes;
@@ -69,6 +69,19 @@ impl Received {
             body.end();
         }
         body
+    }
+
+    /// The place and the number of the HTTP/1 connection that the body holds, if it holds one.
+    pub fn whereabouts(&self) -> Option<(Arc<Place>, u64)> {
+        match &self.source {
+            Source::H1 { lease, .. } => lease.as_ref().map(Lease::whereabouts),
+            Source::H2 { .. } => None,
+        }
+    }
+
+    /// Whether the body holds an HTTP/1 connection.
+    pub fn holds_connection(&self) -> bool {
+        matches!(self.source, Source::H1 { lease: Some(_), .. })
     }
 
     /// Frees what the body occupied, after its last frame.

@@ -108,6 +108,11 @@ impl Upstreams {
         self.inner.errand(request)
     }
 
+    /// `upstream.connections_per_origin`.
+    pub fn connections_per_origin(&self) -> usize {
+        self.inner.settings.connections_per_origin
+    }
+
     /// Whether a connection that an origin has authenticated is kept for this client's connection.
     pub fn has_pinned(&self, client: &Arc<Client>) -> bool {
         self.inner.pool.has_pinned(client)

@@ -1,12 +1,11 @@
 //! What a request may be sent on, taken from a place and returned to it.
 
-use super::PlaceHandle;
+use super::{Permit, PlaceHandle};
 use crate::message::Client;
 use crate::upstream::exchanged::Caller;
 use crate::upstream::http1::H1;
 use crate::upstream::http2::H2;
 use std::sync::{Arc, Weak};
-use tokio::sync::OwnedSemaphorePermit;
 
 /// What a request may be sent on.
 pub(in crate::upstream) enum Ticket {
@@ -15,16 +14,18 @@ pub(in crate::upstream) enum Ticket {
     /// A stream of a shared connection.
     Stream(StreamLease),
     /// Leave to open a connection.
-    Open(OwnedSemaphorePermit),
+    Open(Permit),
 }
 
 /// An HTTP/1 connection in use.
 pub(in crate::upstream) struct Lease {
     /// The connection.
     pub connection: H1,
-    pub(super) permit: OwnedSemaphorePermit,
+    pub(super) permit: Permit,
     pub(super) place: PlaceHandle,
     pub(super) bond: Bond,
+    /// The permit for what the connection becomes after a 101.
+    tunnel: Option<Permit>,
 }
 
 /// Who may send the next request on a connection.
@@ -51,13 +52,13 @@ pub(in crate::upstream) struct StreamLease {
 
 impl Lease {
     /// A connection that anybody may use.
-    pub(super) fn new(connection: H1, permit: OwnedSemaphorePermit, place: PlaceHandle) -> Self {
-        Self { connection, permit, place, bond: Bond::None }
+    pub(super) fn new(connection: H1, permit: Permit, place: PlaceHandle) -> Self {
+        Self { connection, permit, place, bond: Bond::None, tunnel: None }
     }
 
     /// Parks the connection, keeps it for one client, or lets it go.
     pub fn give_back(self) {
-        let Self { connection, permit, place, bond } = self;
+        let Self { connection, permit, place, bond, .. } = self;
         match bond {
             Bond::None => {
                 place.park(connection);
@@ -87,9 +88,15 @@ impl Lease {
         }
     }
 
-    /// The connection, and what to keep as long as it lives on as a tunnel.
-    pub fn into_parts(self) -> (H1, (OwnedSemaphorePermit, PlaceHandle)) {
-        (self.connection, (self.permit, self.place))
+    /// Takes a permit for the tunnel that the connection may become. False when there is none to be had.
+    pub fn reserve_tunnel(&mut self, caller: &Caller) -> bool {
+        self.tunnel = self.place.tunnel(caller.party());
+        self.tunnel.is_some()
+    }
+
+    /// The connection, and what to keep as long as it lives on as a tunnel: others may have its permit.
+    pub fn into_parts(self) -> (H1, (Option<Permit>, PlaceHandle)) {
+        (self.connection, (self.tunnel, self.place))
     }
 }
 

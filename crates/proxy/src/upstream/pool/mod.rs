@@ -2,34 +2,42 @@
 //!
 //! An HTTP/1 connection is either leased, with a permit of its origin, or parked, without. A request takes its permit first,
 //! then a parked connection, and opens one only when none is parked; so connections to one origin never outnumber its
-//! permits. Connections opened by the calling thread's runtime are preferred, since the others are woken
+//! permits, of which each client has a share ([`gate`]). Connections opened by the calling thread's runtime are preferred, since the others are woken
 //! across threads. An HTTP/2 connection keeps one permit for as long as it lives and carries
 //! up to [`STREAMS_MAX`] requests before another is opened.
+//!
+//! A connection that becomes a tunnel gives its permit back for one of the tunnels', which are a limit of their own. One whose
+//! body nobody takes gives way when others wait ([`stalled`]).
 //!
 //! A connection that its origin has authenticated is kept for one client alone, with its permit ([`pinned`]).
 //!
 //! Each connection's driver task ends it when it was idle for too long; a place is forgotten with its last connection.
 
+mod gate;
 mod lease;
 mod pinned;
+mod stalled;
 
+pub(super) use gate::{Party, Permit};
 pub(super) use lease::{Lease, StreamLease, Ticket};
+pub(super) use stalled::HoldingBody;
 
 use crate::metrics::Metrics;
 use crate::upstream::error::Cause;
 use crate::upstream::exchanged::Origin;
 use crate::upstream::http1::H1;
 use crate::upstream::http2::H2;
+use gate::{Gate, Waiting};
 use parking_lot::Mutex;
 use pinned::{Owners, Pinned};
 use shoal_settings::Upstream;
+use stalled::Holding;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Whose connections may stand in for each other: the same origin under the same rules.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,8 +62,11 @@ pub(super) struct Pool {
 /// One origin's connections.
 pub(super) struct Place {
     key: PlaceKey,
-    permits: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    permits: Arc<Gate>,
+    /// Permits for connections that became tunnels.
+    tunnels: Arc<Gate>,
+    /// The bodies that hold connections, by the connection's number.
+    holding: Mutex<HashMap<u64, Arc<Holding>>>,
     connections: Mutex<Connections>,
     /// Held while a connection is opened that may turn out as HTTP/2, so that a burst opens one and not many.
     opening: tokio::sync::Mutex<()>,
@@ -100,11 +111,12 @@ impl Pool {
         if let Some(place) = places.get(key) {
             return PlaceHandle::new(place);
         }
-        let permits = self.settings.connections_per_origin.clamp(1, Semaphore::MAX_PERMITS);
+        let permits = self.settings.connections_per_origin.max(1);
         let place = Arc::new(Place {
             key: key.clone(),
-            permits: Arc::new(Semaphore::new(permits)),
-            waiting: AtomicUsize::new(0),
+            permits: Gate::new(permits, WAITING_MAX),
+            tunnels: Gate::new(self.settings.tunnels_per_origin.max(1), 0),
+            holding: Mutex::default(),
             connections: Mutex::default(),
             opening: tokio::sync::Mutex::new(()),
             handles: AtomicUsize::new(0),
@@ -134,24 +146,29 @@ impl PlaceHandle {
     }
 
     /// Something to send a request on, if it is there; `fresh` asks for a new HTTP/1 connection.
-    pub fn ticket_at_once(&self, fresh: bool) -> Option<Ticket> {
+    pub fn ticket_at_once(&self, fresh: bool, party: Party) -> Option<Ticket> {
         if !fresh && let Some(stream) = self.roomy_stream() {
             return Some(Ticket::Stream(stream));
         }
-        let permit = Arc::clone(&self.0.permits).try_acquire_owned().ok()?;
+        let permit = self.0.permits.try_acquire(party)?;
         Some(self.ticket_with(permit, fresh))
     }
 
     /// The same, waited for until `deadline`.
-    pub async fn ticket(&self, fresh: bool, deadline: Instant) -> Result<Ticket, (Cause, String)> {
-        if let Some(permit) = self.permit(fresh, deadline).await? {
+    pub async fn ticket(
+        &self,
+        fresh: bool,
+        party: Party,
+        deadline: Instant,
+    ) -> Result<Ticket, (Cause, String)> {
+        if let Some(permit) = self.permit(fresh, party, deadline).await? {
             return Ok(self.ticket_with(permit, fresh));
         }
         let queued = self.stream(|connection| connection.in_flight() < REQUESTS_MAX);
         queued.map(Ticket::Stream).ok_or((Cause::ConnectionLimit, "all streams are taken".into()))
     }
 
-    fn ticket_with(&self, permit: OwnedSemaphorePermit, fresh: bool) -> Ticket {
+    fn ticket_with(&self, permit: Permit, fresh: bool) -> Ticket {
         if fresh {
             self.make_room();
             return Ticket::Open(permit);
@@ -195,7 +212,7 @@ impl PlaceHandle {
     }
 
     /// A new HTTP/1 connection, leased to its opener; `chosen` when the origin could have chosen HTTP/2.
-    pub fn lease(&self, connection: H1, permit: OwnedSemaphorePermit, chosen: bool) -> Lease {
+    pub fn lease(&self, connection: H1, permit: Permit, chosen: bool) -> Lease {
         if chosen {
             self.0.connections.lock().speaks_http1 = true;
         }
@@ -216,6 +233,15 @@ impl PlaceHandle {
         self.0.connections.lock().h2.retain(|connection| connection.id() != id);
     }
 
+    /// A permit for a connection that becomes a tunnel, if one is free and within the client's share.
+    pub(super) fn tunnel(&self, party: Party) -> Option<Permit> {
+        let permit = self.0.tunnels.try_acquire(party);
+        if let Some(pool) = self.0.pool.upgrade().filter(|_| permit.is_none()) {
+            pool.metrics.upstream_tunnels_refused.count();
+        }
+        permit
+    }
+
     /// For the connection's driver task.
     pub fn downgrade(&self) -> Weak<Place> {
         Arc::downgrade(&self.0)
@@ -226,25 +252,22 @@ impl PlaceHandle {
     async fn permit(
         &self,
         fresh: bool,
+        party: Party,
         deadline: Instant,
-    ) -> Result<Option<OwnedSemaphorePermit>, (Cause, String)> {
+    ) -> Result<Option<Permit>, (Cause, String)> {
         let place = &self.0;
         if !fresh && !place.connections.lock().h2.is_empty() {
             return Ok(None);
         }
-        let Some(_waiter) = Waiter::new(&place.waiting) else {
-            return Err((Cause::ConnectionLimit, format!("{WAITING_MAX} requests wait for a connection")));
+        let Some(waiting) = place.permits.queue(party) else {
+            let why = format!("{WAITING_MAX} requests wait for a connection, or too many of this client's");
+            return Err((Cause::ConnectionLimit, why));
         };
         if let Some(pool) = place.pool.upgrade() {
             pool.metrics.upstream_waits.count();
         }
-        place.shed_pinned();
-        let awaited = timeout_at(deadline, Arc::clone(&place.permits).acquire_owned());
-        match Box::pin(awaited).await {
-            Ok(Ok(permit)) => Ok(Some(permit)),
-            Ok(Err(closed)) => Err((Cause::Internal, closed.to_string())),
-            Err(_) => Err((Cause::ConnectionLimit, "waited too long for a connection".into())),
-        }
+        let permit = Box::pin(timeout_at(deadline, place.make_way(waiting))).await;
+        permit.map(Some).map_err(|_| (Cause::ConnectionLimit, "waited too long for a connection".into()))
     }
 
     /// A parked connection that still lives: the last parked, of this thread if there is one.
@@ -266,7 +289,7 @@ impl PlaceHandle {
     /// Ends the connection that was parked first, if one more beside the parked ones would be too many.
     fn make_room(&self) {
         let mut connections = self.0.connections.lock();
-        if connections.parked.len() > self.0.permits.available_permits() {
+        if connections.parked.len() > self.0.permits.free() {
             connections.parked.remove(0);
             self.0.unparked(1);
         }
@@ -280,7 +303,7 @@ impl PlaceHandle {
         if connection.is_closed() {
             return;
         }
-        let awaited = self.0.waiting.load(Ordering::Relaxed) > 0;
+        let awaited = self.0.permits.waiting() > 0;
         let room = connections.parked.len() < pool.settings.idle_per_origin
             && pool.parked.load(Ordering::Relaxed) < PARKED_MAX;
         if awaited || room {
@@ -360,6 +383,19 @@ impl Place {
         connections.h2.retain(|connection| connection.id() != id);
     }
 
+    /// Waits for a permit. While none is free, connections that are kept and hardly used give way, one at a time.
+    async fn make_way(&self, mut waiting: Waiting) -> Permit {
+        loop {
+            if self.permits.free() == 0 {
+                self.shed_pinned();
+                self.shed_stalled();
+            }
+            if let Ok(permit) = timeout(SHED_PAUSE, &mut waiting).await {
+                return permit;
+            }
+        }
+    }
+
     fn is_empty(&self) -> bool {
         let connections = self.connections.lock();
         connections.parked.is_empty() && connections.h2.is_empty() && connections.pinned.is_empty()
@@ -372,22 +408,6 @@ impl Place {
     }
 }
 
-/// One of at most [`WAITING_MAX`].
-struct Waiter<'a>(&'a AtomicUsize);
-
-impl<'a> Waiter<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Option<Self> {
-        let waiter = Self(waiting);
-        (waiting.fetch_add(1, Ordering::Relaxed) < WAITING_MAX).then_some(waiter)
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Requests on one HTTP/2 connection before another is opened. RFC 9113, 6.5.2: "It is recommended that this value
 /// be no smaller than 100" of SETTINGS_MAX_CONCURRENT_STREAMS, so that most origins take as many.
 const STREAMS_MAX: usize = 100;
@@ -397,5 +417,7 @@ const WAITING_MAX: usize = 1024;
 pub(super) const REQUESTS_MAX: usize = STREAMS_MAX + WAITING_MAX;
 /// Connections parked over all origins.
 const PARKED_MAX: usize = 4096;
+/// How often one who waits looks for a connection that may give way.
+const SHED_PAUSE: Duration = Duration::from_millis(250);
 /// How often, at most, the driver of a connection in use asks whether it is over.
 const CHECK_MIN: Duration = Duration::from_secs(1);

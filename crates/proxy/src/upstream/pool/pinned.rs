@@ -5,7 +5,7 @@
 //! authenticated for finds it. It is closed with that client's connection, when it was unused for `upstream.keep_alive`,
 //! and before its time when others wait for a permit or a quarter of the permits is kept so: its client logs in again.
 
-use super::{Connections, Lease, Place, PlaceHandle, Pool};
+use super::{Connections, Lease, Permit, Place, PlaceHandle, Pool};
 use crate::message::Client;
 use crate::upstream::exchanged::Caller;
 use crate::upstream::group::Group;
@@ -16,14 +16,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
 /// A connection kept for one client.
 pub(super) struct Pinned {
     connection: H1,
     /// Kept with the connection, which stands open.
-    permit: OwnedSemaphorePermit,
+    permit: Permit,
     since: Instant,
     counted: Counted,
 }
@@ -78,12 +77,7 @@ impl PlaceHandle {
     }
 
     /// Keeps a connection for `owner`, unless either has ended.
-    pub(super) fn pin(
-        &self,
-        mut connection: H1,
-        permit: OwnedSemaphorePermit,
-        (owner, is_watched): (Weak<Client>, bool),
-    ) {
+    pub(super) fn pin(&self, mut connection: H1, permit: Permit, (owner, is_watched): (Weak<Client>, bool)) {
         let Some(pool) = self.0.pool.upgrade().filter(|_| owner.strong_count() > 0 && connection.park())
         else {
             return;

@@ -13,7 +13,7 @@ async fn offer(asker: &Asker, protocols: Option<&'static str>) -> Result<Upstrea
 #[tokio::test]
 async fn a_switched_connection_is_a_tunnel() {
     let origin = RawOrigin::start(vec![vec![Read, Say(SWITCH), ReadBytes(4), Say("pong")]]).await;
-    let asker = Asker::with(origin.address, Scheme::Http, |upstream| upstream.connections_per_origin = 1);
+    let asker = Asker::with(origin.address, Scheme::Http, |upstream| upstream.tunnels_per_origin = 1);
     let response = offer(&asker, Some("echo, other")).await.expect("switched");
     assert_eq!(
         (response.status.as_u16(), &response.fields.to_map()["upgrade"]),
@@ -29,11 +29,21 @@ async fn a_switched_connection_is_a_tunnel() {
     let head = &origin.requests()[0];
     assert!(head.contains("connection: upgrade\r\n") && head.contains("upgrade: echo, other\r\n"), "{head}");
 
-    // The tunnel counts as a connection for as long as it is held.
-    let waiting = tokio::time::timeout(Duration::from_millis(50), asker.get("/")).await;
-    assert!(waiting.is_err());
+    // The tunnel counts as one for as long as it is held.
+    let another = offer(&asker, Some("echo")).await.map(drop).expect_err("as many as are allowed");
+    assert_eq!((&another.cause, another.status().as_u16()), (&Cause::ConnectionLimit, 503), "{another}");
     drop(tunnel);
     assert_eq!(offer(&asker, Some("echo")).await.expect("switched").status, 101);
+}
+
+#[tokio::test]
+async fn a_tunnel_gives_its_connection_to_others() {
+    let scripts = vec![vec![Read, Say(SWITCH), Hang], vec![Read, Say(OK), Hang]];
+    let origin = RawOrigin::start(scripts).await;
+    let asker = Asker::with(origin.address, Scheme::Http, |upstream| upstream.connections_per_origin = 1);
+    let tunnel = offer(&asker, Some("echo")).await.expect("switched");
+    assert_eq!(asker.get_whole("/").await, (200, "ok".into()));
+    drop(tunnel);
 }
 
 #[tokio::test]
