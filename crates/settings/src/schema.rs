@@ -412,6 +412,9 @@ section! {
         pub tunnels_per_origin: usize = 1024,
         /// Further certificate authorities to trust, PEM.
         pub ca_file: Option<PathBuf> = None,
+        /// Origins' own certificates that are accepted as they stand, PEM: for self-signed ones, as openssl req -x509 makes
+        /// them. Their names and dates are checked, and they sign no others.
+        pub pinned_certificates: Option<PathBuf> = None,
     }
 }
 

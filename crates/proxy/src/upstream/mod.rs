@@ -23,6 +23,7 @@ mod http1;
 mod http2;
 mod incoming;
 mod outgoing;
+mod pinning;
 mod pool;
 mod resolve;
 mod socket;
@@ -68,13 +69,15 @@ struct Inner {
 pub enum SetupError {
     /// `upstream.ca_file` cannot be read, or holds no certificate.
     CaFile(PathBuf, io::Error),
+    /// `upstream.pinned_certificates` cannot be read, or holds no certificate.
+    PinnedCertificates(PathBuf, io::Error),
 }
 
 impl Upstreams {
     /// Takes the settings; opens nothing yet.
     ///
     /// # Errors
-    /// When `upstream.ca_file` cannot be used.
+    /// When `upstream.ca_file` or `upstream.pinned_certificates` cannot be used.
     pub fn new(settings: &Settings, metrics: Arc<Metrics>) -> Result<Self, SetupError> {
         Self::with_resolver(settings, metrics, Arc::new(SystemResolver::default()))
     }
@@ -82,14 +85,14 @@ impl Upstreams {
     /// As [`Self::new`], with another way to look names up.
     ///
     /// # Errors
-    /// When `upstream.ca_file` cannot be used.
+    /// When `upstream.ca_file` or `upstream.pinned_certificates` cannot be used.
     pub fn with_resolver(
         settings: &Settings,
         metrics: Arc<Metrics>,
         resolver: Arc<dyn Resolve>,
     ) -> Result<Self, SetupError> {
         let settings = settings.upstream.clone();
-        let trust = Trust::new(settings.ca_file.as_deref())?;
+        let trust = Trust::new(settings.ca_file.as_deref(), settings.pinned_certificates.as_deref())?;
         let pool = Pool::new(&settings, Arc::clone(&metrics));
         Ok(Self { inner: Arc::new(Inner { settings, resolver, trust, pool, metrics }) })
     }
@@ -157,6 +160,9 @@ impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CaFile(path, source) => write!(f, "upstream.ca_file {}: {source}", path.display()),
+            Self::PinnedCertificates(path, source) => {
+                write!(f, "upstream.pinned_certificates {}: {source}", path.display())
+            }
         }
     }
 }

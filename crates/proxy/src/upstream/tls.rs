@@ -2,7 +2,9 @@
 
 use super::SetupError;
 use super::error::Cause;
+use super::pinning::{Pinning, advice};
 use super::socket::Socket;
+use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -17,6 +19,8 @@ use tokio_rustls::TlsConnector;
 /// since a node without any costs no memory for them.
 pub(super) struct Trust {
     further: Vec<CertificateDer<'static>>,
+    /// Accepted as they stand.
+    pinned: Vec<CertificateDer<'static>>,
     configs: OnceCell<Configs>,
 }
 
@@ -37,13 +41,15 @@ pub(super) enum Protocol {
 }
 
 impl Trust {
-    /// The system's authorities and those of `ca_file`.
-    pub fn new(ca_file: Option<&Path>) -> Result<Self, SetupError> {
-        let further = match ca_file {
-            Some(path) => read(path).map_err(|error| SetupError::CaFile(PathBuf::from(path), error))?,
-            None => Vec::new(),
+    /// The system's authorities and those of `ca_file`, and the certificates of the file `pinned`.
+    pub fn new(ca_file: Option<&Path>, pinned: Option<&Path>) -> Result<Self, SetupError> {
+        let certificates = |file: Option<&Path>, wrong: fn(PathBuf, io::Error) -> SetupError| {
+            let read = file.map(|path| read(path).map_err(|error| wrong(path.into(), error)));
+            Ok(read.transpose()?.unwrap_or_default())
         };
-        Ok(Self { further, configs: OnceCell::new() })
+        let further = certificates(ca_file, SetupError::CaFile)?;
+        let pinned = certificates(pinned, SetupError::PinnedCertificates)?;
+        Ok(Self { further, pinned, configs: OnceCell::new() })
     }
 
     /// Does the handshake. The certificate must be valid for `host`, a name or an address.
@@ -71,11 +77,12 @@ impl Trust {
             .await
             .map_err(|error| (Cause::TrustRoots, error.to_string()))?;
         let why = native.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
-        let roots = roots(self.further.iter().cloned().chain(native.certs)).ok_or_else(|| {
+        let roots = roots(self.further.iter().cloned().chain(native.certs));
+        if roots.is_none() && self.pinned.is_empty() {
             let advice = "install the system's certificate authorities or set upstream.ca_file";
-            (Cause::TrustRoots, format!("no certificate authority to trust{why}: {advice}"))
-        })?;
-        Ok(Configs::new(roots))
+            return Err((Cause::TrustRoots, format!("no certificate authority to trust{why}: {advice}")));
+        }
+        Configs::new(roots, self.pinned.clone()).map_err(|error| (Cause::TrustRoots, error))
     }
 }
 
@@ -88,17 +95,23 @@ fn roots(certificates: impl Iterator<Item = CertificateDer<'static>>) -> Option<
 }
 
 impl Configs {
-    fn new(roots: RootCertStore) -> Self {
+    fn new(roots: Option<RootCertStore>, pinned: Vec<CertificateDer<'static>>) -> Result<Self, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let by_authority = roots.map(|roots| {
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build()
+        });
+        let by_authority = by_authority.transpose().map_err(|error| error.to_string())?;
+        let verifier = Pinning::new(pinned, by_authority, Arc::clone(&provider));
         let mut http1 = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider supports the default versions")
-            .with_root_certificates(roots)
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
         http1.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut any = http1.clone();
         any.alpn_protocols.insert(0, b"h2".to_vec());
-        Self { any: Arc::new(any), http1: Arc::new(http1) }
+        Ok(Self { any: Arc::new(any), http1: Arc::new(http1) })
     }
 }
 
@@ -123,7 +136,7 @@ fn cause_of(error: &io::Error) -> (Cause, String) {
         Some(_) => Cause::TlsProtocol,
         None => Cause::Terminated,
     };
-    (cause, format!("TLS handshake: {error}"))
+    (cause, format!("TLS handshake: {error}{}", tls.map_or("", advice)))
 }
 
 #[cfg(test)]

@@ -163,6 +163,72 @@ async fn a_body_until_close_is_whole_only_after_close_notify() {
     assert!(matches!(outcome, Err(BodyError::Cut(_))), "{outcome:?}");
 }
 
+/// A certificate as `openssl req -x509 -addext subjectAltName=...` makes it: self-signed, and an authority by its own words;
+/// in a file, with an acceptor that shows it.
+fn self_signed(name: &str, not_after: i32) -> (tempfile::NamedTempFile, TlsAcceptor) {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_after = rcgen::date_time_ymd(not_after, 1, 1);
+    let certificate = params.self_signed(&key).expect("a certificate");
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(certificate.pem().as_bytes()).expect("written");
+    let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], private)
+        .expect("a matching key");
+    (file, TlsAcceptor::from(Arc::new(config)))
+}
+
+#[tokio::test]
+async fn a_pinned_certificate_is_accepted_as_it_stands() {
+    let (file, acceptor) = self_signed("127.0.0.1", 4000);
+    let address = origin(acceptor, |mut stream| async move { answer(&mut stream, OK).await }).await;
+    let pinned = |pin: bool, file: &Path| {
+        Asker::with(address, Scheme::Https, |upstream| match pin {
+            true => upstream.pinned_certificates = Some(file.into()),
+            false => upstream.ca_file = Some(file.into()),
+        })
+    };
+    assert_eq!(pinned(true, file.path()).get_whole("/").await, (200, "ok".into()));
+    let as_authority = pinned(false, file.path()).get("/").await.map(drop).expect_err("it is no authority's");
+    assert!(as_authority.to_string().contains("upstream.pinned_certificates"), "{as_authority}");
+    let (other, _) = self_signed("127.0.0.1", 4000);
+    let error = pinned(true, other.path()).get("/").await.map(drop).expect_err("another is pinned");
+    assert!(error.to_string().contains("upstream.pinned_certificates"), "{error}");
+}
+
+#[tokio::test]
+async fn a_pinned_certificate_has_names_and_dates() {
+    for (name, not_after, why) in [("elsewhere.test", 4000, "NotValidForName"), ("127.0.0.1", 2001, "xpired")]
+    {
+        let (file, acceptor) = self_signed(name, not_after);
+        let address = origin(acceptor, |_| async {}).await;
+        let asker = Asker::with(address, Scheme::Https, |upstream| {
+            upstream.pinned_certificates = Some(file.path().into());
+        });
+        let error = asker.get("/").await.map(drop).expect_err(name);
+        assert_eq!(error.cause, Cause::TlsCertificate, "{error}");
+        let said = error.to_string();
+        assert!(said.contains(why) || said.contains("not valid for"), "{error}");
+    }
+}
+
+/// A pinned authority would sign for every name.
+#[tokio::test]
+async fn a_pinned_certificate_signs_no_others() {
+    let address = origin(acceptor("127.0.0.1", true, &[]), |_| async {}).await;
+    let asker = Asker::with(address, Scheme::Https, |upstream| {
+        upstream.pinned_certificates = Some(ca_file().into());
+    });
+    let error = asker.get("/").await.map(drop).expect_err("signed by a pinned certificate");
+    assert_eq!(error.cause, Cause::TlsCertificate, "{error}");
+}
+
 #[test]
 fn a_bad_ca_file_is_a_setup_error() {
     let mut empty = tempfile::NamedTempFile::new().expect("a file");
