@@ -2,7 +2,7 @@
 
 use crate::access::ForwardRules;
 use crate::message::TunnelIo;
-use crate::upstream::{Origin, Scheme, UpstreamError, Upstreams};
+use crate::upstream::{Caller, Origin, Scheme, UpstreamError, Upstreams};
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Version};
 use shoal_core::{Fields, value_text};
@@ -17,7 +17,7 @@ pub struct Tunnel {
     pub peer: SocketAddr,
 }
 
-/// Opens a tunnel for CONNECT, when the rules allow port, name and address.
+/// Opens a tunnel for `caller`'s CONNECT, when the rules allow port, name and address.
 ///
 /// # Errors
 /// When they do not, or the destination cannot be connected to.
@@ -26,12 +26,13 @@ pub async fn connect(
     rules: &Arc<ForwardRules>,
     host: &str,
     port: u16,
+    caller: &Caller,
 ) -> Result<Tunnel, UpstreamError> {
     let origin = Origin::new(Scheme::Http, host, port);
     let refused = |refusal| UpstreamError::refused(refusal, &origin);
     rules.connect_port(port).map_err(refused)?;
     rules.destination(&origin.host).map_err(refused)?;
-    let (io, peer) = upstreams.dial(&origin, rules).await?;
+    let (io, peer) = upstreams.dial(&origin, rules, caller).await?;
     Ok(Tunnel { io, peer })
 }
 

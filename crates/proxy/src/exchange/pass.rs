@@ -139,7 +139,8 @@ impl Exchange {
             return self.early(head, client, StatusCode::BAD_REQUEST, NO_AUTHORITY, Verdict::local("target"));
         };
         let port = authority.port_u16().unwrap_or(443);
-        match tunnel::connect(&self.upstreams, &live.forward, authority.host(), port).await {
+        let caller = Caller { client: Some(Arc::clone(client)), ..Caller::default() };
+        match tunnel::connect(&self.upstreams, &live.forward, authority.host(), port, &caller).await {
             Ok(far_end) => {
                 let mut reply = self.early(
                     head,

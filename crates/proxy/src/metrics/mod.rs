@@ -84,6 +84,8 @@ metrics! {
     fetches_abandoned = "counter" "shoal_fetches_abandoned_total" "" "Fetches ended since every client that waited for them had left, and enough of their origin went on for nobody.";
     upstream_stalled_shed = "counter" "shoal_upstream_stalled_shed_total" "" "Responses cut since nobody took them while others waited for a connection to their origin.";
     upstream_tunnels_refused = "counter" "shoal_upstream_tunnels_refused_total" "" "Upgrades refused since their origin, or their client, had as many tunnels as are allowed.";
+    lookups_refused = "counter" "shoal_lookups_refused_total" "" "Requests that got no name lookup in time, since all, or their client's share, were under way.";
+    lookups_stale = "counter" "shoal_lookups_stale_total" "" "Requests for which an older answer stood in, since a name's servers were silent.";
     upstream_retries = "counter" "shoal_upstream_retries_total" "" "Requests sent again after a kept connection turned out dead.";
     upstream_failovers = "counter" "shoal_upstream_failovers_total" "" "Upstreams of a site that could not be reached or did not answer, so that another was tried.";
     upstream_checks = "counter" "shoal_upstream_checks_total" "" "Active health checks made.";

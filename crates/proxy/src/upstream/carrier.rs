@@ -155,7 +155,7 @@ impl Carrier {
         let origin = aim.origin;
         let failed = |(cause, detail)| UpstreamError::new(cause, origin.authority(), detail);
         let late = |_| failed((Cause::ConnectTimeout, "the handshake took too long".into()));
-        let stream = dial(&*inner.resolver, origin, aim.rules, deadline).await?;
+        let stream = dial(&inner.names, origin, (aim.rules, aim.caller), deadline).await?;
         let gone = |error: std::io::Error| failed((Cause::Terminated, error.to_string()));
         let peer = stream.peer_addr().map_err(gone)?;
         let (socket, protocol) = match origin.scheme {

@@ -5,30 +5,26 @@
 //! wins. What is connected to is the address that was judged, never a second lookup's.
 
 use super::error::{Cause, UpstreamError};
-use super::exchanged::Origin;
-use super::resolve::Resolve;
+use super::exchanged::{Caller, Origin};
+use super::names::Names;
 use crate::access::ForwardRules;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 
-/// Connects to `origin` before `deadline`; `rules` judge its addresses when the client named it.
+/// Connects to `origin` before `deadline`, for `caller`; `rules` judge its addresses when the client named it.
 pub(super) async fn dial(
-    resolver: &dyn Resolve,
+    names: &Arc<Names>,
     origin: &Origin,
-    rules: Option<&ForwardRules>,
+    (rules, caller): (Option<&ForwardRules>, &Caller),
     deadline: Instant,
 ) -> Result<TcpStream, UpstreamError> {
     let failed = |(cause, detail): (Cause, String)| UpstreamError::new(cause, origin.authority(), detail);
-    let found = match timeout_at(deadline, resolver.resolve(&origin.host)).await {
-        Ok(Ok(found)) if found.is_empty() => return Err(failed((Cause::DnsError, "no address".into()))),
-        Ok(Ok(found)) => found,
-        Ok(Err(error)) => return Err(failed((Cause::DnsError, error.to_string()))),
-        Err(_) => return Err(failed((Cause::DnsTimeout, "name lookup took too long".into()))),
-    };
+    let found = names.find(&origin.host, caller.party(), deadline).await.map_err(failed)?;
     let addresses = judge(alternate(&found), origin, rules)?;
     let stream = race(&addresses, deadline).await.map_err(failed)?;
     if let (Some(rules), Ok(local), Ok(peer)) = (rules, stream.local_addr(), stream.peer_addr()) {

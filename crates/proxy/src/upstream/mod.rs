@@ -22,6 +22,7 @@ mod head;
 mod http1;
 mod http2;
 mod incoming;
+mod names;
 mod outgoing;
 mod pinning;
 mod pool;
@@ -39,6 +40,7 @@ pub use resolve::{Lookup, Resolve, SystemResolver};
 use crate::access::ForwardRules;
 use crate::message::{Client, TunnelIo};
 use crate::metrics::Metrics;
+use names::Names;
 use pool::Pool;
 use shoal_settings::{Settings, Upstream};
 use std::net::SocketAddr;
@@ -57,7 +59,7 @@ pub struct Upstreams {
 
 struct Inner {
     settings: Upstream,
-    resolver: Arc<dyn Resolve>,
+    names: Arc<Names>,
     trust: Trust,
     pool: Arc<Pool>,
     metrics: Arc<Metrics>,
@@ -79,7 +81,7 @@ impl Upstreams {
     /// # Errors
     /// When `upstream.ca_file` or `upstream.pinned_certificates` cannot be used.
     pub fn new(settings: &Settings, metrics: Arc<Metrics>) -> Result<Self, SetupError> {
-        Self::with_resolver(settings, metrics, Arc::new(SystemResolver::default()))
+        Self::with_resolver(settings, metrics, Arc::new(SystemResolver))
     }
 
     /// As [`Self::new`], with another way to look names up.
@@ -94,7 +96,8 @@ impl Upstreams {
         let settings = settings.upstream.clone();
         let trust = Trust::new(settings.ca_file.as_deref(), settings.pinned_certificates.as_deref())?;
         let pool = Pool::new(&settings, Arc::clone(&metrics));
-        Ok(Self { inner: Arc::new(Inner { settings, resolver, trust, pool, metrics }) })
+        let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
+        Ok(Self { inner: Arc::new(Inner { settings, names, trust, pool, metrics }) })
     }
 
     /// Sends a request and waits for the head of its response. Must run within a tokio runtime. Dropping the
@@ -121,7 +124,7 @@ impl Upstreams {
         self.inner.pool.has_pinned(client)
     }
 
-    /// Connects to an origin and speaks nothing: the start of a tunnel. Returns the address reached.
+    /// Connects to an origin for `caller` and speaks nothing: the start of a tunnel. Returns the address reached.
     ///
     /// # Errors
     /// When the rules forbid all its addresses, or none can be connected to.
@@ -129,11 +132,12 @@ impl Upstreams {
         &self,
         origin: &Origin,
         rules: &Arc<ForwardRules>,
+        caller: &Caller,
     ) -> Result<(Box<dyn TunnelIo>, SocketAddr), UpstreamError> {
         let inner = &*self.inner;
         let deadline = Instant::now() + inner.settings.connect_timeout;
         let outcome = match rules.destination(&origin.host) {
-            Ok(()) => dial::dial(&*inner.resolver, origin, Some(rules), deadline).await,
+            Ok(()) => dial::dial(&inner.names, origin, (Some(rules), caller), deadline).await,
             Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
         };
         let stream = outcome.inspect_err(|error| error.cause.counter(&inner.metrics).count())?;

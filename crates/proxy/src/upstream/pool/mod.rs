@@ -18,7 +18,7 @@ mod lease;
 mod pinned;
 mod stalled;
 
-pub(super) use gate::{Party, Permit};
+pub(super) use gate::{Gate, Party, Permit};
 pub(super) use lease::{Lease, StreamLease, Ticket};
 pub(super) use stalled::HoldingBody;
 
@@ -27,7 +27,7 @@ use crate::upstream::error::Cause;
 use crate::upstream::exchanged::Origin;
 use crate::upstream::http1::H1;
 use crate::upstream::http2::H2;
-use gate::{Gate, Waiting};
+use gate::Waiting;
 use parking_lot::Mutex;
 use pinned::{Owners, Pinned};
 use shoal_settings::Upstream;

@@ -118,7 +118,7 @@ async fn names_that_do_not_resolve() {
         ("slow.example", Cause::DnsTimeout, 504),
     ] {
         let origin = Origin::new(Scheme::Http, host, 80);
-        let error = upstreams.dial(&origin, &rules).await.map(drop).expect_err(host);
+        let error = upstreams.dial(&origin, &rules, &Caller::default()).await.map(drop).expect_err(host);
         assert_eq!((&error.cause, error.status().as_u16()), (&cause, status), "{error}");
     }
 }
@@ -136,7 +136,12 @@ async fn a_public_name_that_resolves_to_the_inside_is_refused() {
         let asker =
             Asker { upstreams, metrics: Arc::clone(&metrics), rules: Arc::clone(&rules), origin: named };
         let by_get = asker.get("/").await.map(drop).expect_err("refused");
-        let by_connect = asker.upstreams.dial(&asker.origin, &rules).await.map(drop).expect_err("refused");
+        let by_connect = asker
+            .upstreams
+            .dial(&asker.origin, &rules, &Caller::default())
+            .await
+            .map(drop)
+            .expect_err("refused");
         for error in [by_get, by_connect] {
             assert_eq!(error.status(), 403, "{error}");
             assert_eq!(error.proxy_status().as_str(), "destination_ip_prohibited", "{error}");
@@ -155,7 +160,7 @@ async fn numeric_host_forms_are_judged_by_what_they_mean() {
         ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "0", "[::1]", "[::ffff:7f00:1]"]
     {
         let named = Origin::new(Scheme::Http, host, origin.address.port());
-        let error = upstreams.dial(&named, &rules).await.map(drop).expect_err(host);
+        let error = upstreams.dial(&named, &rules, &Caller::default()).await.map(drop).expect_err(host);
         assert_eq!(error.status(), 403, "{error}");
     }
     assert_eq!(origin.connections(), 0);
@@ -171,7 +176,7 @@ async fn of_several_addresses_only_public_or_allowed_ones_are_tried() {
     let resolver = Arc::new(Always(found.into()));
     let upstreams = Upstreams::with_resolver(&settings(|_| ()), metrics, resolver).expect("sound settings");
     let named = Origin::new(Scheme::Http, "mixed.example", origin.address.port());
-    let (_, peer) = upstreams.dial(&named, &rules).await.expect("the allowed address");
+    let (_, peer) = upstreams.dial(&named, &rules, &Caller::default()).await.expect("the allowed address");
     assert_eq!(peer, origin.address);
 }
 

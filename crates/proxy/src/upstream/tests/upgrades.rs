@@ -98,7 +98,8 @@ async fn connect_tunnels_where_the_rules_allow() {
     let origin = RawOrigin::start(vec![vec![ReadBytes(4), Say("pong")]]).await;
     let asker = Asker::new(&origin);
     let port = origin.address.port();
-    let tunnel = crate::tunnel::connect(&asker.upstreams, &asker.rules, "127.0.0.1", port).await;
+    let tunnel =
+        crate::tunnel::connect(&asker.upstreams, &asker.rules, "127.0.0.1", port, &Caller::default()).await;
     let mut tunnel = tunnel.expect("a tunnel");
     assert_eq!(tunnel.peer, origin.address);
     tunnel.io.write_all(b"ping").await.expect("room");
@@ -112,7 +113,7 @@ async fn connect_tunnels_where_the_rules_allow() {
         ("127.0.0.1", 443, "destination_ip_prohibited"),
         ("[::1]", 443, "destination_ip_prohibited"),
     ] {
-        let refused = crate::tunnel::connect(&asker.upstreams, &rules, host, port).await;
+        let refused = crate::tunnel::connect(&asker.upstreams, &rules, host, port, &Caller::default()).await;
         let error = refused.map(drop).expect_err("refused");
         assert_eq!((error.status().as_u16(), error.proxy_status().as_str()), (403, proxy_status), "{error}");
     }
