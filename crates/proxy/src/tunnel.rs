@@ -17,7 +17,7 @@ pub struct Tunnel {
     pub peer: SocketAddr,
 }
 
-/// Opens a tunnel for `caller`'s CONNECT, when the rules allow port, name and address.
+/// Opens a tunnel for `caller`'s CONNECT, when the rules allow the address. Port and name were judged before ([`ForwardRules::tunnel`]).
 ///
 /// # Errors
 /// When they do not, or the destination cannot be connected to.
@@ -29,9 +29,6 @@ pub async fn connect(
     caller: &Caller,
 ) -> Result<Tunnel, UpstreamError> {
     let origin = Origin::new(Scheme::Http, host, port);
-    let refused = |refusal| UpstreamError::refused(refusal, &origin);
-    rules.connect_port(port).map_err(refused)?;
-    rules.destination(&origin.host).map_err(refused)?;
     let (io, peer) = upstreams.dial(&origin, rules, caller).await?;
     Ok(Tunnel { io, peer })
 }

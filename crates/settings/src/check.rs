@@ -25,6 +25,7 @@ pub(crate) fn check(
     rules.cache(settings);
     rules.store(settings);
     rules.files(settings, readable);
+    rules.without_effect(settings);
 }
 
 struct Rules<'a> {
@@ -126,6 +127,32 @@ impl Rules<'_> {
         }
         if let Some(health) = &site.health {
             self.result(&at("health.path"), check_path(&health.path));
+        }
+    }
+
+    /// Lists of `[forward]` that no listener would hold: whoever wrote one believes that it guards something.
+    fn without_effect(&mut self, settings: &Settings) {
+        if settings.listen.is_empty() || self.mistakes.touches("listen") {
+            return;
+        }
+        let mut forward = settings.listen.iter().filter(|listen| listen.mode == Mode::Forward).peekable();
+        if forward.peek().is_none() {
+            for name in FORWARD_RULES.iter().filter(|name| self.table.holds("forward", name)) {
+                let hint = match *name {
+                    "allow_clients" => "set allow_clients in [[listen]], which holds in reverse mode too",
+                    _ => "remove it, or add a [[listen]] in forward mode",
+                };
+                let message = "no listener is in forward mode, so that it would have no effect";
+                self.fault_with(&format!("forward.{name}"), message, Some(hint.into()));
+            }
+        } else if forward.all(|listen| listen.allow_clients.is_some())
+            && self.table.holds("forward", "allow_clients")
+        {
+            self.fault_with(
+                "forward.allow_clients",
+                "every listener in forward mode has a list of its own, so that it would have no effect",
+                Some("remove it, or allow_clients in a [[listen]]".into()),
+            );
         }
     }
 
@@ -245,6 +272,16 @@ fn check_path(path: &str) -> Result<(), String> {
         false => Err(format!("{path:?} is not a path: it has no query and no fragment, and blanks are %20")),
     }
 }
+
+/// Settings of `[forward]` that say who or what is allowed or refused.
+const FORWARD_RULES: &[&str] = &[
+    "allow_clients",
+    "connect_ports",
+    "request_ports",
+    "deny_destinations",
+    "allow_private_destinations",
+    "users_file",
+];
 
 /// The cache architectures that the store knows, by name.
 pub const ARCHITECTURES: &[&str] = &[

@@ -3,10 +3,12 @@
 //! `SHOAL_CACHE__RAM=512MB` sets `cache.ram`. Texts stand without quotes, lists as TOML or with commas between
 //! their items: `SHOAL_FORWARD__CONNECT_PORTS=443,8443`.
 
+use crate::Mode;
 use crate::mistake::{Mistakes, closest};
 use crate::outline::{kind_of, paths};
-use crate::setting::Kind;
+use crate::setting::{Kind, Setting as _};
 use crate::tree::{Node, Place, Table, Value};
+use ipnet::IpNet;
 use std::rc::Rc;
 
 /// One setting given outside the file. Later ones win over earlier ones, and all over the file.
@@ -39,9 +41,17 @@ impl Override {
         overrides
     }
 
+    /// The client networks that every listener serves, whatever its mode: `--allow-clients`. Comes after what names listeners.
+    pub fn clients(origin: &str, networks: &[String]) -> Self {
+        Self { origin: origin.into(), key: EVERY_LISTENER.into(), value: networks.join(",") }
+    }
+
     /// Puts its value in its place in `table`.
     pub(crate) fn apply(&self, table: &mut Table, mistakes: &mut Mistakes) {
         let place = Place::Override(Rc::from(self.origin.as_str()));
+        if self.key == EVERY_LISTENER {
+            return self.apply_to_listeners(table, &place);
+        }
         let path: Vec<&str> = self.key.split('.').collect();
         let Some(kind) = kind_of(&path) else {
             let hint = hint_for(&self.origin, &self.key);
@@ -56,7 +66,33 @@ impl Override {
         let table = sections.iter().fold(table, |table, section| table.table_mut(section, &place));
         table.set(last, node);
     }
+
+    /// Sets `allow_clients` of each listener, or where it would be of forward mode's default, that default.
+    fn apply_to_listeners(&self, table: &mut Table, place: &Place) {
+        let networks = node(&self.value, &Vec::<IpNet>::kind(), place);
+        let (mut listeners, mut by_default) = (0, 0);
+        for listen in table.tables_mut("listen") {
+            listeners += 1;
+            let text = |name: &str| match listen.value(name).map(|node| &node.value) {
+                Some(Value::Text(text)) => Some(text.as_str()),
+                Some(_) => None,
+                None => Some("none"),
+            };
+            let has_none = text("allow_clients").is_some_and(|list| list.is_empty() || list == "none");
+            if has_none && text("mode") == Some(Mode::Forward.name()) {
+                by_default += 1;
+            } else {
+                listen.set("allow_clients", networks.clone());
+            }
+        }
+        if listeners == 0 || by_default > 0 {
+            table.table_mut("forward", place).set("allow_clients", networks);
+        }
+    }
 }
+
+/// The key of what is set for every listener.
+const EVERY_LISTENER: &str = "listen[*].allow_clients";
 
 /// Whether `SHOAL_` and `rest` name no setting of ours: see [`Override::from_environment`].
 fn is_foreign(rest: &str, value: &str) -> bool {

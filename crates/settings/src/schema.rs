@@ -49,6 +49,9 @@ entry! {
         pub address: SocketAddr,
         /// What the listener is for.
         pub mode: Mode,
+        /// Client networks served here; others get 403, whatever they ask for. With `none`, a listener in forward mode serves those of
+        /// `forward.allow_clients`, and one in reverse mode serves everybody.
+        pub allow_clients: Option<Vec<IpNet>> = None,
         /// Expect a PROXY protocol header (version 1 or 2) from these networks, and from nobody else.
         pub proxy_protocol_from: Vec<IpNet> = Vec::new(),
         /// Certificates, chosen by server name; the first is the default. Empty means plain HTTP.
@@ -163,7 +166,7 @@ entry! {
 section! {
     /// Rules of forward mode.
     pub struct Forward {
-        /// Client networks served; others get 403.
+        /// Client networks served by listeners in forward mode that have no `allow_clients` of their own; others get 403.
         pub allow_clients: Vec<IpNet> = vec![network("127.0.0.0/8"), network("::1/128")],
         /// Ports that CONNECT may reach.
         pub connect_ports: Vec<u16> = vec![443],
@@ -492,6 +495,7 @@ impl Listen {
         Self {
             address,
             mode: Mode::Forward,
+            allow_clients: None,
             proxy_protocol_from: Vec::new(),
             tls: Vec::new(),
             kernel_tls: false,
@@ -501,6 +505,15 @@ impl Listen {
     /// A plain listener in reverse mode.
     pub fn reverse(address: SocketAddr) -> Self {
         Self { mode: Mode::Reverse, ..Self::forward(address) }
+    }
+
+    /// The client networks that it serves; `None` is everybody.
+    pub fn clients<'a>(&'a self, forward: &'a Forward) -> Option<&'a [IpNet]> {
+        match (&self.allow_clients, self.mode) {
+            (Some(own), _) => Some(own),
+            (None, Mode::Forward) => Some(&forward.allow_clients),
+            (None, Mode::Reverse) => None,
+        }
     }
 }
 

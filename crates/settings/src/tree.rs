@@ -103,6 +103,19 @@ impl Table {
         }
     }
 
+    /// The tables of the list called `name`.
+    pub fn tables_mut(&mut self, name: &str) -> impl Iterator<Item = &mut Table> {
+        let node = self.0.iter_mut().find(|(key, _)| key.text == name).map(|(_, node)| &mut node.value);
+        let list = match node {
+            Some(Value::List(list)) => &mut list[..],
+            _ => &mut [],
+        };
+        list.iter_mut().filter_map(|item| match &mut item.value {
+            Value::Table(table) => Some(table),
+            _ => None,
+        })
+    }
+
     /// The place of a key path such as `site[0].hosts[1]`, or of what is nearest around it.
     pub fn locate(&self, path: &str) -> Place {
         let mut place = Place::Nowhere;

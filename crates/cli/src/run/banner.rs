@@ -17,14 +17,14 @@ pub fn text(
     for (listen, address) in settings.listen.iter().zip(addresses) {
         let mode = listen.mode.name();
         let _ = writeln!(text, "  {mode:8} {}", url(listen, *address));
+        if !address.ip().is_loopback() {
+            served(&mut text, settings, listen);
+        }
     }
     whereabouts(&mut text, settings, admin, disks);
     let of_mode =
         |mode: Mode| settings.listen.iter().zip(addresses).find(move |(listen, _)| listen.mode == mode);
     if let Some((listen, address)) = of_mode(Mode::Forward) {
-        if !address.ip().is_loopback() {
-            served(&mut text, settings);
-        }
         forward(&mut text, settings, &url(listen, *address));
     }
     if let Some((listen, address)) = of_mode(Mode::Reverse) {
@@ -66,14 +66,16 @@ fn whereabouts(
     let _ = writeln!(text, "  logs     errors on stderr; {access}");
 }
 
-/// Whose requests are not refused: those of this machine alone, unless the settings say more.
-fn served(text: &mut String, settings: &Settings) {
-    let networks: Vec<String> = settings.forward.allow_clients.iter().map(ToString::to_string).collect();
-    let _ = writeln!(
-        text,
-        "  clients  of {}; others get 403 (--allow-clients, forward.allow_clients)",
-        networks.join(", ")
-    );
+/// Names the clients of a listener that other machines reach: this machine alone in forward mode, unless the settings say more.
+fn served(text: &mut String, settings: &Settings, listen: &Listen) {
+    let Some(networks) = listen.clients(&settings.forward) else { return };
+    let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
+    let setting = match listen.allow_clients {
+        Some(_) => "allow_clients of the [[listen]]",
+        None => "forward.allow_clients",
+    };
+    let networks = networks.join(", ");
+    let _ = writeln!(text, "           clients of {networks}; others get 403 (--allow-clients, {setting})");
 }
 
 /// One line a client, each for the shell, each without lasting effect except apt's.
@@ -205,7 +207,7 @@ mod tests {
         let settings = Settings::default();
         let shown = |ip: [u8; 4]| text(&settings, &[(ip, 3128).into()], None, &[]);
         assert!(
-            shown([0; 4]).contains("\n  clients  of 127.0.0.0/8, ::1/128; others get 403 "),
+            shown([0; 4]).contains("\n           clients of 127.0.0.0/8, ::1/128; others get 403 "),
             "{}",
             shown([0; 4])
         );

@@ -35,7 +35,8 @@ pub struct Options {
     /// Disk space for the cache
     #[arg(long, value_name = "SIZE")]
     disk: Option<String>,
-    /// Serve clients of this network beside those of this machine; may be given several times
+    /// Serve clients of this network and of this machine, and no others, on every listener; may be given several times.
+    /// Without it a forward proxy serves this machine, and a reverse proxy everybody
     #[arg(long, value_name = "NET")]
     allow_clients: Vec<String>,
     /// Serve this host or network although it is loopback, link-local or private; may be given several times
@@ -72,13 +73,13 @@ impl Options {
         }
         let store = self.store.as_deref().map(|folder| if folder == "none" { "" } else { folder });
         let private = (!self.allow_private.is_empty()).then(|| self.allow_private.join(","));
-        let clients = (!self.allow_clients.is_empty()).then(|| {
+        if !self.allow_clients.is_empty() {
             let own = Forward::default().allow_clients;
             let own = own.iter().map(ToString::to_string);
-            own.chain(self.allow_clients.iter().cloned()).collect::<Vec<_>>().join(",")
-        });
+            let clients: Vec<_> = own.chain(self.allow_clients.iter().cloned()).collect();
+            overrides.push(Override::clients("--allow-clients", &clients));
+        }
         for (origin, key, value) in [
-            ("--allow-clients", "forward.allow_clients", clients.as_deref()),
             ("--store", "store.directory", store),
             ("--ram", "cache.ram", self.ram.as_deref()),
             ("--disk", "store.disk", self.disk.as_deref()),
@@ -142,6 +143,16 @@ mod tests {
         let clients: Vec<String> = taken.forward.allow_clients.iter().map(ToString::to_string).collect();
         assert_eq!(clients, ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "192.0.2.7/32"]);
         assert_eq!(taken.admin.listen, None);
+        let reverse = settings(Options {
+            to: Some("http://127.0.0.1:8000".into()),
+            allow_clients: vec!["10.0.0.0/8".into()],
+            ..Options::default()
+        });
+        let served = reverse.expect("valid").listen[0].allow_clients.clone().expect("a list");
+        assert_eq!(
+            served,
+            ["127.0.0.0/8", "::1/128", "10.0.0.0/8"].map(|net| net.parse().expect("a network"))
+        );
         let refused =
             settings(Options { ram: Some("lots".into()), ..Options::default() }).expect_err("no size");
         assert!(refused[0].starts_with("--ram: cache.ram: "), "{refused:?}");

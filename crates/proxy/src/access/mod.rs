@@ -5,11 +5,13 @@
 //! very address that was judged, a DNS answer that changes in between reaches nothing.
 
 mod address;
+mod clients;
 mod pattern;
 mod rules;
 mod users;
 
 pub use address::{canonical, private_class};
+pub use clients::ListenerRules;
 pub use pattern::{HostPattern, PatternError};
 pub use rules::{AccessError, ForwardRules, PurgeRules, Refusal};
 pub use users::{Users, UsersError};

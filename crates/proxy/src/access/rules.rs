@@ -1,6 +1,7 @@
 //! The rules of forward mode, and who may purge.
 
 use super::address::{canonical, private_class};
+use super::clients::contains;
 use super::pattern::{HostPattern, HostPatterns, PatternError};
 use super::users::{Users, UsersError};
 use http::{HeaderValue, StatusCode};
@@ -11,10 +12,9 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who may use the forward proxy, and for which destinations. Built once per reading of the settings.
+/// Which users and destinations forward mode serves; which clients is the listener's matter. Built once per reading of the settings.
 #[derive(Debug)]
 pub struct ForwardRules {
-    allow_clients: Vec<IpNet>,
     connect_ports: Vec<u16>,
     request_ports: Vec<Ports>,
     deny: HostPatterns,
@@ -42,6 +42,12 @@ pub enum Refusal {
     Private(IpAddr, &'static str),
     /// The destination is this proxy.
     Own(SocketAddr),
+    /// No site of reverse mode serves this host and path.
+    Site,
+    /// Reverse mode makes no tunnels.
+    Tunnels,
+    /// The client's network may not purge.
+    Purge(IpAddr),
 }
 
 /// A rule that makes no sense.
@@ -68,7 +74,6 @@ impl ForwardRules {
             None => None,
         };
         Ok(Self {
-            allow_clients: forward.allow_clients.clone(),
             connect_ports: forward.connect_ports.clone(),
             request_ports: forward.request_ports.clone(),
             deny: patterns("forward.deny_destinations", &forward.deny_destinations)?,
@@ -86,15 +91,6 @@ impl ForwardRules {
     /// Tells these rules from any others of this process: connections opened under other rules are not reused.
     pub fn id(&self) -> u64 {
         self.id
-    }
-
-    /// Whether this client is served.
-    ///
-    /// # Errors
-    /// [`Refusal::Client`].
-    pub fn client(&self, address: IpAddr) -> Result<(), Refusal> {
-        let address = address.to_canonical();
-        if contains(&self.allow_clients, address) { Ok(()) } else { Err(Refusal::Client(address)) }
     }
 
     /// The user that `Proxy-Authorization` proves; `None` when none is asked for.
@@ -116,15 +112,32 @@ impl ForwardRules {
     ///
     /// # Errors
     /// [`Refusal::Port`].
-    pub fn connect_port(&self, port: u16) -> Result<(), Refusal> {
+    fn connect_port(&self, port: u16) -> Result<(), Refusal> {
         if self.connect_ports.contains(&port) { Ok(()) } else { Err(Refusal::Port(port)) }
+    }
+
+    /// Whether CONNECT may ask for a tunnel to `host`, in lower case, as far as its name and port tell.
+    ///
+    /// # Errors
+    /// [`Refusal::Port`] or [`Refusal::Denied`].
+    pub fn tunnel(&self, host: &str, port: u16) -> Result<(), Refusal> {
+        self.connect_port(port).and_then(|()| self.destination(host))
+    }
+
+    /// Whether other requests may ask for something at `host`, in lower case, or get what is stored of it, as far as its name and
+    /// port tell.
+    ///
+    /// # Errors
+    /// [`Refusal::Denied`] or [`Refusal::RequestPort`].
+    pub fn request(&self, host: &str, port: u16) -> Result<(), Refusal> {
+        self.destination(host).and_then(|()| self.request_port(port))
     }
 
     /// Whether requests other than CONNECT may reach this port, or what is stored of it be served.
     ///
     /// # Errors
     /// [`Refusal::RequestPort`].
-    pub fn request_port(&self, port: u16) -> Result<(), Refusal> {
+    fn request_port(&self, port: u16) -> Result<(), Refusal> {
         match self.request_ports.iter().any(|ports| ports.contains(port)) {
             true => Ok(()),
             false => Err(Refusal::RequestPort(port)),
@@ -203,8 +216,11 @@ impl PurgeRules {
     }
 
     /// Whether this client may purge.
-    pub fn allows(&self, client: IpAddr) -> bool {
-        contains(&self.0, client.to_canonical())
+    ///
+    /// # Errors
+    /// [`Refusal::Purge`].
+    pub fn client(&self, address: IpAddr) -> Result<(), Refusal> {
+        if contains(&self.0, address) { Ok(()) } else { Err(Refusal::Purge(address.to_canonical())) }
     }
 }
 
@@ -214,7 +230,23 @@ impl Refusal {
         match self {
             Self::Credentials => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
             Self::Own(_) => StatusCode::LOOP_DETECTED,
+            Self::Site => StatusCode::NOT_FOUND,
+            Self::Tunnels => StatusCode::METHOD_NOT_ALLOWED,
             _ => StatusCode::FORBIDDEN,
+        }
+    }
+
+    /// The setting that would allow it.
+    pub fn setting(&self) -> Option<&'static str> {
+        match self {
+            Self::Client(_) => Some("allow_clients"),
+            Self::Credentials => Some("forward.users_file"),
+            Self::Port(_) => Some("forward.connect_ports"),
+            Self::RequestPort(_) => Some("forward.request_ports"),
+            Self::Denied(_) => Some("forward.deny_destinations"),
+            Self::Private(..) => Some("forward.allow_private_destinations"),
+            Self::Purge(_) => Some("admin.purge_from"),
+            Self::Own(_) | Self::Site | Self::Tunnels => None,
         }
     }
 
@@ -238,6 +270,9 @@ impl fmt::Display for Refusal {
             Self::Denied(host) => write!(f, "destination {host} is not allowed"),
             Self::Private(address, class) => write!(f, "destination address {address} is {class}"),
             Self::Own(address) => write!(f, "destination {address} is this proxy"),
+            Self::Site => f.write_str("no site is served under this host and path"),
+            Self::Tunnels => f.write_str("reverse mode makes no tunnels"),
+            Self::Purge(address) => write!(f, "clients at {address} may not purge"),
         }
     }
 }
@@ -272,10 +307,6 @@ fn challenge(realm: &str) -> Result<HeaderValue, AccessError> {
 fn bare(host: &str) -> &str {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.trim_end_matches('.')
-}
-
-fn contains(networks: &[IpNet], address: IpAddr) -> bool {
-    networks.iter().any(|network| network.contains(&address))
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);

@@ -1,7 +1,9 @@
 //! The first steps: who asks, for what, and which way the request goes.
 
+use super::admission::Wanted;
 use super::ask::Ask;
 use super::awaited::Awaited;
+use super::live::Live;
 use super::target::{BadTarget, Target};
 use super::verdict::{self, Verdict};
 use super::{Exchange, answers};
@@ -61,7 +63,7 @@ impl Exchange {
         is_bound && !ask.directives.only_if_cached
     }
 
-    /// Settles who asks for what, and which way the request goes.
+    /// Settles who asks for what, and which way the request goes, by one reading of the settings.
     pub(super) fn admit(self: &Arc<Self>, request: Request) -> Admitted {
         let answered = |reply: Reply| Admitted::Answered(Box::new(reply));
         let Request { head, body, client, interim, received } = request;
@@ -69,47 +71,35 @@ impl Exchange {
         // Before the settings are looked at, as Live::begin says.
         let purge_time = self.epochs.time(requested);
         let live = self.live();
-        let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
-        let user = match mode {
-            Mode::Forward => match self.admit_client(&head, &client) {
-                Ok(user) => user,
-                Err(reply) => return Admitted::Answered(reply),
-            },
-            Mode::Reverse => None,
+        let target = Target::of(&head, live.mode(&client), &client);
+        let authorization = head.fields.shared_value(&header::PROXY_AUTHORIZATION);
+        let grant = match live.admit(&client, authorization.as_ref(), Wanted::of(&head, &target)) {
+            Ok(grant) => grant,
+            Err(refusal) => return answered(self.denied(&live, &head, &client, &refusal)),
         };
         if head.method == Method::CONNECT {
             let exchange = Arc::clone(self);
             return Admitted::Aside(Box::pin(async move {
-                exchange.admit_tunnel(&head, &client, mode, received).await
+                exchange.admit_tunnel(&live, &head, &client, received).await
             }));
         }
-        if let Some(reply) = self.loop_detected(&head, &client) {
+        if let Some(reply) = self.loop_detected(&live, &head, &client) {
             return answered(reply);
         }
-        let target = match Target::of(&head, mode, &client) {
+        let target = match target {
             Ok(target) => target,
             Err(why) => {
                 let (status, verdict) = (StatusCode::BAD_REQUEST, Verdict::local("target"));
-                return answered(self.early(&head, &client, status, bad_target(why), verdict));
+                return answered(self.early(&live, &head, &client, status, bad_target(why), verdict));
             }
         };
         if head.method.as_str() == "PURGE" {
             let exchange = Arc::clone(self);
-            return Admitted::Aside(Box::pin(
-                async move { exchange.purge_request(&head, &client, target).await },
-            ));
+            return Admitted::Aside(Box::pin(async move {
+                exchange.purge_request(&live, &head, &client, target).await
+            }));
         }
-        if let Some(reply) = self.destination_denied(&head, &client, mode, &target) {
-            return answered(reply);
-        }
-        let site = match mode {
-            Mode::Forward => None,
-            Mode::Reverse => live.routes.find(target.host(), target.path()).map(Arc::clone),
-        };
-        if mode == Mode::Reverse && site.is_none() {
-            let verdict = Verdict::local("site");
-            return answered(self.early(&head, &client, StatusCode::NOT_FOUND, NO_SITE, verdict));
-        }
+        let (user, site) = (grant.user, grant.site.map(Arc::clone));
         let ask = Arc::new(Ask {
             primary: target.key(),
             path: target.path_and_query(&head.uri),
@@ -131,69 +121,52 @@ impl Exchange {
 
     async fn admit_tunnel(
         &self,
+        live: &Arc<Live>,
         head: &RequestParts,
         client: &Arc<Client>,
-        mode: Mode,
         received: Instant,
     ) -> Reply {
-        let record = || self.early(head, client, StatusCode::OK, "", Verdict::local("abandoned")).record;
+        let verdict = || Verdict::local("abandoned");
+        let record = || self.early(live, head, client, StatusCode::OK, "", verdict()).record;
         let awaited = Awaited::new(self, received, record);
-        let reply = self.connect(head, client, mode).await;
+        let reply = self.connect(live, head, client).await;
         awaited.answered();
         reply
     }
 
-    /// Whether this client may use the forward proxy.
-    fn admit_client(&self, head: &RequestParts, client: &Client) -> Result<Option<String>, Box<Reply>> {
-        let in_force = self.in_force.load();
-        let authorization = head.fields.shared_value(&header::PROXY_AUTHORIZATION);
-        let forward = &in_force.live.forward;
-        let admitted =
-            forward.client(client.address.ip()).and_then(|()| forward.authenticate(authorization.as_ref()));
-        admitted.map_err(|refusal| Box::new(self.denied(head, client, &refusal)))
-    }
-
-    /// The answer when clients may not name this host, or this port of it. Asked not only before a fetch: what is stored of a destination is refused
-    /// with it.
-    fn destination_denied(
+    /// The answer to what an access rule refuses.
+    pub(super) fn denied(
         &self,
+        live: &Live,
         head: &RequestParts,
         client: &Client,
-        mode: Mode,
-        target: &Target,
-    ) -> Option<Reply> {
-        if mode == Mode::Reverse {
-            return None;
-        }
-        let in_force = self.in_force.load();
-        let rules = &in_force.live.forward;
-        let refusal =
-            rules.destination(target.host()).and_then(|()| rules.request_port(target.port)).err()?;
-        Some(self.denied(head, client, &refusal))
-    }
-
-    /// The answer to what an access rule refuses.
-    pub(super) fn denied(&self, head: &RequestParts, client: &Client, refusal: &Refusal) -> Reply {
+        refusal: &Refusal,
+    ) -> Reply {
         let status = refusal.status();
-        let verdict = Verdict::local("denied").outcome(Outcome::Denied).error(refusal.proxy_status());
-        let mut reply = self.early(head, client, status, denial(refusal), verdict);
+        let verdict = match refusal {
+            Refusal::Site => Verdict::local("site"),
+            Refusal::Tunnels => Verdict::local("method"),
+            Refusal::Purge(_) => Verdict::local("purge").outcome(Outcome::Denied),
+            _ => Verdict::local("denied").outcome(Outcome::Denied).error(refusal.proxy_status()),
+        };
+        let mut reply = self.early(live, head, client, status, answers::denial(refusal), verdict);
         if let ReplyHead::Built(_, fields) = &mut reply.head
             && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
-            fields.insert(header::PROXY_AUTHENTICATE, self.in_force.load().live.forward.challenge().clone());
+            fields.insert(header::PROXY_AUTHENTICATE, live.forward.challenge().clone());
         }
         reply
     }
 
     /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
-    fn loop_detected(&self, head: &RequestParts, client: &Client) -> Option<Reply> {
-        let hop = &self.in_force.load().live.hop;
+    fn loop_detected(&self, live: &Live, head: &RequestParts, client: &Client) -> Option<Reply> {
+        let hop = &live.hop;
         let been_here =
             fields::via_contains(&head.fields, hop) || fields::cdn_loop_contains(&head.fields, hop);
         been_here.then(|| {
             let status = StatusCode::LOOP_DETECTED;
             let verdict = Verdict::local("loop").error(ProxyError::ProxyLoopDetected);
-            self.early(head, client, status, answers::explain(status), verdict)
+            self.early(live, head, client, status, answers::explain(status), verdict)
         })
     }
 
@@ -210,37 +183,33 @@ impl Exchange {
         Some(self.own_fields(ask, status, fields, ReplyBody::Empty, Verdict::local("max-forwards")))
     }
 
-    /// The method PURGE removes a URL, for clients that may.
-    async fn purge_request(&self, head: &RequestParts, client: &Client, target: Target) -> Reply {
-        let allowed: bool = self.in_force.load().live.purge.allows(client.address.ip());
-        if !allowed {
-            return self.early(
-                head,
-                client,
-                StatusCode::FORBIDDEN,
-                MAY_NOT_PURGE,
-                Verdict::local("purge").outcome(Outcome::Denied),
-            );
-        }
-        match self.purge(PurgeRequest::Url(target.url.to_string())).await {
-            PurgeOutcome::Purged { responses: Some(0) } => {
-                self.early(head, client, StatusCode::NOT_FOUND, NOTHING_STORED, Verdict::local("purge"))
-            }
-            _ => self.early(head, client, StatusCode::OK, PURGED, Verdict::local("purge")),
-        }
+    /// The method PURGE removes a URL, for a client that may.
+    async fn purge_request(
+        &self,
+        live: &Live,
+        head: &RequestParts,
+        client: &Client,
+        target: Target,
+    ) -> Reply {
+        let (status, why) = match self.purge(PurgeRequest::Url(target.url.to_string())).await {
+            PurgeOutcome::Purged { responses: Some(0) } => (StatusCode::NOT_FOUND, NOTHING_STORED),
+            _ => (StatusCode::OK, PURGED),
+        };
+        self.early(live, head, client, status, why, Verdict::local("purge"))
     }
 
     /// An answer given before the request became an [`Ask`].
     pub(super) fn early(
         &self,
+        live: &Live,
         head: &RequestParts,
         client: &Client,
         status: StatusCode,
         why: &str,
         verdict: Verdict,
     ) -> Reply {
-        let (fields, body) = answers::page(status, why, &head.method);
-        let mut reply = self.finish_early(client, status, (fields, body), verdict);
+        let page = answers::page(status, why, &head.method);
+        let mut reply = self.finish_early(live, client, status, page, verdict);
         reply.record.method = Some(head.method.clone());
         // With its host, like that of a request that gets further.
         reply.record.url = match Target::of(head, Mode::Reverse, client) {
@@ -255,19 +224,21 @@ impl Exchange {
     pub(super) fn refusal(&self, status: StatusCode, reason: &str, client: &Client) -> Reply {
         let page = answers::page(status, reason, &Method::GET);
         let verdict = Verdict::local("request").error(ProxyError::HttpRequestError);
-        let mut reply = self.finish_early(client, status, page, verdict);
+        let live = self.live();
+        let mut reply = self.finish_early(&live, client, status, page, verdict);
         reply.record.url = "error:invalid-request".into();
         reply
     }
 
     fn finish_early(
         &self,
+        live: &Live,
         client: &Client,
         status: StatusCode,
         (mut fields, body): (HeaderMap, ReplyBody),
         verdict: Verdict,
     ) -> Reply {
-        let cache_status = verdict.add_to(&mut fields, &self.in_force.load().live);
+        let cache_status = verdict.add_to(&mut fields, live);
         let record = verdict.early_record(cache_status, client, status, self.now());
         Reply { head: ReplyHead::Built(status, fields), body, record }
     }
@@ -291,18 +262,5 @@ fn bad_target(why: BadTarget) -> &'static str {
     }
 }
 
-fn denial(refusal: &Refusal) -> &'static str {
-    match refusal {
-        Refusal::Client(_) => "This proxy does not serve your network.",
-        Refusal::Credentials => "This proxy wants a user name and a password.",
-        Refusal::Port(_) => "This proxy makes no tunnels to that port.",
-        Refusal::RequestPort(_) => "This proxy makes no requests to that port.",
-        Refusal::Own(_) => "The request leads back to this proxy.",
-        Refusal::Denied(_) | Refusal::Private(..) => "This proxy does not serve that destination.",
-    }
-}
-
-const NO_SITE: &str = "No site is served under this host and path.";
-const MAY_NOT_PURGE: &str = "Your network may not purge.";
 const NOTHING_STORED: &str = "Nothing is stored under this URL.";
 const PURGED: &str = "Nothing stored under this URL will be served any more.";

@@ -7,6 +7,7 @@
 
 use super::Exchange;
 use super::abandoned::Leave;
+use super::answers;
 use super::ask::Ask;
 use super::filing::Filing;
 use super::flight::{Landing, Leader};
@@ -145,6 +146,8 @@ pub struct Failure {
     pub proxy_error: ProxyError,
     /// Whether a rule of ours refused, rather than the origin failing.
     pub denied: bool,
+    /// What the client is told.
+    pub explanation: &'static str,
     /// When to try again, in seconds.
     pub retry_after_seconds: Option<u64>,
     /// Who was asked, for the log.
@@ -164,6 +167,10 @@ impl Failure {
             status: error.status(),
             proxy_error: error.proxy_status(),
             denied: matches!(error.cause, Cause::Refused(_)),
+            explanation: match &error.cause {
+                Cause::Refused(refusal) => answers::denial(refusal),
+                _ => answers::explain(error.status()),
+            },
             retry_after_seconds: error.retry_after.map(|wait| wait.as_secs().max(1)),
             upstream: error.next_hop.clone(),
         }

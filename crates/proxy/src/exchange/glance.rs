@@ -6,6 +6,7 @@
 
 use super::{
     Exchange,
+    admission::Wanted,
     live::{InForce, Live},
     record::{Head, Record as Stored, VaryNote},
     shelf::Resident,
@@ -98,7 +99,7 @@ impl Exchange {
         url: &mut Vec<u8>,
         now: Timestamp,
     ) -> Option<Arc<Resident>> {
-        let mode = live.modes.get(client.listener).copied().unwrap_or(Mode::Reverse);
+        let mode = live.mode(client);
         if plain.absolute != (mode == Mode::Forward) {
             return None;
         }
@@ -110,17 +111,10 @@ impl Exchange {
         }
         let host = std::str::from_utf8(&url[host]).ok()?;
         let Stored::Response(head) = &resident.record else { return None };
-        let admitted = match mode {
-            Mode::Forward => {
-                live.forward.client(client.address.ip()).is_ok()
-                    && live.forward.authenticate(None).is_ok()
-                    && live.forward.destination(host).is_ok()
-                    && live.forward.request_port(plain.authority.port.unwrap_or(80)).is_ok()
-                    && live.allowed_address(head)
-            }
-            Mode::Reverse => live.routes.find(host, plain.path).is_some(),
-        };
+        let port = plain.authority.port.unwrap_or(80);
+        let admitted = live.admit(client, None, Wanted::Url { host, port, path: plain.path }).is_ok();
         let usable = admitted
+            && (mode == Mode::Reverse || live.allowed_address(head))
             && !is_bodiless(head.stored.status())
             // Whether the client brings credentials is not looked at here.
             && !head.policy.is_negative()

@@ -2,14 +2,14 @@
 
 use super::ask::Ask;
 use super::record::Head;
-use crate::access::{AccessError, ForwardRules, PurgeRules};
+use crate::access::{AccessError, ForwardRules, ListenerRules, PurgeRules};
 use crate::access_log::AccessLog;
 use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_semantics::status_fields::{CacheStatus, Handling};
 use shoal_semantics::{HeuristicQuery, Rules, SetCookie, surrogate};
-use shoal_settings::{Cache, Mode, Settings, Site};
+use shoal_settings::{Cache, Settings, Site};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ pub struct Live {
     /// Our name in Via and CDN-Loop. The default name is made unique, so that two nodes in a row that bear it are not
     /// taken for a loop.
     pub hop: String,
-    /// The modes of the listeners, in the settings' order.
-    pub modes: Vec<Mode>,
-    /// Who may use forward mode, and for what.
+    /// The rules of the listeners, in the settings' order.
+    pub(super) listeners: Vec<ListenerRules>,
+    /// Which users and destinations forward mode serves.
     pub forward: Arc<ForwardRules>,
     /// What was asked for before this, in forward mode, came from an address that other rules allowed. A time in milliseconds, which
     /// is known only once these settings are in force.
@@ -87,6 +87,7 @@ impl Live {
         let field = |name: &String| {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| LiveError::Name(name.clone()))
         };
+        let listeners = settings.listen.iter().map(|listen| ListenerRules::new(listen, &settings.forward));
         let own_proxy_status =
             HeaderValue::from_str(&cache.name).map_err(|_| LiveError::Name(cache.name.clone()))?;
         Ok(Self {
@@ -97,7 +98,7 @@ impl Live {
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
             name: cache.name.clone(),
             hop: hop(&cache.name, identity),
-            modes: settings.listen.iter().map(|listen| listen.mode).collect(),
+            listeners: listeners.collect(),
             forward: Arc::new(ForwardRules::new(&settings.forward, own).map_err(LiveError::Access)?),
             forward_since: AtomicU64::new(0),
             routes: Routes::after(previous, &settings.site, identity).map_err(LiveError::Route)?,

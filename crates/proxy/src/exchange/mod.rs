@@ -11,6 +11,7 @@
 //! Decisions about reuse are those of `shoal_semantics`; what is kept where is the [`shelf::Shelf`]'s.
 
 mod abandoned;
+mod admission;
 mod admit;
 mod answers;
 mod ask;

@@ -20,7 +20,6 @@ use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
 use shoal_semantics::{Onward, OnwardLines, date, fields, reuse, surrogate, validation};
-use shoal_settings::Mode;
 use shoal_wire::RequestParts;
 use std::sync::Arc;
 
@@ -123,40 +122,27 @@ impl Exchange {
         Reply { head: ReplyHead::Relayed(head), body, record }
     }
 
-    /// CONNECT: a tunnel to where the rules allow one.
-    pub(super) async fn connect(&self, head: &RequestParts, client: &Arc<Client>, mode: Mode) -> Reply {
-        if mode == Mode::Reverse {
-            return self.early(
-                head,
-                client,
-                StatusCode::METHOD_NOT_ALLOWED,
-                NO_TUNNELS,
-                Verdict::local("method"),
-            );
-        }
-        let live = self.live();
+    /// CONNECT: a tunnel to where the rules allow one, name and port of which were judged.
+    pub(super) async fn connect(&self, live: &Arc<Live>, head: &RequestParts, client: &Arc<Client>) -> Reply {
         let Some(authority) = head.uri.authority() else {
-            return self.early(head, client, StatusCode::BAD_REQUEST, NO_AUTHORITY, Verdict::local("target"));
+            let verdict = Verdict::local("target");
+            return self.early(live, head, client, StatusCode::BAD_REQUEST, NO_AUTHORITY, verdict);
         };
         let port = authority.port_u16().unwrap_or(443);
         let caller = Caller { client: Some(Arc::clone(client)), ..Caller::default() };
         match tunnel::connect(&self.upstreams, &live.forward, authority.host(), port, &caller).await {
             Ok(far_end) => {
-                let mut reply = self.early(
-                    head,
-                    client,
-                    StatusCode::OK,
-                    "",
-                    Verdict::local("tunnel").outcome(Outcome::Tunnel),
-                );
+                let verdict = Verdict::local("tunnel").outcome(Outcome::Tunnel);
+                let mut reply = self.early(live, head, client, StatusCode::OK, "", verdict);
                 reply.head = ReplyHead::Built(StatusCode::OK, HeaderMap::new());
                 reply.body = ReplyBody::Tunnel(far_end.io);
                 reply.record.upstream = Some(NextHop::Address(far_end.peer));
                 reply
             }
             Err(error) => {
-                let verdict = Verdict::local("tunnel").failure(&Failure::of(authority.as_str(), &error));
-                self.early(head, client, error.status(), answers::explain(error.status()), verdict)
+                let failure = Failure::of(authority.as_str(), &error);
+                let verdict = Verdict::local("tunnel").failure(&failure);
+                self.early(live, head, client, error.status(), failure.explanation, verdict)
             }
         }
     }
@@ -308,7 +294,7 @@ impl Exchange {
 
     /// The answer when no origin could be asked.
     pub(super) fn failure_answer(&self, ask: &Ask, failure: &Failure, verdict: Verdict) -> Reply {
-        let (mut fields, body) = answers::page(failure.status, answers::explain(failure.status), &ask.method);
+        let (mut fields, body) = answers::page(failure.status, failure.explanation, &ask.method);
         if let Some(seconds) = failure.retry_after_seconds {
             fields.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -371,5 +357,4 @@ fn host_asked_for(ask: &Ask) -> Option<&[u8]> {
     ask.fields.value(&header::HOST).or_else(authority)
 }
 
-const NO_TUNNELS: &str = "This server makes no tunnels.";
 const NO_AUTHORITY: &str = "CONNECT needs a host and a port.";

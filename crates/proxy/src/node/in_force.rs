@@ -31,8 +31,8 @@ fn keep<T: Clone + PartialEq>(name: &'static str, old: &T, new: &mut T, waiting:
     }
 }
 
-/// The listeners that are bound, in the order in which they were, each with what its entry in `new` may change: mode and
-/// certificates. An entry is known by its address, wherever it stands, and of several that have port 0 by their order; one that is gone
+/// The listeners that are bound, in the order in which they were, each with what its entry in `new` may change: mode,
+/// clients and certificates. An entry is known by its address, wherever it stands, and of several that have port 0 by their order; one that is gone
 /// goes on as it was.
 fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
     let of_address = |listen: &Listen| {
@@ -44,7 +44,8 @@ fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
         let Some(entry) = new.iter().filter(of_address(listen)).nth(before) else { return listen.clone() };
         let same_transport = entry.tls.is_empty() == listen.tls.is_empty();
         let tls = if same_transport { entry.tls.clone() } else { listen.tls.clone() };
-        Listen { mode: entry.mode, tls, ..listen.clone() }
+        let allow_clients = entry.allow_clients.clone();
+        Listen { mode: entry.mode, allow_clients, tls, ..listen.clone() }
     };
     old.iter().enumerate().map(taken_up).collect()
 }
@@ -66,6 +67,7 @@ mod tests {
     #[test]
     fn listeners_are_known_by_their_addresses() {
         let old = [entry(1, Forward, ""), entry(2, Reverse, ""), entry(3, Reverse, "a")];
+        let served = Some(vec!["10.0.0.0/8".parse().expect("a network")]);
         for (what, new, expected) in [
             ("nothing", old.to_vec(), old.to_vec()),
             ("the order", old.iter().rev().cloned().collect(), old.to_vec()),
@@ -78,6 +80,11 @@ mod tests {
                 vec![entry(1, Reverse, ""), entry(2, Forward, ""), old[2].clone()],
             ),
             ("certificates", vec![entry(3, Reverse, "b")], [&old[..2], &[entry(3, Reverse, "b")]].concat()),
+            ("clients", vec![Listen { allow_clients: served.clone(), ..entry(2, Reverse, "") }], {
+                let mut expected = old.clone();
+                expected[1].allow_clients = served;
+                expected.to_vec()
+            }),
             ("TLS taken away", vec![entry(3, Reverse, "")], old.to_vec()),
             ("TLS added", vec![entry(1, Forward, "a")], old.to_vec()),
         ] {

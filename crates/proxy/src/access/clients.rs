@@ -1,0 +1,81 @@
+//! Which clients a listener serves: one list of networks each, whatever its mode.
+
+use super::Refusal;
+use ipnet::IpNet;
+use shoal_settings::{Forward, Listen, Mode};
+use std::net::IpAddr;
+
+/// The rules of one listener, prepared from its `[[listen]]`.
+#[derive(Clone, Debug)]
+pub struct ListenerRules {
+    /// The purpose of the listener.
+    pub mode: Mode,
+    /// The networks served; `None` is everybody.
+    clients: Option<Vec<IpNet>>,
+}
+
+impl ListenerRules {
+    /// The rules of `listen`; in forward mode `forward` has the list of listeners that have none.
+    pub fn new(listen: &Listen, forward: &Forward) -> Self {
+        Self { mode: listen.mode, clients: listen.clients(forward).map(<[IpNet]>::to_vec) }
+    }
+
+    /// Whether this client is served.
+    ///
+    /// # Errors
+    /// [`Refusal::Client`].
+    pub fn client(&self, address: IpAddr) -> Result<(), Refusal> {
+        match &self.clients {
+            Some(networks) if !contains(networks, address) => Err(Refusal::Client(address.to_canonical())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether one of `networks` has this address, be it written as IPv4 or as IPv6.
+pub(super) fn contains(networks: &[IpNet], address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|network| network.contains(&address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn networks(list: &[&str]) -> Vec<IpNet> {
+        list.iter().map(|network| network.parse().expect("a network")).collect()
+    }
+
+    fn served(listen: &Listen, address: &str) -> bool {
+        let forward =
+            Forward { allow_clients: networks(&["127.0.0.0/8", "10.1.0.0/16"]), ..Forward::default() };
+        ListenerRules::new(listen, &forward).client(address.parse().expect("an address")).is_ok()
+    }
+
+    #[test]
+    fn lists_hold_in_both_modes() {
+        let address = ([127, 0, 0, 1], 80).into();
+        let with_own =
+            |listen| Listen { allow_clients: Some(networks(&["192.0.2.0/24", "::1/128"])), ..listen };
+        let (forward, reverse) = (Listen::forward(address), Listen::reverse(address));
+        for (listen, others, own) in [
+            (&forward, [true, true, false], [false, false]),
+            (&reverse, [true, true, true], [true, true]),
+            (&with_own(forward.clone()), [false, false, false], [true, true]),
+            (&with_own(reverse.clone()), [false, false, false], [true, true]),
+        ] {
+            assert_eq!(
+                ["127.0.0.1", "::ffff:10.1.0.1", "10.2.0.1"].map(|client| served(listen, client)),
+                others
+            );
+            assert_eq!(["::ffff:192.0.2.7", "::1"].map(|client| served(listen, client)), own);
+        }
+    }
+
+    #[test]
+    fn an_empty_list_serves_nobody() {
+        let listen =
+            Listen { allow_clients: Some(Vec::new()), ..Listen::reverse(([127, 0, 0, 1], 80).into()) };
+        assert!(!served(&listen, "127.0.0.1"));
+    }
+}

@@ -1,0 +1,179 @@
+//! The one admission: whether a client may have what it asks for, under one reading of the settings.
+//!
+//! A pure function of the settings in force, the client and what it asks for. The ordinary way and the short way of a hit both
+//! call it, so that no way to an answer has rules of its own. Addresses of destinations are judged later, when they are known
+//! ([`crate::access::ForwardRules::address`]).
+
+use super::live::Live;
+use super::target::{BadTarget, Target};
+use crate::access::Refusal;
+use crate::message::Client;
+use crate::route::Route;
+use http::uri::Authority;
+use http::{HeaderValue, Method};
+use shoal_settings::Mode;
+use shoal_wire::RequestParts;
+use std::sync::Arc;
+
+/// What a request asks for, as far as rules look at it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wanted<'a> {
+    /// What stands under a URL: its host in lower case, its port, its path and query.
+    Url { host: &'a str, port: u16, path: &'a str },
+    /// That a URL be purged.
+    Purge,
+    /// A tunnel to an authority.
+    Tunnel(Option<&'a Authority>),
+    /// Nothing that can be made out. It is refused all the same, by who may not ask at all before how it was asked.
+    Unreadable,
+}
+
+/// The leave to go on.
+#[derive(Debug)]
+pub(super) struct Grant<'l> {
+    /// The authenticated user.
+    pub user: Option<String>,
+    /// The site that serves the URL, in reverse mode.
+    pub site: Option<&'l Arc<Route>>,
+}
+
+impl<'a> Wanted<'a> {
+    /// What the request with this head, whose target is `target`, asks for.
+    pub fn of(head: &'a RequestParts, target: &'a Result<Target, BadTarget>) -> Self {
+        match target {
+            _ if head.method == Method::CONNECT => Self::Tunnel(head.uri.authority()),
+            Err(_) => Self::Unreadable,
+            Ok(_) if head.method.as_str() == "PURGE" => Self::Purge,
+            Ok(target) => Self::Url { host: target.host(), port: target.port, path: target.path() },
+        }
+    }
+}
+
+impl Live {
+    /// The mode of the listener that took this client's connection. A listener that the settings do not know serves nobody.
+    pub(super) fn mode(&self, client: &Client) -> Mode {
+        self.listeners.get(client.listener).map_or(Mode::Reverse, |listener| listener.mode)
+    }
+
+    /// Decides whether `client` gets what it wants.
+    ///
+    /// # Errors
+    /// The first rule that is against it: of the listener, of credentials, of what is wanted.
+    #[inline]
+    pub(super) fn admit(
+        &self,
+        client: &Client,
+        authorization: Option<&HeaderValue>,
+        wanted: Wanted<'_>,
+    ) -> Result<Grant<'_>, Refusal> {
+        let address = client.address.ip();
+        let listener = self.listeners.get(client.listener).ok_or(Refusal::Client(address))?;
+        listener.client(address)?;
+        let user = match listener.mode {
+            Mode::Forward => self.forward.authenticate(authorization)?,
+            Mode::Reverse => None,
+        };
+        let mut site = None;
+        match (wanted, listener.mode) {
+            (Wanted::Url { host, port, .. }, Mode::Forward) => self.forward.request(host, port)?,
+            (Wanted::Url { host, path, .. }, Mode::Reverse) => {
+                site = Some(self.routes.find(host, path).ok_or(Refusal::Site)?);
+            }
+            (Wanted::Tunnel(_), Mode::Reverse) => return Err(Refusal::Tunnels),
+            (Wanted::Tunnel(Some(authority)), Mode::Forward) => {
+                let host = authority.host().to_ascii_lowercase();
+                self.forward.tunnel(&host, authority.port_u16().unwrap_or(443))?;
+            }
+            (Wanted::Purge, _) => self.purge.client(address)?,
+            (Wanted::Tunnel(None) | Wanted::Unreadable, _) => {}
+        }
+        Ok(Grant { user, site })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_settings::{Listen, Settings, Site};
+
+    const ADDRESSES: [&str; 3] = ["127.0.0.1", "192.0.2.7", "198.51.100.1"];
+
+    fn client(address: &str, listener: usize) -> Client {
+        let local = ([127, 0, 0, 1], 80).into();
+        let address = std::net::SocketAddr::new(address.parse().expect("an address"), 4000);
+        Client { address, local, listener, tls: false, server_name: None }
+    }
+
+    /// Listeners: forward, forward with a list, reverse, reverse with a list.
+    fn live() -> Live {
+        let mut settings = Settings::default();
+        let own = Some(vec!["192.0.2.0/24".parse().expect("a network")]);
+        let (forward, reverse) =
+            (Listen::forward(([127, 0, 0, 1], 0).into()), Listen::reverse(([127, 0, 0, 1], 0).into()));
+        settings.listen = vec![
+            forward.clone(),
+            Listen { allow_clients: own.clone(), ..forward },
+            reverse.clone(),
+            Listen { allow_clients: own, ..reverse },
+        ];
+        settings.site = vec![Site { hosts: vec!["a.test".into()], ..Site::to("http://127.0.0.1:1") }];
+        settings.admin.purge_from = vec!["0.0.0.0/0".parse().expect("a network")];
+        settings.forward.deny_destinations = vec!["denied.test".into()];
+        Live::new(&settings, &[], 1).expect("sound settings")
+    }
+
+    #[test]
+    fn lists_hold_for_all_that_is_wanted() {
+        let live = live();
+        let authority = "a.test:443".parse().expect("an authority");
+        let wanted = [
+            Wanted::Url { host: "a.test", port: 80, path: "/" },
+            Wanted::Purge,
+            Wanted::Tunnel(Some(&authority)),
+            Wanted::Tunnel(None),
+            Wanted::Unreadable,
+        ];
+        for (listener, served) in
+            [[true, false, false], [false, true, false], [true; 3], [false, true, false], [false; 3]]
+                .iter()
+                .enumerate()
+        {
+            for (address, is_served) in ADDRESSES.iter().zip(served) {
+                for wanted in wanted {
+                    let admitted = live.admit(&client(address, listener), None, wanted);
+                    let is_refused = matches!(admitted, Err(Refusal::Client(_)));
+                    assert_eq!(
+                        is_refused, !is_served,
+                        "listener {listener}, {address}, {wanted:?}: {admitted:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_wish_has_its_rule() {
+        let live = live();
+        let url = |host| Wanted::Url { host, port: 80, path: "/" };
+        fn admitted(live: &Live, listener: usize, wanted: Wanted<'_>) -> Result<bool, Refusal> {
+            live.admit(&client("127.0.0.1", listener), None, wanted).map(|grant| grant.site.is_some())
+        }
+        let tunnel = |listener, text: &str| {
+            let authority: Authority = text.parse().expect("an authority");
+            admitted(&live, listener, Wanted::Tunnel(Some(&authority)))
+        };
+        assert_eq!(admitted(&live, 0, url("denied.test")), Err(Refusal::Denied("denied.test".into())));
+        assert_eq!(
+            admitted(&live, 0, Wanted::Url { host: "a.test", port: 25, path: "/" }),
+            Err(Refusal::RequestPort(25))
+        );
+        assert_eq!(tunnel(0, "a.test:25"), Err(Refusal::Port(25)));
+        assert_eq!(tunnel(0, "Denied.test:443"), Err(Refusal::Denied("denied.test".into())));
+        assert_eq!(tunnel(2, "a.test:443"), Err(Refusal::Tunnels));
+        assert_eq!(admitted(&live, 2, url("b.test")), Err(Refusal::Site));
+        assert_eq!(
+            [admitted(&live, 0, url("b.test")), admitted(&live, 2, url("a.test"))],
+            [Ok(false), Ok(true)]
+        );
+    }
+}
