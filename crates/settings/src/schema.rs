@@ -54,6 +54,9 @@ entry! {
         pub allow_clients: Option<Vec<IpNet>> = None,
         /// Expect a PROXY protocol header (version 1 or 2) from these networks, and from nobody else.
         pub proxy_protocol_from: Vec<IpNet> = Vec::new(),
+        /// Proxies in front of this node, by network. What they say of a client in `X-Forwarded-For`, `X-Forwarded-Proto` or `Forwarded`
+        /// is believed: for access lists, logs, the URL's scheme, and towards upstreams. From anybody else such fields are dropped.
+        pub trusted_proxies: Vec<IpNet> = Vec::new(),
         /// Certificates, chosen by server name; the first is the default. Empty means plain HTTP.
         pub tls: Vec<Certificate> = Vec::new(),
         /// Have the kernel encrypt what it can (kTLS), once a handshake is done; where it has no TLS, Shoal does, as without this.
@@ -497,6 +500,7 @@ impl Listen {
             mode: Mode::Forward,
             allow_clients: None,
             proxy_protocol_from: Vec::new(),
+            trusted_proxies: Vec::new(),
             tls: Vec::new(),
             kernel_tls: false,
         }

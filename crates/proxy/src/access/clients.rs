@@ -12,12 +12,18 @@ pub struct ListenerRules {
     pub mode: Mode,
     /// The networks served; `None` is everybody.
     clients: Option<Vec<IpNet>>,
+    /// Proxies that are believed.
+    trusted: Vec<IpNet>,
 }
 
 impl ListenerRules {
     /// The rules of `listen`; in forward mode `forward` has the list of listeners that have none.
     pub fn new(listen: &Listen, forward: &Forward) -> Self {
-        Self { mode: listen.mode, clients: listen.clients(forward).map(<[IpNet]>::to_vec) }
+        Self {
+            mode: listen.mode,
+            clients: listen.clients(forward).map(<[IpNet]>::to_vec),
+            trusted: listen.trusted_proxies.clone(),
+        }
     }
 
     /// Whether this client is served.
@@ -29,6 +35,12 @@ impl ListenerRules {
             Some(networks) if !contains(networks, address) => Err(Refusal::Client(address.to_canonical())),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a proxy at this address is believed in what it says of clients.
+    #[inline]
+    pub fn trusts(&self, address: IpAddr) -> bool {
+        !self.trusted.is_empty() && contains(&self.trusted, address)
     }
 }
 

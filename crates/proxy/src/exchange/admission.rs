@@ -8,7 +8,7 @@ use super::live::Live;
 use super::target::{BadTarget, Target};
 use crate::access::Refusal;
 use crate::message::Client;
-use crate::route::Route;
+use crate::route::{Heard, Route, Told};
 use http::uri::Authority;
 use http::{HeaderValue, Method};
 use shoal_settings::Mode;
@@ -53,6 +53,18 @@ impl Live {
     /// The mode of the listener that took this client's connection. A listener that the settings do not know serves nobody.
     pub(super) fn mode(&self, client: &Client) -> Mode {
         self.listeners.get(client.listener).map_or(Mode::Reverse, |listener| listener.mode)
+    }
+
+    /// The client as proxies tell of it, when `nearest` is one that its listener trusts; `note` names the fields of its request.
+    #[inline]
+    pub(super) fn told<'a>(&self, nearest: &Client, note: impl FnOnce(&mut Heard<'a>)) -> Option<Told> {
+        let listener = self.listeners.get(nearest.listener)?;
+        if !listener.trusts(nearest.address.ip()) {
+            return None;
+        }
+        let mut heard = Heard::default();
+        note(&mut heard);
+        heard.told(nearest, |address| listener.trusts(address))
     }
 
     /// Decides whether `client` gets what it wants.

@@ -47,13 +47,17 @@ impl Exchange {
         let awaited = Awaited::new(self, received, move || abandoned(&watched));
         let reply = match self.max_forwards(&ask) {
             Some(reply) => reply,
-            None if ask.is_lookup() && body.is_none() && !upgrades(&ask) && !self.is_for_connection(&ask) => {
-                self.serve(&ask).await
-            }
+            None if self.may_look_up(&ask, &body) => self.serve(&ask).await,
             None => Box::pin(self.pass(&ask, body)).await,
         };
         awaited.answered();
         reply
+    }
+
+    /// Whether the cache may answer the request.
+    fn may_look_up(&self, ask: &Ask, body: &RequestBody) -> bool {
+        let is_plain = ask.is_lookup() && body.is_none() && !upgrades(ask);
+        is_plain && !ask.speaks_of_user() && !self.is_for_connection(ask)
     }
 
     /// Whether the request's answer belongs to a connection that the origin authenticates: it is neither looked for in the
@@ -71,6 +75,13 @@ impl Exchange {
         // Before the settings are looked at, as Live::begin says.
         let purge_time = self.epochs.time(requested);
         let live = self.live();
+        let told = live.told(&client, |heard| {
+            head.fields.lines().for_each(|(name, value)| heard.note(name, value));
+        });
+        let (client, way) = match told {
+            Some(told) => (Arc::new(told.client), Some(told.way)),
+            None => (client, None),
+        };
         let target = Target::of(&head, live.mode(&client), &client);
         let authorization = head.fields.shared_value(&header::PROXY_AUTHORIZATION);
         let grant = match live.admit(&client, authorization.as_ref(), Wanted::of(&head, &target)) {
@@ -109,6 +120,7 @@ impl Exchange {
             fields: fields::without_nominated(head.fields),
             version: head.version,
             client,
+            way,
             site,
             user,
             live,

@@ -5,7 +5,7 @@ use super::live::Live;
 use super::target::Target;
 use super::variant::push_selecting;
 use crate::message::{Client, InterimSink};
-use crate::route::Route;
+use crate::route::{Route, Speaking, Way};
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, Version, header};
 use shoal_core::{FieldLines, Fields, Key, ObjectKey, Timestamp, value_text};
@@ -28,8 +28,10 @@ pub struct Ask {
     pub version: Version,
     /// Its Cache-Control.
     pub directives: RequestDirectives,
-    /// Who sent it.
+    /// The client, as trusted proxies tell of it where it came through some.
     pub client: Arc<Client>,
+    /// The way through them.
+    pub way: Option<Way>,
     /// The reverse site that serves it; `None` in forward mode.
     pub site: Option<Arc<Route>>,
     /// The authenticated user.
@@ -88,6 +90,22 @@ impl Ask {
         match self.fields.has(&header::AUTHORIZATION) {
             true => Key::of(&[self.primary.full(), b"\0authorized"].concat()),
             false => self.primary.hash(),
+        }
+    }
+
+    /// Whether the request says of its user, through a trusted proxy, what no key has: then the cache has no part in it.
+    pub fn speaks_of_user(&self) -> bool {
+        self.site.is_some() && self.way.as_ref().is_some_and(|way| way.tells_more)
+    }
+
+    /// Whether a field of this name, in lower case, stays here. An origin believes it, and no key has it. Origins of forward mode get it
+    /// with requests whose answers nobody shares.
+    pub fn keeps_back(&self, name: &[u8]) -> bool {
+        match Speaking::of(name) {
+            None => false,
+            Some(Speaking::Method) => self.is_lookup(),
+            Some(Speaking::Identity) if self.speaks_of_user() => false,
+            Some(_) => self.site.is_some() || self.is_lookup(),
         }
     }
 

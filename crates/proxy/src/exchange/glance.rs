@@ -43,6 +43,11 @@ impl Exchange {
         let in_force = self.in_force.load();
         let InForce { live, log } = &**in_force;
         let now = clock::time_at(received);
+        let told = live.told(client, |heard| plain.each_field(|name, value| heard.note(name, value)));
+        if told.as_ref().is_some_and(|told| told.way.tells_more) {
+            return Glance::Ordinary;
+        }
+        let client = told.as_ref().map_or(client, |told| &told.client);
         URL.with_borrow_mut(|url| {
             let Some(resident) = self.find_fresh(live, plain, client, url, now) else {
                 return Glance::Ordinary;

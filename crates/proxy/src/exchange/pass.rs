@@ -8,13 +8,19 @@ use super::live::Live;
 use super::record::Head;
 use super::serve::Why;
 use super::verdict::Verdict;
-use crate::message::{Client, NextHop, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody};
+use crate::ip_text::push_address;
+use crate::message::{
+    Client, NextHop, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody, StreamBody,
+};
+use crate::route::{self, Speaking};
+use crate::tunnel;
 use crate::upstream::{
     Caller, Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse, connection_auth,
 };
-use crate::{route, tunnel};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use http_body::Frame;
+use http_body_util::BodyExt;
 use shoal_core::{Fields, Key};
 use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
@@ -51,7 +57,7 @@ impl Exchange {
         let forwarded = if safe { ForwardReason::Bypass } else { ForwardReason::Method };
         let is_left_out = |name: &[u8]| body.is_none() && is_for_body(ask, name);
         let mut request = self.request_for(ask, self.forwardable(ask, is_left_out).finish());
-        request.body = body;
+        request.body = body.map(|body| without_spoken_trailers(ask, body));
         // One request at a time is sent on such a connection, and its response goes to nobody else.
         request.caller.pins = ask.version != Version::HTTP_2;
         request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
@@ -210,7 +216,7 @@ impl Exchange {
         let is_ours = |name: &[u8]| match name {
             b"host" | b"via" | b"cdn-loop" => true,
             b"max-forwards" => forwards_left.is_some(),
-            _ => ask.site.is_some() && route::is_forwarded(name),
+            _ => ask.keeps_back(name),
         };
         let mut onward = Onward::of(&ask.fields, |name| is_ours(name) || is_left_out(name));
         if let Some(left) = forwards_left {
@@ -222,7 +228,7 @@ impl Exchange {
             if let Some(capability) = &live.surrogate_capability {
                 onward.field(&surrogate::SURROGATE_CAPABILITY, capability.as_bytes());
             }
-            route::add_forwarded(&mut onward, &ask.client, host_asked_for(ask));
+            add_client(&mut onward, ask);
         }
         onward
     }
@@ -351,10 +357,39 @@ fn named_host(ask: &Ask) -> Option<HeaderValue> {
     said.or_else(|| HeaderValue::from_str(authority).ok())
 }
 
-/// The host that the client asked for: in HTTP/2 `:authority` stands for the Host field (RFC 9113, section 8.3.1).
-fn host_asked_for(ask: &Ask) -> Option<&[u8]> {
-    let authority = || (ask.version == Version::HTTP_2).then(|| ask.target.authority().as_bytes());
-    ask.fields.value(&header::HOST).or_else(authority)
+/// Says who asks, and how. Fields that a trusted proxy named the client by get the address that is gone by here.
+fn add_client(onward: &mut Onward<'_>, ask: &Ask) {
+    let proxies = ask.way.as_ref().map_or(&[][..], |way| &way.proxies);
+    route::add_forwarded(onward, &ask.client, proxies, ask.target.authority());
+    if ask.way.is_none() {
+        return;
+    }
+    let is_address = |name: &&[u8]| Speaking::of(name) == Some(Speaking::Address) && *name != X_FORWARDED_FOR;
+    let mut told: Vec<&[u8]> = ask.fields.lines().map(|(name, _)| name).filter(is_address).collect();
+    told.sort_unstable();
+    told.dedup();
+    let mut address = Vec::new();
+    push_address(&mut address, ask.client.address.ip().to_canonical());
+    for name in told.iter().filter_map(|name| HeaderName::from_bytes(name).ok()) {
+        onward.field(&name, &address);
+    }
 }
 
+/// The body without trailers that an origin would take for what the head may not say.
+fn without_spoken_trailers(ask: &Ask, body: StreamBody) -> StreamBody {
+    if ask.site.is_none() && !ask.is_lookup() {
+        return body;
+    }
+    let clean = |mut frame: Frame<Bytes>| {
+        if let Some(trailers) = frame.trailers_mut() {
+            let is_spoken = |name: &&HeaderName| Speaking::of(name.as_str().as_bytes()).is_some();
+            let spoken: Vec<HeaderName> = trailers.keys().filter(is_spoken).cloned().collect();
+            spoken.iter().for_each(|name| drop(trailers.remove(name)));
+        }
+        frame
+    };
+    body.map_frame(clean).boxed_unsync()
+}
+
+const X_FORWARDED_FOR: &[u8] = b"x-forwarded-for";
 const NO_AUTHORITY: &str = "CONNECT needs a host and a port.";

@@ -7,8 +7,8 @@
 use super::record::VaryNote;
 use crate::ip_text::push_address;
 use crate::message::Client;
-use crate::route;
-use http::header::COOKIE;
+use crate::route::Speaking;
+use http::header::{COOKIE, FORWARDED};
 use http::{HeaderName, Version};
 use shoal_core::{Fields, ObjectKey};
 use shoal_semantics::vary;
@@ -45,10 +45,16 @@ pub fn push_plain(
 /// Appends what selects among responses that differ by these fields: their values as the origin sees them. A site's upstreams are `told`
 /// who asks, and what is chosen by that is this client's.
 pub fn push_selecting(out: &mut Vec<u8>, names: &[HeaderName], fields: &impl Fields, told: Option<&Client>) {
-    vary::push_secondary_key(out, names, fields);
-    if let Some(client) = told
-        && names.iter().any(|name| route::tells_client(name.as_str().as_bytes()))
-    {
+    let said = |name: &HeaderName| Speaking::of(name.as_str().as_bytes());
+    if names.iter().all(|name| said(name).is_none()) {
+        return vary::push_secondary_key(out, names, fields);
+    }
+    // What a client says of this kind no origin sees.
+    let seen: SmallVec<[HeaderName; NAMES_EXPECTED]> =
+        names.iter().filter(|name| said(name).is_none()).cloned().collect();
+    vary::push_secondary_key(out, &seen, fields);
+    let tells_address = |name: &HeaderName| *name == FORWARDED || said(name) == Some(Speaking::Address);
+    if let Some(client) = told.filter(|_| names.iter().any(tells_address)) {
         push_address(out, client.address.ip().to_canonical());
     }
 }
@@ -86,3 +92,6 @@ impl Fields for Nominated<'_> {
 
 /// Lines of a request for which nothing is allocated.
 const LINES_EXPECTED: usize = 8;
+
+/// Names in a list for which nothing is allocated.
+const NAMES_EXPECTED: usize = 4;

@@ -32,7 +32,7 @@ fn keep<T: Clone + PartialEq>(name: &'static str, old: &T, new: &mut T, waiting:
 }
 
 /// The listeners that are bound, in the order in which they were, each with what its entry in `new` may change: mode,
-/// clients and certificates. An entry is known by its address, wherever it stands, and of several that have port 0 by their order; one that is gone
+/// clients, trusted proxies and certificates. An entry is known by its address, wherever it stands, and of several that have port 0 by their order; one that is gone
 /// goes on as it was.
 fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
     let of_address = |listen: &Listen| {
@@ -44,8 +44,8 @@ fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
         let Some(entry) = new.iter().filter(of_address(listen)).nth(before) else { return listen.clone() };
         let same_transport = entry.tls.is_empty() == listen.tls.is_empty();
         let tls = if same_transport { entry.tls.clone() } else { listen.tls.clone() };
-        let allow_clients = entry.allow_clients.clone();
-        Listen { mode: entry.mode, allow_clients, tls, ..listen.clone() }
+        let (allow_clients, trusted_proxies) = (entry.allow_clients.clone(), entry.trusted_proxies.clone());
+        Listen { mode: entry.mode, allow_clients, trusted_proxies, tls, ..listen.clone() }
     };
     old.iter().enumerate().map(taken_up).collect()
 }

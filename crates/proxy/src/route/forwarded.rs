@@ -1,8 +1,8 @@
 //! What an upstream is told about the client: `X-Forwarded-*` and `Forwarded` (RFC 7239).
 //!
-//! The chains (`X-Forwarded-For`, `Forwarded`) are appended to, so that a trusted proxy before this one keeps its word;
-//! an upstream that wants the address this node saw takes the last entry. `X-Forwarded-Proto` and
-//! `X-Forwarded-Host` describe the request as it reached this node and replace what the client sent.
+//! All of it is this node's own word: the client as trusted proxies tell of it ([`super::Told`]), the proxies that they vouch for, and
+//! scheme and authority of the effective URI, which is the cache key. So whoever reads the first element, the last or any other
+//! is told the same. Nothing that a client sent of this kind goes on ([`super::Speaking`]).
 
 use crate::ip_text::push_address;
 use crate::message::Client;
@@ -10,32 +10,30 @@ use http::header::{FORWARDED, HeaderName};
 use shoal_semantics::Onward;
 use std::net::IpAddr;
 
-/// Whether [`add_forwarded`] takes the place of a field of this name, in lower case.
-pub fn is_forwarded(name: &[u8]) -> bool {
-    matches!(name, b"forwarded" | b"x-forwarded-for" | b"x-forwarded-proto" | b"x-forwarded-host")
-}
-
-/// Whether a field of this name, in lower case, tells the client's address when it goes on.
-pub fn tells_client(name: &[u8]) -> bool {
-    matches!(name, b"forwarded" | b"x-forwarded-for")
-}
-
-/// Adds to the lines of a request, from which the fields of [`is_forwarded`] were left out, how it reached this node; `host` is
-/// the Host that the client sent.
-pub fn add_forwarded(onward: &mut Onward<'_>, client: &Client, host: Option<&[u8]>) {
-    let address = client.address.ip().to_canonical();
+/// Adds to the lines of a request, from which the fields of [`super::Speaking`] were left out, how it reached this node: through
+/// `proxies`, the nearest last, asking for `authority`.
+pub fn add_forwarded(onward: &mut Onward<'_>, client: &Client, proxies: &[IpAddr], authority: &str) {
+    let hops = || std::iter::once(client.address.ip().to_canonical()).chain(proxies.iter().copied());
     let scheme = if client.tls { "https" } else { "http" };
-    onward.member(&X_FORWARDED_FOR, |out| push_address(out, address));
-    onward.member(&FORWARDED, |out| push_element(out, address, host, scheme));
-    onward.field(&X_FORWARDED_PROTO, scheme.as_bytes());
-    if let Some(host) = host {
-        onward.field(&X_FORWARDED_HOST, host);
+    let mut value = Vec::with_capacity(VALUE_BYTES);
+    for (position, address) in hops().enumerate() {
+        value.extend_from_slice(if position == 0 { b"" } else { b", " });
+        push_address(&mut value, address);
     }
+    onward.field(&X_FORWARDED_FOR, &value);
+    value.clear();
+    for (position, address) in hops().enumerate() {
+        value.extend_from_slice(if position == 0 { b"" } else { b", " });
+        push_element(&mut value, address, authority.as_bytes(), scheme);
+    }
+    onward.field(&FORWARDED, &value);
+    onward.field(&X_FORWARDED_PROTO, scheme.as_bytes());
+    onward.field(&X_FORWARDED_HOST, authority.as_bytes());
 }
 
 /// One `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always enclosed in square
 /// brackets", and then quoted, as is a host with a port, since neither is a token.
-fn push_element(out: &mut Vec<u8>, address: IpAddr, host: Option<&[u8]>, scheme: &str) {
+fn push_element(out: &mut Vec<u8>, address: IpAddr, host: &[u8], scheme: &str) {
     out.extend_from_slice(b"for=");
     match address.is_ipv6() {
         true => {
@@ -47,7 +45,7 @@ fn push_element(out: &mut Vec<u8>, address: IpAddr, host: Option<&[u8]>, scheme:
     }
     // A host that would end the quoted string early is left out; no valid Host does.
     let quotable = |byte: &u8| matches!(byte, b'\t' | b' ' | b'!' | b'#'..=b'[' | b']'..=b'~');
-    if let Some(host) = host.filter(|host| host.iter().all(quotable)) {
+    if host.iter().all(quotable) {
         for part in [b";host=\"", host, b"\""] {
             out.extend_from_slice(part);
         }
@@ -57,6 +55,9 @@ fn push_element(out: &mut Vec<u8>, address: IpAddr, host: Option<&[u8]>, scheme:
     }
 }
 
+/// Room for the values of most requests.
+const VALUE_BYTES: usize = 128;
+
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -64,14 +65,14 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderMap, HeaderValue};
-    use shoal_core::Fields;
+    use http::HeaderMap;
 
-    /// What becomes of `fields`.
-    fn forwarded(fields: &HeaderMap, client: &Client, host: Option<&[u8]>) -> HeaderMap {
-        let lines = fields.lines().collect();
-        let mut onward = Onward::of(&lines, is_forwarded);
-        add_forwarded(&mut onward, client, host);
+    /// What is added for this client.
+    fn forwarded(client: &Client, proxies: &[&str], authority: &str) -> HeaderMap {
+        let proxies: Vec<IpAddr> = proxies.iter().map(|proxy| proxy.parse().expect("an address")).collect();
+        let lines = [("x-a", "b")].into_iter().collect();
+        let mut onward = Onward::of(&lines, |_| false);
+        add_forwarded(&mut onward, client, &proxies, authority);
         onward.finish().to_map()
     }
 
@@ -88,10 +89,7 @@ mod tests {
 
     #[test]
     fn a_first_proxy_says_what_it_saw() {
-        let mut fields = HeaderMap::new();
-        fields.insert("x-forwarded-proto", HeaderValue::from_static("spoofed"));
-        let host = b"example.org:8443";
-        let fields = forwarded(&fields, &client("[2001:db8::7]:999", true), Some(host));
+        let fields = forwarded(&client("[2001:db8::7]:999", true), &[], "example.org:8443");
         assert_eq!(text(&fields, "x-forwarded-for"), "2001:db8::7");
         assert_eq!(text(&fields, "x-forwarded-proto"), "https");
         assert_eq!(text(&fields, "x-forwarded-host"), "example.org:8443");
@@ -99,15 +97,11 @@ mod tests {
     }
 
     #[test]
-    fn a_later_proxy_appends() {
-        let mut fields = HeaderMap::new();
-        fields.append("x-forwarded-for", HeaderValue::from_static("192.0.2.1"));
-        fields.append("x-forwarded-for", HeaderValue::from_static("192.0.2.2"));
-        fields.append("x-forwarded-host", HeaderValue::from_static("spoofed"));
-        fields.append("forwarded", HeaderValue::from_static("for=192.0.2.1"));
-        let fields = forwarded(&fields, &client("[::ffff:10.0.0.9]:1", false), None);
-        assert_eq!(text(&fields, "x-forwarded-for"), "192.0.2.1, 192.0.2.2, 10.0.0.9");
-        assert_eq!(text(&fields, "forwarded"), "for=192.0.2.1, for=10.0.0.9;proto=http");
-        assert!(!fields.contains_key("x-forwarded-host"));
+    fn a_later_proxy_names_the_way() {
+        let fields = forwarded(&client("[::ffff:192.0.2.1]:0", false), &["10.0.0.2", "10.0.0.1"], "a.test");
+        assert_eq!(text(&fields, "x-forwarded-for"), "192.0.2.1, 10.0.0.2, 10.0.0.1");
+        let element = |address: &str| format!("for={address};host=\"a.test\";proto=http");
+        let elements = ["192.0.2.1", "10.0.0.2", "10.0.0.1"].map(element);
+        assert_eq!(text(&fields, "forwarded"), elements.join(", "));
     }
 }

@@ -1,0 +1,189 @@
+//! Names of fields that speak for a client or for its request: who it is, where it wanted to go, and by which method.
+//!
+//! Origins believe them, and no cache key has them. So whoever may send them chooses what others are served. They are known by
+//! more spellings than one: CGI, WSGI and Rack make `HTTP_X_FORWARDED_FOR` of `X-Forwarded-For` and of `X_Forwarded_For` alike,
+//! and some servers of `X.Forwarded.For` too. Names are therefore compared with every character that is neither letter nor digit
+//! taken for a hyphen. Cost: the first two letters rule out nearly every name.
+
+/// What a field says that this node must say itself, or nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaking {
+    /// The client's address.
+    Address,
+    /// Scheme, host, port or path that the client asked for, in place of those in the request, or how it got here.
+    Request,
+    /// What a proxy in front found out about the client, such as the user's name.
+    Identity,
+    /// Another method than that in the request.
+    Method,
+    /// A field of its own that is spelt to be taken for another, which this node has already looked at.
+    Disguise,
+}
+
+impl Speaking {
+    /// What a field of this name, in lower case, says; `None` for those that may pass.
+    pub fn of(name: &[u8]) -> Option<Self> {
+        let is_disguised = name.iter().any(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-');
+        let may_speak = match name {
+            [b'x', ..]
+            | [b'c', b'f' | b'l', ..]
+            | [b't', b'r', ..]
+            | [b'f', b'o' | b'a' | b'l' | b'r', ..] => true,
+            [b'p', b'r', ..] | [b'w', b'l', ..] | [b'r', b'e', ..] | [b's', b'u', ..] => true,
+            _ => false,
+        };
+        if !may_speak && !is_disguised || name.len() > NAME_MAX && !name.starts_with(b"x") {
+            return None;
+        }
+        let mut folded = [0; NAME_MAX];
+        let length = name.len().min(NAME_MAX);
+        for (to, byte) in folded.iter_mut().zip(&name[..length]) {
+            *to = if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'-' };
+        }
+        Self::of_folded(std::str::from_utf8(&folded[..length]).ok()?, is_disguised)
+    }
+
+    fn of_folded(name: &str, is_disguised: bool) -> Option<Self> {
+        let said = if ADDRESS.contains(&name) {
+            Self::Address
+        } else if METHOD.contains(&name) {
+            Self::Method
+        } else if REQUEST.contains(&name) {
+            Self::Request
+        } else if name == "x-forwarded" || name.starts_with("x-forwarded-") {
+            Self::Identity
+        } else if is_disguised && DISGUISED.contains(&name) {
+            Self::Disguise
+        } else {
+            return None;
+        };
+        Some(if is_disguised { Self::Disguise } else { said })
+    }
+}
+
+/// Longer names than any below; of longer ones the beginning is compared.
+const NAME_MAX: usize = 40;
+
+const ADDRESS: &[&str] = &[
+    "x-forwarded-for",
+    "x-real-ip",
+    "true-client-ip",
+    "x-true-client-ip",
+    "x-client-ip",
+    "client-ip",
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-pseudo-ipv4",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "x-cluster-client-ip",
+    "x-remote-ip",
+    "x-remote-addr",
+    "remote-addr",
+    "x-originating-ip",
+    "proxy-client-ip",
+    "wl-proxy-client-ip",
+    "x-azure-clientip",
+    "x-azure-socketip",
+    "x-envoy-external-address",
+    "x-original-forwarded-for",
+    "forwarded-for",
+];
+
+const REQUEST: &[&str] = &[
+    "forwarded",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-protocol",
+    "x-forwarded-scheme",
+    "x-forwarded-ssl",
+    "x-forwarded-port",
+    "x-forwarded-server",
+    "x-forwarded-by",
+    "x-original-url",
+    "x-original-uri",
+    "x-original-host",
+    "x-rewrite-url",
+    "x-host",
+    "x-http-host-override",
+    "x-host-override",
+    "x-scheme",
+    "x-url-scheme",
+    "x-envoy-original-path",
+    "front-end-https",
+    "cf-visitor",
+    "cloudfront-forwarded-proto",
+    // Says that a surrogate in front takes ESI: its answer is for such alone.
+    "surrogate-capability",
+    // Becomes HTTP_PROXY, which programs take for a setting (CVE-2016-5385).
+    "proxy",
+];
+
+const METHOD: &[&str] = &["x-http-method-override", "x-http-method", "x-method-override"];
+
+/// Fields of more than one word that the node goes by, replaces, or keys with.
+const DISGUISED: &[&str] = &[
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "cdn-loop",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "max-forwards",
+    "proxy-authorization",
+    "proxy-connection",
+    "transfer-encoding",
+    "user-agent",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_is_known() {
+        for (name, said) in [
+            ("x-forwarded-for", Some(Speaking::Address)),
+            ("x_forwarded_for", Some(Speaking::Disguise)),
+            ("x-forwarded_for", Some(Speaking::Disguise)),
+            ("x.forwarded.proto", Some(Speaking::Disguise)),
+            ("true_client_ip", Some(Speaking::Disguise)),
+            ("accept_encoding", Some(Speaking::Disguise)),
+            ("if_none_match", Some(Speaking::Disguise)),
+            ("forwarded", Some(Speaking::Request)),
+            ("proxy", Some(Speaking::Request)),
+            ("x-original-url", Some(Speaking::Request)),
+            ("x-forwarded-user", Some(Speaking::Identity)),
+            ("x-forwarded-prefix", Some(Speaking::Identity)),
+            ("x-forwarded-this-name-is-longer-than-any-of-those-known", Some(Speaking::Identity)),
+            ("x-http-method-override", Some(Speaking::Method)),
+            ("accept-encoding", None),
+            ("api_key", None),
+            ("x-requested-with", None),
+            ("x-forwardedness", None),
+            ("proxy-authorization", None),
+            ("cookie", None),
+            ("", None),
+        ] {
+            assert_eq!(Speaking::of(name.as_bytes()), said, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_name_listed_is_reached() {
+        for name in [ADDRESS, REQUEST, METHOD].concat() {
+            assert!(name.len() <= NAME_MAX && Speaking::of(name.as_bytes()).is_some(), "{name}");
+        }
+        for name in [ADDRESS, REQUEST, METHOD, DISGUISED].concat().iter().filter(|name| name.contains('-')) {
+            let spelt = name.replace('-', "_");
+            assert_eq!(Speaking::of(spelt.as_bytes()), Some(Speaking::Disguise), "{spelt}");
+        }
+    }
+}
