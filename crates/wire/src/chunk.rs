@@ -8,6 +8,7 @@
 //! together with the size lines, must stay in proportion to the data, so that nobody can make us read gigabytes
 //! for a few bytes of body.
 
+use crate::BODY_BYTES_MAX;
 use crate::body::{Decoded, Malformed};
 use crate::lines::{BadLine, Lines, Manner, Section};
 use bytes::{Buf, BytesMut};
@@ -150,6 +151,7 @@ impl ChunkDecoder {
 fn size_byte(size: u64, digits: u8, byte: u8) -> Result<State, Malformed> {
     match (byte as char).to_digit(16) {
         Some(_) if digits == SIZE_DIGITS_MAX => Err(Malformed("chunk size too large")),
+        Some(_) if size > BODY_BYTES_MAX >> 4 => Err(Malformed("chunk size too large")),
         Some(digit) => Ok(State::Size { size: size << 4 | u64::from(digit), digits: digits + 1 }),
         None if digits == 0 => Err(Malformed("invalid chunk size")),
         None => match byte {

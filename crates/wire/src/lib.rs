@@ -33,3 +33,7 @@ pub use request::{
     Authority, BodyFraming, Conditions, HeadParser, Limits, Parsed, PlainRequest, RequestHead, RequestParts,
 };
 pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};
+
+/// The longest body that a length may tell of. Recipients with signed numbers read a longer one as negative, or as none
+/// (RFC 9110, section 8.6: "a recipient MUST anticipate potentially large decimal numerals and prevent parsing errors").
+pub const BODY_BYTES_MAX: u64 = i64::MAX as u64;

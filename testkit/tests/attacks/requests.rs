@@ -1,1 +1,96 @@
-//! Requests that two readers would understand in two ways.
+//! Requests that two readers would understand in two ways, and what is told of those that are refused.
+
+use shoal_testkit::h2::H2Connection;
+use shoal_testkit::wait;
+use shoal_testkit::{Answer, Connection, Origin, Request, Setup};
+
+/// 2^63 and more: negative to readers with signed numbers.
+const HUGE: [&str; 3] = ["9223372036854775808", "18446744073709551615", "18446744073709551616"];
+
+#[test]
+fn lengths_that_turn_negative_are_refused() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::ok("x"));
+    let shoal = Setup::to(&origin).start();
+    for length in HUGE {
+        for method in ["GET", "POST"] {
+            let mut connection = shoal.connect();
+            connection
+                .send(format!("{method} /a HTTP/1.1\r\nHost: site.test\r\nContent-Length: {length}\r\n\r\n"));
+            connection.response(method).expect_status(400);
+            assert!(connection.closes(), "{method} {length}");
+            let mut connection = Connection::open(shoal.address("forward"));
+            let target = format!("{}/a", origin.url());
+            let host = origin.address();
+            connection.send(format!(
+                "{method} {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n"
+            ));
+            connection.response(method).expect_status(400);
+        }
+        let request = Request::new("POST", "/a").field("Content-Length", length);
+        let answer = H2Connection::open(shoal.address("reverse")).ask(&request, "site.test");
+        // Refused, or the stream is reset (0), since its end comes before so many bytes.
+        assert!(matches!(answer.status, 0 | 400), "HTTP/2: {length}: {}", answer.status);
+    }
+    assert_eq!(origin.total(), 0);
+}
+
+#[test]
+fn chunks_that_turn_negative_are_refused() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::ok("x"));
+    let shoal = Setup::to(&origin).start();
+    for size in ["8000000000000000", "ffffffffffffffff", "10000000000000000"] {
+        let mut connection = shoal.connect();
+        connection.send(format!(
+            "POST /a HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\nabc"
+        ));
+        connection.response("POST").expect_status(400);
+    }
+}
+
+#[test]
+fn lengths_of_origins_that_turn_negative_are_an_error() {
+    let origin = Origin::start();
+    for (number, length) in HUGE.iter().enumerate() {
+        let head =
+            format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {length}\r\n\r\n");
+        origin.on(&format!("/{number}"), Answer::raw(head));
+    }
+    let shoal = Setup::to(&origin).start();
+    for number in 0..HUGE.len() {
+        for method in ["GET", "HEAD"] {
+            shoal.ask(&Request::new(method, &format!("/{number}"))).expect_status(502);
+        }
+    }
+}
+
+/// An operator learns which setting refused, from the page and from the log; a client that is refused often fills no log.
+#[test]
+fn a_refusal_names_its_setting() {
+    let origin = Origin::start();
+    let shoal = Setup::bare()
+        .set_list("forward.allow_private_destinations", &[])
+        .set_list("forward.deny_destinations", &["denied.test"])
+        .start();
+    let private = format!("{}/a", origin.url());
+    let port = "http://127.0.0.1:25/a".to_owned();
+    for (request, setting) in [
+        (Request::get(&private), "forward.allow_private_destinations"),
+        (Request::get(&port), "forward.request_ports"),
+        (Request::get("http://denied.test/a"), "forward.deny_destinations"),
+        (Request::new("CONNECT", "origin.test:25"), "forward.connect_ports"),
+        (Request::new("CONNECT", "127.0.0.1:443"), "forward.allow_private_destinations"),
+    ] {
+        for _ in 0..20 {
+            let answer = shoal.ask_forward(&request);
+            answer.expect_status(403);
+            let page = String::from_utf8(answer.body).expect("text");
+            assert!(page.contains(setting), "{} {}: {page}", request.method, request.target);
+        }
+        wait::until("the line of the log", || shoal.log().contains(&format!("\"{setting}\"")));
+    }
+    let lines = shoal.log().matches("refused by a setting").count();
+    assert!(lines < 20, "{lines} lines of 100 refusals");
+    assert_eq!(origin.connections(), 0);
+}

@@ -3,6 +3,7 @@
 use super::admission::Wanted;
 use super::ask::Ask;
 use super::awaited::Awaited;
+use super::denials;
 use super::live::Live;
 use super::target::{BadTarget, Target};
 use super::verdict::{self, Verdict};
@@ -154,6 +155,7 @@ impl Exchange {
         client: &Client,
         refusal: &Refusal,
     ) -> Reply {
+        denials::tell(refusal, &head.uri);
         let status = refusal.status();
         let verdict = match refusal {
             Refusal::Site => Verdict::local("site"),

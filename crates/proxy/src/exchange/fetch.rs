@@ -9,6 +9,7 @@ use super::Exchange;
 use super::abandoned::Leave;
 use super::answers;
 use super::ask::Ask;
+use super::denials;
 use super::filing::Filing;
 use super::flight::{Landing, Leader};
 use super::growing::{Attached, Growing};
@@ -155,11 +156,11 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What the client and the logs are told of an error that came of asking for `url`. What the rules refuse is for the access
-    /// log: any client can bring it about as often as it likes; and of an upstream that is down it is told once that it is.
+    /// What the client and the logs are told of an error that came of asking for `url`. What the rules refuse is told
+    /// seldom, since any client can bring it about as often as it likes; and of an upstream that is down it is told once that it is.
     pub fn of(url: &str, error: &UpstreamError) -> Self {
-        match error.cause {
-            Cause::Refused(_) => tracing::debug!(url, %error, "an origin may not be used"),
+        match &error.cause {
+            Cause::Refused(refusal) => denials::tell(refusal, &url),
             _ if error.is_told => tracing::debug!(url, %error, "an upstream that is down could not be used"),
             _ => tracing::info!(url, %error, "an origin could not be used"),
         }

@@ -19,6 +19,7 @@ mod awaited;
 mod blocks;
 mod body;
 mod deliver;
+mod denials;
 mod epochs;
 mod fetch;
 mod filing;

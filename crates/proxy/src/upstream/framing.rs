@@ -91,7 +91,8 @@ fn digits(text: &[u8]) -> Option<u64> {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         number.checked_mul(10)?.checked_add(digit)
     };
-    text.iter().try_fold(0, add).filter(|_| !text.is_empty())
+    let number = text.iter().try_fold(0, add).filter(|_| !text.is_empty());
+    number.filter(|number| *number <= shoal_wire::BODY_BYTES_MAX)
 }
 
 const FORBIDDEN_TRAILERS: [HeaderName; 12] = [

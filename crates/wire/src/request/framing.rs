@@ -3,7 +3,7 @@
 //! Gathered while the head is read, judged once it is whole. RFC 9112 section 6 is the source of the rules;
 //! wherever it lets a recipient repair a message, this refuses it instead.
 
-use crate::Refusal;
+use crate::{BODY_BYTES_MAX, Refusal};
 use http::{Method, Version};
 
 /// How the body of a request is delimited.
@@ -124,6 +124,7 @@ impl<'a> Framing<'a> {
             return Err(Refusal::bad_request("invalid Content-Length"));
         }
         let length = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
+        let length = length.filter(|length| *length <= BODY_BYTES_MAX);
         self.length = Some(length.ok_or(Refusal::bad_request("Content-Length too large"))?);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 use http::{HeaderValue, Method, header};
-use shoal_wire::{Authority, Limits, Refusal};
+use shoal_wire::{Authority, BODY_BYTES_MAX, Limits, Refusal};
 
 /// Checks a request head and brings its cookies into the form that HTTP/1 and the exchange know.
 pub(super) fn head(parts: &mut Parts, limits: &Limits) -> Result<(), Refusal> {
@@ -65,7 +65,10 @@ fn content_length(parts: &Parts) -> Result<(), Refusal> {
     let (length, second) = (lengths.next(), lengths.next());
     let sound = |length: &HeaderValue| {
         let is_digits = length.as_bytes().iter().all(u8::is_ascii_digit);
-        is_digits && length.to_str().is_ok_and(|text| text.parse::<u64>().is_ok())
+        is_digits
+            && length
+                .to_str()
+                .is_ok_and(|text| text.parse().is_ok_and(|length: u64| length <= BODY_BYTES_MAX))
     };
     match (length, second) {
         (_, Some(_)) => Err(Refusal::bad_request("more than one Content-Length")),

@@ -1,0 +1,89 @@
+//! What the error log says of requests that access rules refuse: a line a setting in a while, however many meet the setting.
+//!
+//! An operator who has forgotten a setting learns its name from the log. A client that is refused as often as it likes fills no log
+//! with it: the lines that were left out are counted in the next.
+
+use crate::access::Refusal;
+use std::fmt::Display;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Says that `what` was refused, unless as much was said of this setting lately.
+pub(super) fn tell(refusal: &Refusal, what: &dyn Display) {
+    let Some(setting) = refusal.setting() else { return };
+    let Some(line) = LINES.iter().find(|line| line.setting == setting) else { return };
+    if let Some(left_out) = line.due(STARTED.elapsed()) {
+        tracing::info!(%refusal, %what, setting, left_out, "a request was refused by a setting");
+    }
+}
+
+/// The line of one setting.
+struct Line {
+    setting: &'static str,
+    /// When it may be said again, in milliseconds since the start.
+    next_ms: AtomicU64,
+    left_out: AtomicU64,
+}
+
+impl Line {
+    const fn of(setting: &'static str) -> Self {
+        Self { setting, next_ms: AtomicU64::new(0), left_out: AtomicU64::new(0) }
+    }
+
+    /// The lines that were left out, when one is due.
+    fn due(&self, now: Duration) -> Option<u64> {
+        let (now_ms, next_ms) = (now.as_millis() as u64, self.next_ms.load(Relaxed));
+        let then_ms = now_ms + PAUSE.as_millis() as u64;
+        let is_due =
+            now_ms >= next_ms && self.next_ms.compare_exchange(next_ms, then_ms, Relaxed, Relaxed).is_ok();
+        if !is_due {
+            self.left_out.fetch_add(1, Relaxed);
+        }
+        is_due.then(|| self.left_out.swap(0, Relaxed))
+    }
+}
+
+/// One line in so long.
+const PAUSE: Duration = Duration::from_secs(10);
+
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+static LINES: [Line; 6] = [
+    Line::of("allow_clients"),
+    Line::of("forward.connect_ports"),
+    Line::of("forward.request_ports"),
+    Line::of("forward.deny_destinations"),
+    Line::of("forward.allow_private_destinations"),
+    Line::of("admin.purge_from"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_left_out_are_counted() {
+        let line = Line::of("x");
+        let due = |seconds| line.due(Duration::from_secs(seconds));
+        assert_eq!(
+            [due(0), due(1), due(9), due(10), due(11), due(30)],
+            [Some(0), None, None, Some(2), None, Some(1)]
+        );
+    }
+
+    #[test]
+    fn each_setting_that_refuses_has_a_line() {
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
+        for refusal in [
+            Refusal::Client(address),
+            Refusal::Port(1),
+            Refusal::RequestPort(1),
+            Refusal::Denied(String::new()),
+            Refusal::Private(address, "loopback"),
+            Refusal::Purge(address),
+        ] {
+            assert!(LINES.iter().any(|line| Some(line.setting) == refusal.setting()), "{refusal:?}");
+        }
+    }
+}
