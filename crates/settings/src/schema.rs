@@ -114,6 +114,9 @@ entry! {
         pub heuristic_fraction: Option<f64> = None,
         /// Which URLs of this site with a query get heuristic freshness; `none` leaves it to `cache.heuristic_query`.
         pub heuristic_query: Option<HeuristicQuery> = None,
+        /// Name this node, by `cache.name`, in the Via field of requests to the upstreams, and tell them of proxies before it. nginx sends
+        /// nothing compressed to whoever has a Via, unless its `gzip_proxied` allows that. Without, loops are found by CDN-Loop alone.
+        pub via: bool = true,
     }
     example {
         Self {
@@ -534,6 +537,7 @@ impl Site {
             set_cookie: None,
             heuristic_fraction: None,
             heuristic_query: None,
+            via: true,
         }
     }
 }

@@ -41,6 +41,26 @@ fn other_names_pass_and_ours_is_added() {
     }
 }
 
+/// nginx compresses nothing for whoever has a Via. CDN-Loop finds loops without it.
+#[test]
+fn a_site_without_via_ends_loops_all_the_same() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::ok("body"));
+    let setup = Setup::to(&origin).without_sites();
+    let own = setup.address("reverse");
+    let shoal = setup
+        .site(&format!("hosts = ['*']\nvia = false\nupstreams = [{{ url = '{}' }}]", origin.url()))
+        .site(&format!("hosts = ['loop.test']\nvia = false\nupstreams = [{{ url = 'http://{own}' }}]"))
+        .start();
+    let answer = shoal.ask(&Request::get("/a").field("Via", "1.1 other"));
+    assert!(answer.field("via").is_some(), "clients are told as ever");
+    let fields = origin.last("/a").fields;
+    assert_eq!((fields.has("via"), fields.has("cdn-loop")), (false, true), "{fields:?}");
+    let response = shoal.connect().ask(&Request::get("/a"), "loop.test");
+    assert!(matches!(response.status, 502 | 508), "{}", response.status);
+    assert!(shoal.metric("shoal_requests_total", "") <= 4);
+}
+
 #[test]
 fn a_site_that_points_at_itself_ends_soon() {
     let origin = Origin::start();

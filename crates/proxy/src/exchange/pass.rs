@@ -222,7 +222,11 @@ impl Exchange {
         if let Some(left) = forwards_left {
             onward.field(&header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)).as_bytes());
         }
-        onward.member(&header::VIA, |out| fields::write_via(ask.version, &live.hop, out));
+        // RFC 9110, 7.6.3: "An HTTP-to-HTTP gateway MUST send an appropriate Via header field in each inbound request message". An operator
+        // may have a site deviate, whose upstreams answer otherwise for proxies; CDN-Loop finds loops as well.
+        if ask.site.as_ref().is_none_or(|site| site.via) {
+            onward.member(&header::VIA, |out| fields::write_via(ask.version, &live.hop, out));
+        }
         onward.member(&fields::CDN_LOOP, |out| out.extend_from_slice(live.hop.as_bytes()));
         if ask.site.is_some() {
             if let Some(capability) = &live.surrogate_capability {

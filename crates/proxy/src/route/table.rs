@@ -35,6 +35,8 @@ pub struct Route {
     pub group: Arc<Group>,
     /// Whether the upstream is sent the client's Host.
     pub preserve_host: bool,
+    /// Whether the upstream is sent Via.
+    pub via: bool,
     /// What it was made from.
     settings: Site,
 }
@@ -118,6 +120,7 @@ impl Routes {
             path_prefix: prefix.clone(),
             group,
             preserve_host: site.preserve_host,
+            via: site.via,
             settings: site.clone(),
         });
         for host in &site.hosts {
@@ -211,6 +214,7 @@ mod tests {
             set_cookie: None,
             heuristic_fraction: None,
             heuristic_query: None,
+            via: true,
         }
     }
 

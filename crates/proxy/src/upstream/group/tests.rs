@@ -14,6 +14,7 @@ fn group(urls: &[&str]) -> Group {
         set_cookie: None,
         heuristic_fraction: None,
         heuristic_query: None,
+        via: true,
     };
     Group::new(&site, 7).expect("the URLs are sound")
 }

@@ -19,6 +19,7 @@ fn group(addresses: &[(SocketAddr, u32)], edit: impl FnOnce(&mut Site)) -> Arc<G
         set_cookie: None,
         heuristic_fraction: None,
         heuristic_query: None,
+        via: true,
     };
     edit(&mut site);
     Arc::new(Group::new(&site, 3).expect("sound URLs"))
