@@ -94,3 +94,24 @@ fn a_refusal_names_its_setting() {
     assert!(lines < 20, "{lines} lines of 100 refusals");
     assert_eq!(origin.connections(), 0);
 }
+
+/// A terminal that shows the log obeys C1 controls, and shows text behind a mark of direction as another.
+#[test]
+fn logs_hold_no_character_that_hides_others() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::ok("x"));
+    let hidden =
+        ['\u{7f}', '\u{85}', '\u{9b}', '\u{61c}', '\u{200e}', '\u{2028}', '\u{2029}', '\u{202e}', '\u{2066}'];
+    let agent: String = hidden.iter().filter(|character| **character != '\u{7f}').collect();
+    for format in ["json", "squid", "combined"] {
+        let shoal = Setup::to(&origin).set("log.format", format).start();
+        for path in ["/a", "/a"] {
+            shoal
+                .ask(&Request::get(path).field("User-Agent", &agent).field("Referer", &agent))
+                .expect_status(200);
+        }
+        let log = shoal.access_log(2).concat();
+        assert!(!log.contains(hidden), "{format}: {log:?}");
+        assert!(format != "json" || log.contains("\\u202E"), "{log:?}");
+    }
+}

@@ -6,6 +6,7 @@
 //! dropped and counted, and the log says so as soon as it can.
 
 use parking_lot::{Condvar, Mutex};
+use shoal_proxy::access_log::escape_invisible;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,7 +78,15 @@ impl ErrorLines {
 /// Takes a line with each write, as the error log makes them.
 impl Write for ErrorLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.put(line);
+        match line.iter().any(|byte| *byte >= 0x7f) {
+            false => self.0.put(line),
+            // What clients and origins said may stand in it.
+            true => {
+                let mut shown = line.to_vec();
+                escape_invisible(&mut shown, 0);
+                self.0.put(&shown);
+            }
+        }
         Ok(line.len())
     }
 
@@ -176,6 +185,14 @@ mod tests {
             assert_eq!(std::str::from_utf8(&read), Ok(text));
         }
         assert_eq!(lines.lost(), 0);
+    }
+
+    #[test]
+    fn a_line_shows_what_would_not_be_seen() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let lines = ErrorLines::start(writer).expect("a thread");
+        line(&lines, "a\u{202e}b\u{9b}c\n");
+        assert_eq!(until(&mut reader, "\n"), "a\\u202Eb\\u009Bc\n");
     }
 
     #[test]

@@ -80,6 +80,38 @@ fn in_runs(line: &mut Vec<u8>, text: &[u8], plain: Plain, escape: impl Fn(&mut V
     }
 }
 
+/// Escapes what stands behind `start` of a line, which may be JSON, as `\u202E`, where a terminal or an editor would obey it or show something else:
+/// DEL, C1 controls, marks and controls of direction (UAX 9), and line ends that are not ASCII. JSON has such characters in strings
+/// alone. Nearly every line has none, which its bytes tell.
+pub fn escape_invisible(line: &mut Vec<u8>, start: usize) {
+    if !line[start..].iter().any(|byte| *byte >= 0x7f) {
+        return;
+    }
+    let text = String::from_utf8_lossy(&line[start..]).into_owned();
+    line.truncate(start);
+    for character in text.chars() {
+        match is_invisible(character) {
+            // All of them have four digits.
+            true => line.extend_from_slice(format!("\\u{:04X}", u32::from(character)).as_bytes()),
+            false => line.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}
+
+/// Whether a character controls how others are shown, or ends a line.
+fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{7f}'..='\u{9f}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+    )
+}
+
 /// At most [`FIELD_MAX`] bytes of a text, whole characters.
 pub(super) fn clipped(text: &str) -> &str {
     &text[..text.floor_char_boundary(FIELD_MAX)]
@@ -114,6 +146,33 @@ mod tests {
             assert_eq!(shown(quoted, text), quotes);
         }
         assert_eq!(shown(blank_parted, &"é".repeat(5000)).len(), FIELD_MAX * 3);
+    }
+
+    #[test]
+    fn json_shows_what_would_not_be_seen() {
+        let check = |text: &str, shown: &str| {
+            let mut line = b"before".to_vec();
+            serde_json::to_writer(&mut line, text).expect("a text");
+            escape_invisible(&mut line, "before".len());
+            assert_eq!(String::from_utf8_lossy(&line[6..]), shown);
+            assert_eq!(serde_json::from_slice::<String>(&line[6..]).expect("JSON"), text);
+        };
+        check("é 猫 a\nb", "\"é 猫 a\\nb\"");
+        for (character, shown) in [
+            ('\u{7f}', "007F"),
+            ('\u{80}', "0080"),
+            ('\u{9b}', "009B"),
+            ('\u{61c}', "061C"),
+            ('\u{200e}', "200E"),
+            ('\u{2028}', "2028"),
+            ('\u{2029}', "2029"),
+            ('\u{202e}', "202E"),
+            ('\u{2066}', "2066"),
+            ('\u{2069}', "2069"),
+            ('\u{feff}', "FEFF"),
+        ] {
+            check(&format!("a{character}b"), &format!("\"a\\u{shown}b\""));
+        }
     }
 
     proptest! {

@@ -159,7 +159,8 @@ fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
     let values = JsonLine {
         duration_us: entry.duration_us,
         client: entry.client.map(|client| client.ip().to_canonical()),
-        client_port: entry.client.map(|client| client.port()),
+        // A proxy that tells of a client tells of no port.
+        client_port: entry.client.map(|client| client.port()).filter(|port| *port != 0),
         user: some(entry.user),
         method: escape::clipped(entry.method),
         url: escape::clipped(&url),
@@ -180,6 +181,7 @@ fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
     line.push(b'"');
     let rest = line.len();
     serde_json::to_writer(&mut *line, &values).expect("strings and numbers, written to memory");
+    escape::escape_invisible(line, rest);
     // The time is written first and without a text of its own; so the object goes on where another would begin.
     line[rest] = b',';
 }

@@ -14,6 +14,7 @@ mod queue;
 mod writer;
 
 pub use entry::Entry;
+pub use escape::escape_invisible;
 
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
