@@ -146,6 +146,11 @@ pub trait StoredBody: Send + Sync {
     /// [`Error::Corrupt`], and the entry has been dropped.
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error>;
 
+    /// The same without waiting for the device: of a body that is in memory. `None` says nothing: [`read`](Self::read) knows.
+    fn read_at_once(&self, _offset: u64, _limit: usize) -> Option<Bytes> {
+        None
+    }
+
     /// The same body for who keeps it for longer, when this one keeps more in memory than what it is.
     fn alone(&self) -> Option<Arc<dyn StoredBody>> {
         None
@@ -200,6 +205,9 @@ pub struct Usage {
     pub spared_reads: u64,
     /// Calls to the disk that failed while nobody waited for them, since start.
     pub failures: u64,
+    /// Objects that are found and not written to disk yet, and one more while anything is being brought there: the end of the
+    /// process loses nothing only when this is 0.
+    pub unwritten: u64,
 }
 
 /// Why the store and its disk could not do it.

@@ -43,7 +43,15 @@ impl Control for Scripted {
         };
         let (service, why) = (Service::InService, String::new());
         let disks = [
-            DiskState { path: "/d1".into(), bytes: 700, service, why, usage, failures: 0 },
+            DiskState {
+                path: "/d1".into(),
+                bytes: 700,
+                service,
+                why,
+                usage,
+                failures: 0,
+                is_recovering: false,
+            },
             DiskState {
                 path: "/d2".into(),
                 bytes: 700,
@@ -51,6 +59,7 @@ impl Control for Scripted {
                 why: "could not read: I/O error".into(),
                 usage: shoal_store::Usage::default(),
                 failures: 32,
+                is_recovering: false,
             },
         ];
         Status {

@@ -13,7 +13,7 @@ use super::{
     SmallObjects, Squid, VolumeSettings, cern, volume,
 };
 use crate::door::device::Medium;
-use crate::door::{Access, Device, FileSystem, Real, RealDevice};
+use crate::door::{Access, Device, FileSystem, Real, RealDevice, private};
 use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, MemoryHome, Shape, Words};
 use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
@@ -85,8 +85,9 @@ pub fn open_through(
     if RealDevice::is_one(directory) {
         return open_device(options, wrap);
     }
-    fs::create_dir_all(directory).map_err(|error| unusable(directory, "make", &error))?;
+    private::folder(directory).map_err(|error| unusable(directory, "make", &error))?;
     let lock = lock(directory)?;
+    private::root(directory).map_err(|error| unusable(directory, "read", &error))?;
     let files = Real::open(directory).map_err(|error| unusable(directory, "open", &error))?;
     let settings = settings(options, options.disk_bytes)?;
     let parts = Parts {
@@ -471,8 +472,7 @@ fn block_bytes(parts: &Parts) -> Result<u32, Error> {
 /// One process for each store: two would take each other's files.
 fn lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join("lock");
-    let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let file = opened.map_err(|error| unusable(directory, "write to", &error))?;
+    let file = private::file(&path).map_err(|error| unusable(directory, "write to", &error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(Errno::WOULDBLOCK) => Err(Error::Unusable(format!(

@@ -75,6 +75,8 @@ pub struct DiskState {
     pub usage: Usage,
     /// Calls that failed, since start.
     pub failures: u64,
+    /// Whether it still looks for what was written last before a crash.
+    pub is_recovering: bool,
 }
 
 impl Service {
@@ -138,10 +140,12 @@ impl Disk {
                 Err(absence) => (absence.service, absence.why.clone(), None, before, failures),
             }
         };
+        let is_recovering = store.as_ref().is_some_and(|store| !store.knows_all());
         let usage = store.map(|store| store.usage()).unwrap_or_default();
         let usage = before.and(&usage).within(usage);
         let failures = failures + usage.failures;
-        DiskState { path: self.share.path.clone(), bytes: self.share.bytes, service, why, usage, failures }
+        let (path, bytes) = (self.share.path.clone(), self.share.bytes);
+        DiskState { path, bytes, service, why, usage, failures, is_recovering }
     }
 
     /// Opens it for the first time.
@@ -169,14 +173,64 @@ impl Disk {
         Some(store)
     }
 
-    /// Comes back into service, once everything that was removed meanwhile is gone. False when it was in service.
-    pub(super) fn come_back(&self, gave_up: Option<&GaveUp>) -> Result<bool, Error> {
+    /// Notes that an operator wants a disk that could not be opened to stay out of service.
+    pub(super) fn stay_out(&self) {
+        if let Err(absence) = &mut *self.state.write()
+            && absence.service == Service::Unopened
+        {
+            absence.service = Service::Offline;
+        }
+    }
+
+    /// Whether it is out of service for this reason.
+    fn is_out_as(&self, service: Service) -> bool {
+        self.state.read().as_ref().is_err_and(|absence| absence.service == service)
+    }
+
+    /// Tries again to open a disk that could not be opened. False when it is in service, or out of it for another reason.
+    pub(super) fn open_again(
+        &self,
+        gave_up: Option<&GaveUp>,
+        ready: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let coming = self.coming.lock();
+        if !self.is_out_as(Service::Unopened) {
+            return Ok(false);
+        }
+        let outcome = self.come(gave_up, ready, Some(Service::Unopened));
+        if let (Err(error), Err(absence)) = (&outcome, &mut *self.state.write())
+            && absence.service == Service::Unopened
+        {
+            absence.why = error.to_string();
+        }
+        drop(coming);
+        outcome
+    }
+
+    /// Comes back into service, once everything that was removed meanwhile is gone. False when it was in service. `ready` is called
+    /// when its store is open, before it serves.
+    pub(super) fn come_back(
+        &self,
+        gave_up: Option<&GaveUp>,
+        ready: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
         let _coming = self.coming.lock();
         if self.is_in_service() {
             return Ok(false);
         }
+        self.come(gave_up, ready, None)
+    }
+
+    /// The same, under the lock for it; only while the disk is out for the reason `only`.
+    fn come(
+        &self,
+        gave_up: Option<&GaveUp>,
+        ready: &dyn Fn() -> Result<(), Error>,
+        only: Option<Service>,
+    ) -> Result<bool, Error> {
         self.wait_until_it_is_free()?;
         let store = Serving::new((self.opener)()?);
+        ready()?;
         if let Some(gave_up) = gave_up {
             store.tell(Arc::clone(gave_up));
         }
@@ -202,6 +256,9 @@ impl Disk {
                 }
             }
             let mut state = self.state.write();
+            if matches!((&*state, only), (Err(absence), Some(only)) if absence.service != only) {
+                return Ok(false);
+            }
             let mut missed = self.missed.lock();
             if missed.is_empty() {
                 *missed = Missed::default();
@@ -339,6 +396,7 @@ mod tests {
         corrupt: 4,
         spared_reads: 8,
         failures: 0,
+        unwritten: 0,
     };
 
     #[test]
@@ -358,7 +416,7 @@ mod tests {
                 (0, 0),
                 "it holds nothing"
             );
-            assert!(disk.come_back(None).expect("it opens"));
+            assert!(disk.come_back(None, &|| Ok(())).expect("it opens"));
         }
     }
 
@@ -372,7 +430,7 @@ mod tests {
         assert_eq!(disk.state().failures, 4);
         disk.leave(Service::Offline, "an operator took it out").expect("it was in service");
         assert_eq!(disk.state().failures, 4);
-        assert!(disk.come_back(None).expect("it opens"));
+        assert!(disk.come_back(None, &|| Ok(())).expect("it opens"));
         assert_eq!(disk.state().failures, 7, "those of the next");
     }
 }

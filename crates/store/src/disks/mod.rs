@@ -63,7 +63,7 @@ impl Disks {
         let disks: Vec<Disk> = disks.into_iter().map(|(share, opener)| Disk::new(share, opener)).collect();
         for disk in &disks {
             if let Err(error) = disk.start() {
-                error!(disk = disk.path(), %error, "this disk cannot be used; the rest goes on without it");
+                error!(disk = disk.path(), %error, "this disk cannot be used");
             }
         }
         Self { shared: Arc::new(Shared { disks, gave_up: OnceLock::new() }) }
@@ -81,7 +81,10 @@ impl Disks {
     /// [`Error::Unusable`] when no disk has this path; what its store says when it cannot be closed in order.
     pub fn take_offline(&self, path: &str) -> Result<bool, Error> {
         let disk = self.shared.named(path)?;
-        let Some(store) = disk.leave(Service::Offline, "an operator took it out") else { return Ok(false) };
+        let Some(store) = disk.leave(Service::Offline, "an operator took it out") else {
+            disk.stay_out();
+            return Ok(false);
+        };
         info!(disk = path, "the disk is out of service, as asked for");
         store.close().map(|()| true)
     }
@@ -92,10 +95,35 @@ impl Disks {
     /// [`Error::Unusable`] when no disk has this path, or more has been removed meanwhile than is remembered; what
     /// its store says when it cannot be opened.
     pub fn bring_online(&self, path: &str) -> Result<bool, Error> {
+        self.bring_online_after(path, &|| Ok(()))
+    }
+
+    /// The same with something to do once the disk's store is open, before it serves.
+    ///
+    /// # Errors
+    /// As [`bring_online`](Self::bring_online); and what `ready` says.
+    pub fn bring_online_after(
+        &self,
+        path: &str,
+        ready: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
         let disk = self.shared.named(path)?;
-        let has_come = disk.come_back(self.shared.gave_up.get())?;
+        let has_come = disk.come_back(self.shared.gave_up.get(), ready)?;
         if has_come {
             info!(disk = path, "the disk is in service again");
+        }
+        Ok(has_come)
+    }
+
+    /// Tries again to open a disk that could not be opened since the start. False when it serves, or an operator keeps it out.
+    ///
+    /// # Errors
+    /// As [`bring_online_after`](Self::bring_online_after).
+    pub fn open_again(&self, path: &str, ready: &dyn Fn() -> Result<(), Error>) -> Result<bool, Error> {
+        let disk = self.shared.named(path)?;
+        let has_come = disk.open_again(self.shared.gave_up.get(), ready)?;
+        if has_come {
+            info!(disk = path, "the disk could be opened and is in service");
         }
         Ok(has_come)
     }
@@ -331,6 +359,7 @@ impl Store for Disks {
             corrupt: all.corrupt + one.corrupt,
             spared_reads: all.spared_reads + one.spared_reads,
             failures: all.failures + one.failures,
+            unwritten: all.unwritten + one.unwritten,
         })
     }
 

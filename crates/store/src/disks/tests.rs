@@ -346,3 +346,28 @@ fn two_stores_of_one_folder_are_refused_and_leave_the_first_at_work() {
     drop(disks);
     std::fs::remove_dir_all(folder).expect("it was made");
 }
+
+#[test]
+fn a_disk_that_an_operator_keeps_out_is_not_opened_again() {
+    let world = World::new();
+    let is_there = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let opener: Opener = {
+        let (world, is_there) = (world.clone(), Arc::clone(&is_there));
+        Box::new(move || match is_there.load(std::sync::atomic::Ordering::Relaxed) {
+            true => world.opener("volume")(),
+            false => Err(Error::Unusable("it is not there".into())),
+        })
+    };
+    let disks = Disks::open([(Share { path: "/disk".into(), bytes: 16 << 20 }, opener)]);
+    let fine = || Ok(());
+    assert!(disks.open_again("/disk", &fine).is_err(), "it still cannot be opened");
+    is_there.store(true, std::sync::atomic::Ordering::Relaxed);
+    let refusal = || Err(Error::Unusable("not ready".into()));
+    assert!(disks.open_again("/disk", &refusal).is_err() && !disks.serves());
+    assert_eq!(disks.states()[0].why, "unusable store: not ready");
+    assert!(!disks.take_offline("/disk").expect("there is such a disk"), "it was out");
+    assert_eq!(disks.states()[0].service, Service::Offline);
+    assert!(!disks.open_again("/disk", &fine).expect("nothing to do") && !disks.serves());
+    assert!(disks.bring_online("/disk").expect("it can be opened") && disks.serves());
+    assert!(!disks.open_again("/disk", &fine).expect("it serves"));
+}

@@ -36,6 +36,10 @@ impl StoredBody for WatchedBody {
         self.shared.settle(self.at, self.body.read(offset, limit))
     }
 
+    fn read_at_once(&self, offset: u64, limit: usize) -> Option<Bytes> {
+        self.body.read_at_once(offset, limit)
+    }
+
     fn alone(&self) -> Option<Arc<dyn StoredBody>> {
         Some(Arc::new(Self::new(self.body.alone()?, self.at, &self.shared, Arc::clone(&self.store))))
     }

@@ -2,12 +2,14 @@
 //!
 //! One small trait with several bodies: [`Real`], [`Memory`] (files in RAM, with power losses), [`Counted`] (wraps
 //! another and counts calls by kind), [`Faulty`] (wraps another and fails, tears and delays on a seed, or
-//! stops dead at a given call), [`Untouched`] (reads only), [`Device`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). What an architecture promises about its I/O is tested through them.
+//! stops dead at a given call), [`Untouched`] (reads only), [`Device`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). [`private`] makes files and folders, [`capacity`] says what fits. What an architecture promises about its I/O is tested through them.
 
+pub mod capacity;
 mod counted;
 pub mod device;
 mod faulty;
 mod memory;
+pub mod private;
 mod real;
 mod real_device;
 mod real_mapping;

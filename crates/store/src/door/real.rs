@@ -1,7 +1,7 @@
 //! The file system as it is: system calls relative to one folder.
 
 use super::real_mapping::RealMapping;
-use super::{Access, File, FileSystem, Loaded, Mapping, Space, read_words};
+use super::{Access, File, FileSystem, Loaded, Mapping, Space, private, read_words};
 use crate::sys::Private;
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ impl Real {
     }
 
     fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let mode = Mode::RUSR | Mode::WUSR;
+        let mode = private::FILE;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let path = if path.is_empty() { "." } else { path };
         match rustix::fs::openat2(&self.root, path, flags, mode_for(flags, mode), ResolveFlags::BENEATH) {
@@ -31,6 +31,15 @@ impl Real {
             Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&self.root, path, flags, mode),
             result => result,
         }
+    }
+
+    /// Opens a file that is there. One that is written to is for this user alone.
+    fn opened(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let file = self.open_at(path, flags)?;
+        if flags.contains(OFlags::RDWR) {
+            private::tighten(&file);
+        }
+        Ok(file)
     }
 }
 
@@ -45,12 +54,12 @@ impl FileSystem for Real {
             Access::Read => OFlags::RDONLY,
             Access::Write => OFlags::RDWR,
         };
-        Ok(Box::new(RealFile(self.open_at(path, flags)?)))
+        Ok(Box::new(RealFile(self.opened(path, flags)?)))
     }
 
     fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
         let flags = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
-        match self.open_at(path, flags | OFlags::DIRECT) {
+        match self.opened(path, flags | OFlags::DIRECT) {
             Err(Errno::INVAL) => self.open(path, access),
             opened => Ok(Box::new(RealFile(opened?))),
         }
@@ -77,7 +86,7 @@ impl FileSystem for Real {
     }
 
     fn make_folder(&self, path: &str) -> io::Result<bool> {
-        match rustix::fs::mkdirat(&self.root, path, Mode::RWXU) {
+        match rustix::fs::mkdirat(&self.root, path, private::FOLDER) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
             Err(error) => Err(error.into()),
@@ -119,6 +128,7 @@ impl FileSystem for Real {
             Err(Errno::NOENT) => self.open_at(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?,
             opened => opened?,
         };
+        private::tighten(&file);
         RealMapping::new(RealFile(file), bytes).map(|mapping| Box::new(mapping) as Box<dyn Mapping>)
     }
 

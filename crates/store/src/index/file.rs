@@ -1,16 +1,17 @@
 //! The index as a file: made, mapped, set aside.
 
 use super::{Geometry, Index, Mapped};
+use crate::door::private;
 use crate::sys::Map;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
 /// Maps the index of a store. `None` when there is none.
 pub(crate) fn open(directory: &Path) -> io::Result<Option<Mapped>> {
-    let file = match OpenOptions::new().read(true).write(true).open(directory.join(NAME)) {
+    let file = match private::existing(&directory.join(NAME)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -28,7 +29,7 @@ pub(crate) fn open(directory: &Path) -> io::Result<Option<Mapped>> {
 /// Makes an empty index and maps it. It appears under its name only once it is whole.
 pub(crate) fn make(directory: &Path, geometry: &Geometry) -> io::Result<Mapped> {
     let unfinished = directory.join(UNFINISHED);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&unfinished)?;
+    let file = private::emptied(&unfinished)?;
     if let Err(error) = allot(&file, geometry.words() as u64 * 8) {
         // Some file systems keep what they had allotted until they were full.
         let _ = fs::remove_file(&unfinished);
@@ -89,7 +90,7 @@ mod tests {
     fn an_index_that_does_not_fit_is_refused_before_it_fills_the_disk() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).expect("made");
+        let file = private::file(&path).expect("made");
         let error = allot(&file, 1 << 43).expect_err("eight tebibytes");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert_eq!(file.metadata().expect("there").len(), 0);

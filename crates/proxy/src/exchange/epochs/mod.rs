@@ -244,7 +244,7 @@ fn place_number(place: u16) -> u32 {
 
 /// The tables' file, the times in it, and the places of the groups. An earlier version's has times alone.
 fn read(path: &Path) -> std::io::Result<(File, Vec<u64>, Vec<u8>)> {
-    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    let mut file = shoal_store::door::private::file(path)?;
     let mut stored = Vec::new();
     Read::by_ref(&mut file).take(Epochs::BYTES).read_to_end(&mut stored)?;
     stored.resize(Epochs::BYTES as usize, 0);

@@ -197,6 +197,7 @@ impl Store for Cern {
             corrupt: self.tree.corrupt.load(Relaxed),
             spared_reads: 0,
             failures: 0,
+            unwritten: 0,
         }
     }
 

@@ -182,6 +182,7 @@ impl Store for FileStore {
             corrupt: self.core.tally.corrupt.load(Relaxed),
             spared_reads: 0,
             failures: 0,
+            unwritten: 0,
         }
     }
 

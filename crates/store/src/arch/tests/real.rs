@@ -252,3 +252,75 @@ fn a_removed_folder_is_made_again() {
     (2..20).for_each(|n| put(&*store, n, 1, 10).unwrap());
     assert_eq!(store.open(&key(5)).unwrap().unwrap().metadata, metadata_of(5, 1, 10));
 }
+
+/// Every path below the folder whose mode lets others in, the folder itself included.
+fn open_for_others(path: &Path) -> Vec<(std::path::PathBuf, u32)> {
+    let found = fs::symlink_metadata(path).unwrap();
+    let mode = found.mode() & 0o7777;
+    let own = (mode & 0o077 != 0).then(|| (path.to_owned(), mode));
+    let inside = fs::read_dir(path).into_iter().flatten().flatten();
+    own.into_iter().chain(inside.flat_map(|entry| open_for_others(&entry.path()))).collect()
+}
+
+fn make_open_for_others(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let is_folder = fs::symlink_metadata(path).unwrap().is_dir();
+    let mode = if is_folder { 0o755 } else { 0o664 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let inside = fs::read_dir(path).into_iter().flatten().flatten();
+    inside.for_each(|entry| make_open_for_others(&entry.path()));
+}
+
+/// A store that an older version made, or that was copied, is closed by the folder that it is in.
+#[test]
+fn no_file_of_a_store_is_for_others() {
+    for row in ARCHITECTURES {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("made/store");
+        let options = OpenOptions { architecture: row.name.into(), ..options(&folder, 50 << 20) };
+        let fill = |from: u64| {
+            let store = crate::open(&options).unwrap();
+            for n in from..from + 40 {
+                put(&*store, n, 1, (n as usize * 997) % 40_000).unwrap();
+            }
+            store.close().unwrap();
+            store
+        };
+        drop(fill(0));
+        assert_eq!(open_for_others(&root.path().join("made")), [], "{}", row.name);
+        make_open_for_others(&folder);
+        let store = fill(100);
+        let own = fs::metadata(&folder).unwrap().mode() & 0o777;
+        assert_eq!(own, 0o700, "{}", row.name);
+        for name in ["lock", "index", "volume", "volume.index", "segments"].map(|name| folder.join(name)) {
+            let mode = fs::metadata(&name).map_or(0o600, |found| found.mode() & 0o777);
+            assert_eq!(mode, 0o600, "{}", name.display());
+        }
+        drop(store);
+    }
+}
+
+/// A folder that holds more than a store may be meant for others.
+#[test]
+fn a_shared_folder_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.path().join("of-somebody"), "").unwrap();
+    drop(open(folder.path(), 50 << 20).unwrap());
+    drop(open(folder.path(), 50 << 20).unwrap());
+    assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o755);
+}
+
+#[test]
+fn a_lock_or_index_that_is_a_link_is_refused() {
+    for name in ["lock", "index"] {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        fs::write(&target, "of somebody").unwrap();
+        fs::create_dir(folder.path().join("store")).unwrap();
+        std::os::unix::fs::symlink(&target, folder.path().join("store").join(name)).unwrap();
+        assert!(open(&folder.path().join("store"), 50 << 20).is_err(), "{name}");
+        assert_eq!(fs::read(&target).unwrap(), b"of somebody");
+    }
+}

@@ -21,6 +21,10 @@ impl StoredBody for WholeBody {
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
         Ok(part(&self.0, offset, limit))
     }
+
+    fn read_at_once(&self, offset: u64, limit: usize) -> Option<Bytes> {
+        Some(part(&self.0, offset, limit))
+    }
 }
 
 /// The same in the middle of what was read with it, all of which stays in memory for it.
@@ -33,6 +37,10 @@ impl StoredBody for ReadBody {
 
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
         Ok(part(&self.0, offset, limit))
+    }
+
+    fn read_at_once(&self, offset: u64, limit: usize) -> Option<Bytes> {
+        Some(part(&self.0, offset, limit))
     }
 
     fn alone(&self) -> Option<Arc<dyn StoredBody>> {

@@ -343,8 +343,14 @@ impl Volume {
 
     fn usage(&self) -> Usage {
         let written = u64::from(self.written_stripes.load(Relaxed)) * self.geometry.stripe_bytes;
+        let (waiting, is_unsynced) = {
+            let queue = self.queue.lock();
+            (queue.objects() as u64, queue.is_unsynced())
+        };
+        // Who brings something to disk has taken it from the queue.
+        let is_under_way = is_unsynced || self.pace.is_locked() || self.writer.is_locked();
         Usage {
-            objects: self.table.objects() + self.queue.lock().objects() as u64,
+            objects: self.table.objects() + waiting,
             objects_max: self.table.objects_max(),
             bytes: self.own_bytes + written,
             bytes_max: self.disk_bytes,
@@ -353,6 +359,7 @@ impl Volume {
             corrupt: self.corrupt.load(Relaxed),
             spared_reads: self.windows.counts().spared,
             failures: self.health.in_background.load(Relaxed),
+            unwritten: waiting + u64::from(is_under_way),
         }
     }
 
