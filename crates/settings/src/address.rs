@@ -1,12 +1,34 @@
-//! Where the admin listener listens: a TCP address, or a Unix socket.
+//! Addresses to listen on: of clients' listeners, and of the admin listener, which may be a Unix socket.
 
 use crate::mistake::Mistakes;
 use crate::setting::{Kind, Setting, Written, quoted};
 use crate::tree::Node;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+
+/// Reads an address to listen on, as operators write it: `127.0.0.1:3128`, `[::1]:3128`; `3128` and `localhost:3128` for this
+/// machine alone; `:3128` and `*:3128` for all IPv4 addresses, as most servers have it. Other names are not looked up.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let with_port =
+        |ip: Ipv4Addr, port: &str| port.parse().ok().map(|port: u16| SocketAddr::from((ip, port)));
+    let short = match text.rsplit_once(':') {
+        None => with_port(Ipv4Addr::LOCALHOST, text),
+        Some(("" | "*", port)) => with_port(Ipv4Addr::UNSPECIFIED, port),
+        Some((host, port)) if host.eq_ignore_ascii_case("localhost") => with_port(Ipv4Addr::LOCALHOST, port),
+        Some(_) => None,
+    };
+    short.or_else(|| text.parse().ok()).ok_or_else(|| {
+        format!(
+            "{text:?} is not an address and port such as \"127.0.0.1:3128\"; \"3128\" is a port of this machine alone, \
+             \":3128\" of all its IPv4 addresses, and names are not looked up here"
+        )
+    })
+}
 
 /// Where the admin listener listens. Written `127.0.0.1:3129` or `unix:/run/shoal/admin.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +50,12 @@ impl FromStr for AdminAddress {
                 Err(format!("a socket's path has at most 107 bytes, this {}", path.len()))
             }
             Some(path) => Ok(Self::Unix(path.into())),
-            None => text.parse().map(Self::Tcp).map_err(|_| {
+            // Whoever reaches this listener may purge: nobody offers that to all by leaving something out.
+            None if text.starts_with([':', '*']) => Err(format!(
+                "{text:?} does not say for whom: write \"127.0.0.1{0}\", or \"0.0.0.0{0}\" for everybody",
+                text.trim_start_matches('*')
+            )),
+            None => listen_address(text).map(Self::Tcp).map_err(|_| {
                 format!("{text:?} is not an address and port such as \"127.0.0.1:3129\", nor \"unix:/path\"")
             }),
         }
@@ -69,8 +96,32 @@ mod tests {
             assert_eq!(text.parse::<AdminAddress>().map(|address| address.to_string()).as_deref(), Ok(text));
         }
         let long = format!("unix:/{}", "x".repeat(107));
-        for text in ["", "3129", "unix:", "localhost:3129", long.as_str()] {
+        for text in ["", ":3129", "*:3129", "unix:", "somewhere:3129", long.as_str()] {
             assert!(text.parse::<AdminAddress>().is_err(), "{text}");
+        }
+        for text in ["3129", "localhost:3129"] {
+            assert_eq!(text.parse(), Ok(AdminAddress::Tcp(([127, 0, 0, 1], 3129).into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_read_as_operators_write_them() {
+        for (text, address) in [
+            ("127.0.0.1:3128", "127.0.0.1:3128"),
+            ("[::1]:3128", "[::1]:3128"),
+            ("3128", "127.0.0.1:3128"),
+            ("0", "127.0.0.1:0"),
+            ("localhost:3128", "127.0.0.1:3128"),
+            ("LocalHost:3128", "127.0.0.1:3128"),
+            (":3128", "0.0.0.0:3128"),
+            ("*:3128", "0.0.0.0:3128"),
+        ] {
+            assert_eq!(listen_address(text).map(|address| address.to_string()).as_deref(), Ok(address));
+        }
+        for text in
+            ["", ":", "localhost", "70000", ":70000", "a:1", "::1", "::1:3128", "127.0.0.1", "-1", "1:2:3"]
+        {
+            assert!(listen_address(text).is_err_and(|why| why.contains("127.0.0.1:3128")), "{text}");
         }
     }
 }

@@ -212,6 +212,10 @@ impl Rules<'_> {
             let message = format!("{name} knows no replacement by {wanted}; leave it at clock");
             self.fault("store.replacement", message);
         }
+        if store.required == Some(true) && store.all_disks().is_empty() {
+            let hint = Some("name one in `store.directory`, or remove this".into());
+            self.fault_with("store.required", "there is no disk that could be required", hint);
+        }
         self.disks(store);
         let (smallest, its_name) = match store.disks.is_empty() {
             true => (store.disk, "store.disk"),

@@ -198,8 +198,22 @@ fn type_name(kind: &Kind, name: &str) -> String {
         Kind::Choice(_) => "one of these".into(),
         Kind::Section { .. } => format!("[table](#{anchor})"),
         Kind::List(inner) if has_heading(inner) => format!("[list of tables](#entries-of-{anchor})"),
-        Kind::List(inner) => format!("list of {}s", type_name(inner, name)),
+        Kind::List(inner) => format!("list of {}", several(&type_name(inner, name))),
     }
+}
+
+/// The plural of a noun, or of each of several: "port or range" is "ports or ranges".
+fn several(nouns: &str) -> String {
+    let plural = |noun: &str| match noun.split_once(" of ") {
+        // Of what comes behind there are several already.
+        Some((noun, of)) => format!("{noun}s of {of}"),
+        None if noun.ends_with('s') => format!("{noun}es"),
+        None => match noun.strip_suffix('y') {
+            Some(stem) => format!("{stem}ies"),
+            None => format!("{noun}s"),
+        },
+    };
+    nouns.split(" or ").map(plural).collect::<Vec<_>>().join(" or ")
 }
 
 #[cfg(test)]
@@ -209,6 +223,23 @@ mod tests {
     #[test]
     fn the_sample_reads_back_as_the_defaults() {
         assert_eq!(Settings::parse(&Settings::sample(), "sample"), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn every_list_is_of_a_plural() {
+        for (noun, nouns) in [
+            ("port or range of ports", "ports or ranges of ports"),
+            ("network", "networks"),
+            ("address", "addresses"),
+            ("entry", "entries"),
+        ] {
+            assert_eq!(several(noun), nouns);
+        }
+        let page = Settings::reference();
+        let lists = page.split("list of ").skip(1).filter_map(|rest| rest.split(" |").next());
+        for nouns in lists.filter(|nouns| !nouns.starts_with("tables")) {
+            assert!(nouns.ends_with('s') && !nouns.ends_with("ss"), "list of {nouns}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod address;
 mod check;
 #[macro_use]
 mod define;
+mod disks;
 mod document;
 mod host;
 mod mistake;
@@ -29,7 +30,7 @@ mod setting;
 mod source;
 mod tree;
 
-pub use address::AdminAddress;
+pub use address::{AdminAddress, listen_address};
 pub use check::{ARCHITECTURES, REPLACEMENTS};
 pub use mistake::Mistake;
 pub use overrides::Override;

@@ -52,13 +52,19 @@ impl Override {
         if self.key == EVERY_LISTENER {
             return self.apply_to_listeners(table, &place);
         }
+        if self.key == LISTEN_ADDRESS {
+            return self.apply_address(&place, table, mistakes);
+        }
         let path: Vec<&str> = self.key.split('.').collect();
         let Some(kind) = kind_of(&path) else {
             let hint = hint_for(&self.origin, &self.key);
             return mistakes.note(&place, &self.key, "no such setting", hint);
         };
         if matches!(kind, Kind::Section { .. }) {
-            let hint = format!("name one of its settings: {}__…", self.origin);
+            let hint = match self.origin.starts_with("SHOAL_") {
+                true => format!("name one of its settings: {}__…", self.origin),
+                false => format!("name one of its settings: {}.…", self.key),
+            };
             return mistakes.note(&place, &self.key, "a section, not a setting", Some(hint));
         }
         let node = node(&self.value, &kind, &place);
@@ -89,7 +95,40 @@ impl Override {
             table.table_mut("forward", place).set("allow_clients", networks);
         }
     }
+
+    /// Gives the one listener its address. Where the file has none it is a reverse one when there is a site, else forward.
+    fn apply_address(&self, place: &Place, table: &mut Table, mistakes: &mut Mistakes) {
+        let text = |text: &str| Node { place: place.clone(), value: Value::Text(text.into()) };
+        let has_sites = table.value("site").is_some();
+        let listeners = match table.value("listen").map(|node| &node.value) {
+            Some(Value::List(listeners)) => listeners.clone(),
+            _ => Vec::new(),
+        };
+        let mut listener = match &listeners[..] {
+            [] => {
+                let mut made = Table::default();
+                let mode = if has_sites { Mode::Reverse } else { Mode::Forward };
+                made.set("mode", text(mode.name()));
+                made
+            }
+            [Node { value: Value::Table(listener), .. }] => listener.clone(),
+            [_] => return mistakes.note(place, "listen", "the file's listener is no table", None),
+            several => {
+                let message =
+                    format!("the file has {} listeners, and this does not say which", several.len());
+                let hint =
+                    "edit their addresses, or give all of them: --set 'listen=[{ address = …, mode = … }]'";
+                return mistakes.note(place, "listen", message, Some(hint.into()));
+            }
+        };
+        listener.set("address", text(&self.value));
+        let listener = Node { place: place.clone(), value: Value::Table(listener) };
+        table.set("listen", Node { place: place.clone(), value: Value::List(vec![listener]) });
+    }
 }
+
+/// Stands for the address of the one listener, among the keys of overrides; no variable spells it.
+pub(crate) const LISTEN_ADDRESS: &str = "listen[].address";
 
 /// The key of what is set for every listener.
 const EVERY_LISTENER: &str = "listen[*].allow_clients";

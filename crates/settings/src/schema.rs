@@ -273,6 +273,10 @@ section! {
         /// this section says of a store is meant for each. One that fails is taken out of service with its objects,
         /// and the others go on.
         pub disks: Vec<Disk> = Vec::new(),
+        /// When true, the node starts only with a disk that can be used, one of several at least. When false, it starts without and serves from RAM;
+        /// `/healthz` and `shoal status` say `degraded: no store`. Either way a disk that could not be opened at the start is tried again, every minute at the latest.
+        /// `none` means true where `directory`, `disk` or `disks` is not at its default, or is set by an option or a variable.
+        pub required: Option<bool> = None,
         /// The cache architecture: how objects are named and placed on disk. `volume`: one file of fixed size, written in large
         /// pieces in the order of misses, the least disk I/O of all. `squid`: files spread evenly over folders.
         /// `squid_monotonic`: folders filled one after the other. `squid_lowest`: the same, always the lowest free place,
@@ -477,21 +481,6 @@ section! {
         pub hosts: Vec<String> = Vec::new(),
         /// Client networks that may send `PURGE` requests to the ordinary listeners.
         pub purge_from: Vec<IpNet> = Vec::new(),
-    }
-}
-
-impl Store {
-    /// Every disk: those of `disks`, or the one folder; none without a disk store.
-    pub fn all_disks(&self) -> Vec<Disk> {
-        if !self.disks.is_empty() || self.directory.as_os_str().is_empty() {
-            return self.disks.clone();
-        }
-        vec![Disk { path: self.directory.clone(), bytes: self.disk }]
-    }
-
-    /// The bytes of the smallest disk.
-    pub fn smallest_disk(&self) -> ByteCount {
-        self.disks.iter().map(|disk| disk.bytes).min().unwrap_or(self.disk)
     }
 }
 

@@ -357,12 +357,7 @@ impl Setting for SocketAddr {
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
         let expected = "an address and port such as \"127.0.0.1:3128\"";
-        read_text(node, key, mistakes, expected, |text| {
-            text.parse().map_err(|_| match text.parse::<u16>() {
-                Ok(port) => format!("{text:?} is not {expected}: for all addresses write \"0.0.0.0:{port}\""),
-                Err(_) => format!("{text:?} is not {expected}; names are not looked up here"),
-            })
-        })
+        read_text(node, key, mistakes, expected, crate::listen_address)
     }
 
     fn write(&self) -> Written {

@@ -1,9 +1,10 @@
 //! Where settings come from, and the steps from there to [`Settings`].
 
 use crate::mistake::{Mistake, Mistakes};
+use crate::overrides::LISTEN_ADDRESS;
 use crate::setting::{Fields, Section as _};
 use crate::tree::{Place, Table};
-use crate::{Listen, Override, Settings, Site, check};
+use crate::{Listen, Override, Settings, Site, Store, check};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +60,7 @@ impl Settings {
         if self.store.directory.as_os_str() == "none" {
             self.store.directory = PathBuf::new();
         }
+        self.store.require_what_was_given(table);
         if !table.holds("store", "object_max") {
             self.store.object_max = self.store.object_max.min(self.store.smallest_disk());
         }
@@ -72,13 +74,30 @@ impl Settings {
     }
 }
 
+impl Store {
+    /// Requires the store that an option or a variable names, although it may be the built-in one.
+    fn require_what_was_given(&mut self, table: &Table) {
+        let is_given = |name: &&str| {
+            table.holds("store", name) && matches!(table.locate(&format!("store.{name}")), Place::Override(_))
+        };
+        if self.required.is_none() && !self.all_disks().is_empty() {
+            self.required = ["directory", "disk", "disks"].iter().any(is_given).then_some(true);
+        }
+    }
+}
+
 impl Override {
     /// A site that takes every host and fetches from `url`, as `shoal run --to URL` serves it.
     pub fn site(origin: &str, url: &str) -> Self {
         Self::entries(origin, "site", &vec![Site::to(url)])
     }
 
-    /// The one listener of `shoal run --listen ADDRESS`: reverse when there is a site, else forward.
+    /// The address of the one listener, as `shoal run --listen ADDRESS` has it.
+    pub fn listen_address(origin: &str, address: SocketAddr) -> Self {
+        Self { origin: origin.into(), key: LISTEN_ADDRESS.into(), value: address.to_string() }
+    }
+
+    /// The one listener of `shoal run --to URL`: reverse when there is a site, else forward.
     pub fn listen(origin: &str, address: SocketAddr, reverse: bool) -> Self {
         let listen = if reverse { Listen::reverse(address) } else { Listen::forward(address) };
         Self::entries(origin, "listen", &vec![listen])

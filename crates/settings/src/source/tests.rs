@@ -367,3 +367,30 @@ fn disks_are_read_and_what_does_not_go_with_them_is_named() {
     }
     assert_eq!(told.len(), 5, "{told:#?}");
 }
+
+#[test]
+fn a_disk_that_is_named_is_required() {
+    let required = |text: &str, variables: &[(&str, &str)]| {
+        let store = with_overrides(text, variables).expect("valid").store;
+        (store.is_required(), store.names_a_disk())
+    };
+    for (text, variables, expected) in [
+        ("", &[][..], (false, false)),
+        ("cache.ram = \"1 GiB\"", &[], (false, false)),
+        ("store.directory = \"shoal-cache\"", &[], (false, false)),
+        ("store.directory = \"/srv/cache\"", &[], (true, true)),
+        ("store.disk = \"1 GB\"", &[], (true, true)),
+        ("[[store.disks]]\npath = \"/d\"\nbytes = \"1 GB\"", &[], (true, true)),
+        ("store.required = true", &[], (true, true)),
+        ("store.required = false\nstore.disk = \"1 GB\"", &[], (false, true)),
+        ("store.required = false", &[("SHOAL_STORE__DISK", "1 GB")], (false, true)),
+        ("", &[("SHOAL_STORE__DISK", "10 GB")], (true, true)),
+        ("", &[("SHOAL_STORE__DIRECTORY", "shoal-cache")], (true, true)),
+        ("", &[("SHOAL_STORE__DIRECTORY", "none")], (false, false)),
+        ("store.disk = \"1 GB\"\nstore.directory = \"\"", &[], (false, false)),
+    ] {
+        assert_eq!(required(text, variables), expected, "{text:?} {variables:?}");
+    }
+    let why = shown("[store]\ndirectory = \"none\"\nrequired = true");
+    assert!(why[0].contains("store.required: there is no disk that could be required"), "{why:?}");
+}
