@@ -50,7 +50,9 @@ pub(super) fn open(
         store.remove(key)?;
         return Ok(None);
     }
-    read(stored, record, small, ledger).map(Some)
+    // Who waits for it may take it late, and should not keep all that was read around it until then.
+    let body = stored.body.alone().unwrap_or(stored.body);
+    read(Stored { body, metadata: stored.metadata }, record, small, ledger).map(Some)
 }
 
 /// Reads an object whole when it is small. The bytes are reserved before they are read: many clients may ask for the same

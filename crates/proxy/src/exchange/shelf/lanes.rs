@@ -8,7 +8,8 @@
 //! twice: for what it wanted to read, and for what it fetched instead to be stored.
 //!
 //! Three quarters of a pool's queue are for reads. Those that find no place there wait for one, and that counts as waiting for the disk: who was sent to the
-//! origin at once would make more work for the same node, with thousands of clients more than the origin takes.
+//! origin at once would make more work for the same node, with thousands of clients more than the origin takes. A read keeps its place until who
+//! waits for it has taken what was read: so however busy the workers are, what lies between disk and clients is bounded.
 
 use crate::io_pool::{Busy, IoPool, Kind};
 use parking_lot::Mutex;
@@ -130,12 +131,14 @@ impl Lane {
             Kind::Read { .. } => Arc::clone(&self.places).acquire_owned().await.ok(),
             _ => None,
         };
+        // What was read keeps its place until it is taken: a disk may be quicker than who sends what it reads.
         let job = move || {
-            drop(place);
             let _unfinished = unfinished;
-            job()
+            (job(), place)
         };
-        self.pool.submit(kind, job)?.await.map_err(|_| NoAnswer::Refused)
+        let (outcome, place) = self.pool.submit(kind, job)?.await.map_err(|_| NoAnswer::Refused)?;
+        drop(place);
+        Ok(outcome)
     }
 
     fn begin(&self) -> Unfinished {
@@ -194,6 +197,42 @@ mod tests {
         let reads: Vec<_> = (0..100).map(read).collect();
         for (number, read) in reads.into_iter().enumerate() {
             assert_eq!(read.await.expect("no panic"), Ok(number));
+        }
+        lane.pool.close();
+    }
+
+    /// Polls a read once. True when it waits.
+    async fn begun(mut read: std::pin::Pin<&mut impl Future>) -> bool {
+        std::future::poll_fn(|context| std::task::Poll::Ready(read.as_mut().poll(context).is_pending())).await
+    }
+
+    /// On a machine with other work the disk reads more than the workers take.
+    #[tokio::test]
+    async fn what_nobody_has_taken_keeps_its_place() {
+        let lane = Arc::new(Lane::new(0, Arc::new(IoPool::new(2, 4).expect("threads start"))));
+        let (answer, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let read = |number| {
+            let gate = Arc::clone(&gate);
+            let job = move || gate.lock().recv().map_or(number, |()| number);
+            Box::pin(lane.run(Kind::READ, job))
+        };
+        let mut reads: Vec<_> = (0..10).map(read).collect();
+        for read in &mut reads {
+            assert!(begun(read.as_mut()).await);
+        }
+        drop(answer);
+        let begun_at = std::time::Instant::now();
+        while lane.pool.finished() < 3 {
+            assert!(begun_at.elapsed() < Duration::from_secs(30), "they are read");
+            std::thread::yield_now();
+        }
+        for read in &mut reads[3..] {
+            assert!(begun(read.as_mut()).await, "no place is free");
+        }
+        assert_eq!((lane.pool.finished(), lane.places.available_permits()), (3, 0));
+        for (number, read) in reads.into_iter().enumerate() {
+            assert_eq!(read.await, Ok(number));
         }
         lane.pool.close();
     }
