@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 /// Check a configuration file and name every mistake
 ///
 /// Reads the file as `shoal run --config FILE` would, SHOAL_ variables and the files that it names included, and starts
-/// nothing; folders that log and admin socket would be made in have to be there. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2 when there is one.
+/// nothing; folders that log and admin socket would be made in have to be there. A disk that has less room on this machine than it is given is a warning. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2 when there is one.
 #[derive(clap::Args)]
 pub struct Options {
     /// The file to check
     file: PathBuf,
-    /// Print {"file": …, "mistakes": […]} to stdout
+    /// Print {"file": …, "mistakes": […], "warnings": […]} to stdout
     #[arg(long)]
     json: bool,
 }
@@ -24,7 +24,9 @@ pub struct Options {
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
         let configuration = Configuration { file: Some(self.file.clone()), options: Vec::new() };
-        let result = configuration.load().and_then(|settings| self.check_contents(&settings));
+        let loaded = configuration.load();
+        let warnings = loaded.as_ref().map(warnings).unwrap_or_default();
+        let result = loaded.and_then(|settings| self.check_contents(&settings));
         let mistakes = match &result {
             Err(Failure::Configuration(mistakes)) => mistakes.as_slice(),
             Err(_) => return result,
@@ -34,11 +36,15 @@ impl Options {
         match (self.json, mistakes.len()) {
             (true, found) => {
                 let mistakes: Vec<_> = mistakes.iter().map(as_json).collect();
-                print(&format!("{}\n", json!({ "file": file, "mistakes": mistakes })))?;
+                let found_all = json!({ "file": file, "mistakes": mistakes, "warnings": warnings });
+                print(&format!("{found_all}\n"))?;
                 // stderr repeats nothing that stdout has told
                 if found == 0 { Ok(()) } else { Err(Failure::Configuration(Vec::new())) }
             }
-            (false, 0) => print(&format!("{file}: no mistakes\n")),
+            (false, 0) => {
+                let lines = warnings.iter().map(|warning| format!("{file}: warning: {warning}\n"));
+                print(&format!("{}{file}: no mistakes\n", lines.collect::<String>()))
+            }
             (false, _) => result,
         }
     }
@@ -61,6 +67,16 @@ impl Options {
             mistakes => Err(Failure::Configuration(mistakes)),
         }
     }
+}
+
+/// What would keep these settings from working on this machine, and may be right on another.
+fn warnings(settings: &Settings) -> Vec<String> {
+    let of_disk = |at: usize| match settings.store.disks.is_empty() {
+        true => "store.disk".to_owned(),
+        false => format!("store.disks[{at}].bytes"),
+    };
+    let misfits = shoal_proxy::node::misfits(settings).into_iter();
+    misfits.map(|(at, why)| format!("{}: {why}", of_disk(at))).collect()
 }
 
 /// What a node makes when it starts, and does not start without.

@@ -63,6 +63,13 @@ fn told(status: &Status) -> String {
         share(served.hit_body_bytes, served.body_bytes),
         show::size(served.upstream_body_bytes)
     );
+    let _ = writeln!(
+        text,
+        "tunnels  {} ended, {} open; they carried {}, of which nothing can be cached",
+        show::count(served.tunnels),
+        show::count(served.tunnels_open),
+        show::size(served.tunnel_bytes)
+    );
     let ram = &status.ram.space;
     let _ = writeln!(
         text,
@@ -160,6 +167,8 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
             crowded_out: 0,
             spared_reads: 0,
             corrupt: 0,
+            unwritten: 0,
+            recovering: false,
         }
     }
 
@@ -178,6 +187,9 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
                 body_bytes: 4_000_000,
                 hit_body_bytes: 1_000_000,
                 upstream_body_bytes: 2_500_000,
+                tunnels: 1001,
+                tunnels_open: 2,
+                tunnel_bytes: 7_000_000,
             },
             ram: Ram { space: Space { objects: 1, bytes: 1000, bytes_max: 256 << 20 }, ..Ram::default() },
             store: Some(store()),
@@ -188,6 +200,7 @@ shoal (shoal 0.1.0), ready, up 1 min 1 s
 listens  127.0.0.1:3128
 answered 1,600 requests, 1,200 out of the cache (75.0%)
 sent     4.0 MB, 1.0 MB out of the cache (25.0%); 2.5 MB received from origins
+tunnels  1,001 ended, 2 open; they carried 7.0 MB, of which nothing can be cached
 RAM      1.0 KB of 256 MiB, 1 response
 disk     5.0 MB of 10 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt (squid in shoal-cache)
   /d1 1.0 KB of 1 MB, 3 objects, 0 failures

@@ -18,6 +18,7 @@ pub mod message;
 pub mod metrics;
 pub mod node;
 pub mod per_core;
+mod room;
 pub mod route;
 pub mod server;
 mod storage;

@@ -4,14 +4,16 @@ use crate::exchange::shelf::{Limits, Shelf};
 use crate::exchange::{Epochs, Name};
 use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
+use crate::room;
 use ring::rand::{SecureRandom, SystemRandom};
 use shoal_core::{KeySecret, Timestamp};
 use shoal_policy::{Admission, Policy};
 use shoal_settings::{Disk, Settings};
 use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings, secret_of};
 use shoal_store::disks::{Disks, Opener, Share};
+use shoal_store::door::private;
 use shoal_store::memory::{self, Content, Ledger, MemoryTier};
-use shoal_store::{OpenOptions, Store};
+use shoal_store::{Error, OpenOptions, Store};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,14 +28,41 @@ pub(crate) struct Storage {
     pub epochs: Epochs,
 }
 
+/// Why nothing can be kept as the settings want it.
+#[derive(Debug)]
+pub(crate) enum StorageError {
+    /// The system gives no threads, or no random bytes.
+    Threads(std::io::Error),
+    /// No disk can be used, and one is required: why, for each.
+    NoDisk(Vec<String>),
+}
+
 impl Storage {
-    /// Makes or opens everything. Disks that cannot be used are said in the log; without any, RAM serves alone until one comes.
-    pub(crate) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> std::io::Result<Self> {
+    /// Makes or opens everything. Disks that cannot be used are said in the log; without any, RAM serves alone until one comes, unless a
+    /// disk is required.
+    pub(crate) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Self, StorageError> {
         memory::return_freed_bytes();
-        let store = &settings.store;
-        install_secret(store)?;
-        // What stands around objects that were read is in RAM too.
+        install_secret(&settings.store).map_err(StorageError::Threads)?;
         let windows = windows_bytes(settings);
+        let disks = open_disks(settings, windows);
+        if let Some(disks) = disks.as_ref().filter(|disks| !disks.serves()) {
+            if settings.store.is_required() {
+                return Err(StorageError::NoDisk(disks.states().into_iter().map(|disk| disk.why).collect()));
+            }
+            tracing::error!("no disk can be used: RAM serves alone until one can be opened");
+        }
+        Self::over(settings, metrics, windows, disks).map_err(StorageError::Threads)
+    }
+
+    /// The rest, over these disks.
+    fn over(
+        settings: &Settings,
+        metrics: &Arc<Metrics>,
+        windows: u64,
+        disks: Option<Arc<Disks>>,
+    ) -> std::io::Result<Self> {
+        let store = &settings.store;
+        // What stands around objects that were read is in RAM too.
         let ledger = Ledger::new(settings.cache.ram.0);
         let reserved = ledger.try_reserve(windows);
         let account = Arc::clone(&ledger);
@@ -45,10 +74,10 @@ impl Storage {
         };
         let pool = |_| Ok(Arc::new(IoPool::new(store.io_threads, store.io_queue)?));
         let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
-        let disks = open_disks(settings, windows);
         let epochs = match &disks {
-            // A disk that keeps them itself and does not serve is brought online with them.
-            Some(disks) => purges(&store.directory, disks.serves() || !store.disks.is_empty()),
+            Some(disks) if disks.serves() || !store.disks.is_empty() => purges(&store.directory),
+            // The one disk has them, which may be another process's: it is brought into service with them.
+            Some(disks) => lost_purges(disks),
             None => Epochs::volatile(),
         };
         let limits = Limits {
@@ -63,7 +92,7 @@ impl Storage {
 }
 
 /// Hashes keys under the secret of the first disk that has one, so that what is stored is found again;
-/// else under a new one, which the disks take over.
+/// else under a new one, which new disks take over. A disk with another one is found by that, for a hash more.
 fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
     let stored = store.all_disks().iter().find_map(|disk| secret_of(&disk.path));
     let secret = match stored {
@@ -94,13 +123,13 @@ fn keep_memory_tidy<V: Content>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<
 }
 
 /// The table of purges that outlives the process, where that can be. One that is there and cannot be read may say of anything that it was
-/// purged: where something `may_be_found`, all of it counts as purged then.
-fn purges(directory: &Path, may_be_found: bool) -> Epochs {
+/// purged: all that was stored before counts as purged then.
+fn purges(directory: &Path) -> Epochs {
     let epochs = Epochs::volatile();
     if let Err(error) = take_up_purges(&epochs, directory) {
         tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
         epochs.let_go(&error.to_string());
-        if may_be_found && !matches!(directory.join(PURGES).try_exists(), Ok(false)) {
+        if !matches!(directory.join(PURGES).try_exists(), Ok(false)) {
             tracing::error!("what was purged before is not known: nothing that was stored before is served");
             epochs.purge(Name::All, Timestamp::from_system(SystemTime::now()));
         }
@@ -108,9 +137,17 @@ fn purges(directory: &Path, may_be_found: bool) -> Epochs {
     epochs
 }
 
+/// The table of purges while the one disk that has it cannot be used.
+fn lost_purges(disks: &Disks) -> Epochs {
+    let epochs = Epochs::volatile();
+    let why = disks.states().into_iter().next().map(|disk| disk.why);
+    epochs.let_go(&why.unwrap_or_else(|| "its disk is out of service".into()));
+    epochs
+}
+
 /// Adds the purges that are written down in the store's folder, and writes them there from now on.
 pub(crate) fn take_up_purges(epochs: &Epochs, directory: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(directory)?;
+    private::folder(directory)?;
     epochs.take_up(&directory.join(PURGES), Timestamp::from_system(SystemTime::now()))
 }
 
@@ -131,22 +168,23 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
         return None;
     }
     let all_bytes: u128 = disks.iter().map(|disk| u128::from(disk.bytes.0)).sum();
-    let with_opener = |disk: Disk| {
+    let sizes: Arc<[Disk]> = disks.clone().into();
+    let with_opener = |(at, disk): (usize, Disk)| {
         let windows = u128::from(window_bytes) * u128::from(disk.bytes.0) / all_bytes.max(1);
         let options = options(store, &disk, u64::try_from(windows).unwrap_or(window_bytes));
         let share = Share { path: disk.path.to_string_lossy().into_owned(), bytes: disk.bytes.0 };
+        let (sizes, is_named) = (Arc::clone(&sizes), store.names_a_disk());
         let opener: Opener = Box::new(move || {
+            if is_named {
+                room::check(&sizes[at], &sizes[..at]).map_err(Error::Unusable)?;
+            }
             let now = Timestamp::from_system(SystemTime::now());
             tell_of_new(&options.directory);
             shoal_store::open(&OpenOptions { now, ..options.clone() })
         });
         (share, opener)
     };
-    let disks = Disks::open(disks.into_iter().map(with_opener));
-    if !disks.serves() {
-        tracing::error!("no disk can be used: RAM serves alone until one is brought online");
-    }
-    Some(Arc::new(disks))
+    Some(Arc::new(Disks::open(disks.into_iter().enumerate().map(with_opener))))
 }
 
 /// Says when a store is about to be made: whoever expected one there has not mounted its disk, or has named another folder.

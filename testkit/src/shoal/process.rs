@@ -107,7 +107,7 @@ impl Shoal {
 
     /// Waits until a metric has this value; panics with what it has when it does not in time.
     pub fn expect_metric(&self, name: &str, labels: &str, value: u64) {
-        if !wait::within(Duration::from_secs(3), || self.metric(name, labels) == value) {
+        if !wait::within(wait::LIMIT, || self.metric(name, labels) == value) {
             panic!("{name}{{{labels}}} is {}, not {value}", self.metric(name, labels));
         }
     }
@@ -158,11 +158,17 @@ impl Shoal {
         let _ = self.child.wait();
     }
 
+    /// Waits until all that was stored or removed is written, however long the machine takes for it.
+    pub fn wait_until_written(&self) {
+        let unwritten = || self.status()["store"]["unwritten"].as_u64().unwrap_or(0);
+        wait::until("everything is written", || unwritten() == 0);
+    }
+
     /// Starts it again with the settings as they are now, and waits until it serves.
-    /// What it stored within the last second before is not on disk for certain, so that passes first.
+    /// What is not written yet would be lost, so it waits for that first.
     pub fn restart(&mut self) {
         if self.running() {
-            std::thread::sleep(NOT_YET_WRITTEN);
+            self.wait_until_written();
         }
         self.kill();
         self.child = spawn(&self.setup, self.starts);
@@ -275,6 +281,3 @@ fn healthy(admin: SocketAddr) -> bool {
     connection.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     connection.try_response("GET").is_ok_and(|response| response.status == 200)
 }
-
-/// A store may lose what came so short a time before its process was killed.
-const NOT_YET_WRITTEN: Duration = Duration::from_millis(1600);

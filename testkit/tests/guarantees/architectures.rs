@@ -130,7 +130,7 @@ fn a_store_is_never_taken_for_anothers() {
         ("volume", "squid"),
         ("squidl", "cern"),
     ] {
-        let mut shoal = setup(&origin, maker).start();
+        let mut shoal = setup(&origin, maker).set("store.required", false).start();
         hits(&shoal);
         all_on_disk(&shoal);
         shoal.restart();

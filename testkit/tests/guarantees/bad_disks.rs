@@ -3,7 +3,7 @@
 use shoal_testkit::disk::{SmallDisk, files, flip, occupied, overwrite, scribble};
 use shoal_testkit::seeded::{Random, body, seed};
 use shoal_testkit::wait;
-use shoal_testkit::{Answer, Origin, Setup, Shoal};
+use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
 use std::path::{Path, PathBuf};
 
 const OBJECTS: usize = 24;
@@ -33,7 +33,7 @@ fn filled(origin: &Origin) -> Shoal {
     wait::until("every object is on disk", || {
         shoal.status()["store"]["space"]["objects"].as_u64() == Some(OBJECTS as u64)
     });
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    shoal.wait_until_written();
     shoal.kill();
     shoal
 }
@@ -181,7 +181,7 @@ fn foreign_files_in_the_store_are_left_alone_or_swept_and_do_no_harm() {
 fn a_full_disk_is_no_reason_to_stop() {
     let origin = Origin::start();
     origin.on_request("/big/*", |request| Answer::fresh(body(request.path(), 300_000), 600));
-    let setup = Setup::to(&origin).set("store.disk", "512 MiB").set("cache.ram", "4 MiB");
+    let setup = Setup::to(&origin).set("store.disk", "10 MiB").set("cache.ram", "4 MiB");
     let setup = setup.set("store.architecture", "squid");
     let store = setup.folder().join("store");
     let disk = match SmallDisk::mount(&store, 12 << 20) {
@@ -194,6 +194,8 @@ fn a_full_disk_is_no_reason_to_stop() {
     let shoal = setup.start();
     // declared last, so unmounted first: a folder that is mounted on could not be removed
     let _disk = disk;
+    // There was room for the store when it was made, which somebody else has taken since.
+    std::fs::write(shoal.store().join("of-somebody"), vec![0; 6 << 20]).expect("room for that");
     for round in 0..2 {
         for number in 0..60 {
             let path = format!("/big/{number}");
@@ -213,7 +215,10 @@ fn a_store_that_cannot_be_used_is_done_without() {
     let origin = library();
     let setup = Setup::to(&origin);
     let file = setup.file("not-a-folder", "this is a file");
-    let shoal = setup.set("store.directory", file.to_string_lossy().into_owned()).start();
+    let setup = setup.set("store.directory", file.to_string_lossy().into_owned());
+    let shoal = setup.set("store.required", false).start();
+    assert_eq!(shoal.ask_admin(&Request::get("/healthz")).expect_status(200).text(), "degraded: no store\n");
+    assert_eq!(shoal.status()["readiness"], "degraded");
     hits(&shoal);
     assert!(shoal.log().contains("not-a-folder"), "the log names the folder\n{}", shoal.log());
     assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), Some("this is a file"));
@@ -224,9 +229,7 @@ fn a_store_that_vanishes_while_running_costs_hits_alone() {
     let origin = library();
     let shoal = Setup::to(&origin).set("cache.ram", "4 MiB").start();
     hits(&shoal);
-    wait::within(std::time::Duration::from_secs(2), || {
-        shoal.status()["store"]["space"]["objects"].as_u64() == Some(OBJECTS as u64)
-    });
+    shoal.wait_until_written();
     for file in files(&shoal.store()) {
         let _ = std::fs::remove_file(file);
     }

@@ -16,7 +16,13 @@ pub fn text(
     let mut text = format!("shoal {}\n", env!("CARGO_PKG_VERSION"));
     for (listen, address) in settings.listen.iter().zip(addresses) {
         let mode = listen.mode.name();
-        let _ = writeln!(text, "  {mode:8} {}", url(listen, *address));
+        let all = match address.ip() {
+            ip if !ip.is_unspecified() => "",
+            IpAddr::V4(_) => ", and port {} of all IPv4 addresses",
+            IpAddr::V6(_) => ", and port {} of all addresses",
+        };
+        let all = all.replace("{}", &address.port().to_string());
+        let _ = writeln!(text, "  {mode:8} {}{all}", url(listen, *address));
         if !address.ip().is_loopback() {
             served(&mut text, settings, listen);
         }
@@ -89,15 +95,16 @@ fn forward(text: &mut String, settings: &Settings, proxy: &str) {
         "
 Point clients at it:
   apt      echo 'Acquire::http::Proxy \"{proxy}\";' | sudo tee /etc/apt/apt.conf.d/80shoal
+  curl     curl --proxy {proxy} http://example.com/
+
+These use https:// unless told otherwise, which passes through as a tunnel and is NOT cached:
   pip      export PIP_PROXY={proxy}
   npm      export npm_config_proxy={proxy} npm_config_https_proxy={proxy}
   cargo    export CARGO_HTTP_PROXY={proxy}
   git      git config --global http.proxy {proxy}
-  curl     curl --proxy {proxy} http://example.com/
 
-What comes from http:// origins is cached: apt's mirrors, and http:// mirrors of the others. https:// passes through
-as a tunnel into which no proxy sees, so it is not. To cache an https origin, serve it in reverse mode and name
-Shoal's address to the client instead: shoal run --to https://ORIGIN
+What comes from http:// origins is cached: apt's mirrors, and http:// mirrors of the others. To cache an https
+origin, serve it in reverse mode and name Shoal's address to the client instead: shoal run --to https://ORIGIN
 "
     );
     if settings.forward.allow_private_destinations.is_empty() {
@@ -212,6 +219,8 @@ mod tests {
             shown([0; 4])
         );
         assert!(!shown([127, 0, 0, 1]).contains("others get 403"));
+        let all = "  forward  http://127.0.0.1:3128, and port 3128 of all IPv4 addresses\n";
+        assert!(shown([0; 4]).contains(all), "{}", shown([0; 4]));
     }
 
     #[test]

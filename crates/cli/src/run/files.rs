@@ -1,6 +1,15 @@
-//! The limit on open files: each connection costs one, and each fetch another.
+//! The limit on open files: each connection costs one, and each fetch another. And who may open those that the process makes.
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{Resource, getrlimit, setrlimit, umask};
+
+/// Lets nobody but this user, and its group for reading, at files that this process makes from now on.
+pub fn keep_to_ourselves() {
+    let before = umask(NOT_FOR_OTHERS);
+    umask(before | NOT_FOR_OTHERS);
+}
+
+const NOT_FOR_OTHERS: Mode = Mode::WGRP.union(Mode::RWXO);
 
 /// Raises the limit to the hard limit, and says when even that is short for so many connections.
 pub fn raise_limit(max_connections: usize) {

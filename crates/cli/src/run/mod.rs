@@ -1,7 +1,8 @@
 //! `shoal run`: a node from its settings to its end.
 //!
 //! The main thread starts everything, then waits for signals: HUP reads the settings again, USR1 opens the logs
-//! again, TERM and INT let what is in flight finish, a second one does not wait for it.
+//! again, TERM, INT and QUIT let what is in flight finish, a second one does not wait for it. Signals that would end a process
+//! and mean nothing here are told and ignored.
 
 mod banner;
 mod error_lines;
@@ -21,7 +22,7 @@ use crate::show::print;
 use logging::ErrorLog;
 use node::Running;
 use notify::{Notifier, State};
-use shoal_proxy::admin::{AdminListener, BoundAdmin, Control as _};
+use shoal_proxy::admin::{AdminListener, BoundAdmin, Control as _, Readiness};
 use shoal_settings::{AdminAddress, Settings};
 use signals::{Event, Signals};
 use std::io::Write as _;
@@ -44,6 +45,7 @@ fn run_logging(
     error_log: Arc<ErrorLog>,
 ) -> Result<(), Failure> {
     panics::report();
+    files::keep_to_ourselves();
     files::raise_limit(settings.max_connections);
     let mut signals =
         Signals::new().map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
@@ -59,11 +61,22 @@ fn run_logging(
     greet(&settings, &running, admin.as_ref());
     let addresses: Vec<String> = running.addresses().iter().map(ToString::to_string).collect();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listens = addresses.join(", "), "started");
-    notifier.tell(State::Ready);
+    notifier.tell(readiness(&running));
+    let (opened, told) = (Arc::downgrade(&running), notifier.clone());
+    running.on_disk_opened(move || {
+        if let Some(running) = opened.upgrade() {
+            told.tell(readiness(&running));
+        }
+    });
 
     serve(&running, &mut signals, &notifier);
     running.close_logs();
     Ok(())
+}
+
+/// How the node is, for a service manager.
+fn readiness(running: &Running) -> State {
+    if running.readiness() == Readiness::Degraded { State::Degraded } else { State::Ready }
 }
 
 /// Handles signals until the node has ended.
@@ -73,19 +86,28 @@ fn serve(running: &Arc<Running>, signals: &mut Signals, notifier: &Notifier) {
             Event::Reload => {
                 notifier.tell(State::Reloading);
                 let must_stop = reload(running, signals);
-                notifier.tell(State::Ready);
+                notifier.tell(readiness(running));
                 if must_stop {
                     notifier.tell(State::Stopping);
                     return drain(running, signals);
                 }
             }
             Event::Reopen => running.reopen_logs(),
+            Event::Unknown(name) => ignore(name),
             Event::Stop => {
                 notifier.tell(State::Stopping);
                 return drain(running, signals);
             }
         }
     }
+}
+
+/// Says that a signal was heeded and changes nothing.
+fn ignore(signal: &str) {
+    tracing::warn!(
+        signal,
+        "this signal means nothing to a node and is ignored; HUP, USR1, TERM, INT and QUIT do"
+    );
 }
 
 /// Reads the settings again, on another thread, since a file may keep it waiting: other signals are heeded meanwhile. True when one says to
@@ -104,6 +126,7 @@ fn reload(running: &Arc<Running>, signals: &mut Signals) -> bool {
             None => return false,
             Some(Event::Stop) => return true,
             Some(Event::Reopen) => running.reopen_logs(),
+            Some(Event::Unknown(name)) => ignore(name),
             Some(Event::Reload) => again = true,
         }
     }
@@ -124,7 +147,7 @@ fn drain(running: &Arc<Running>, signals: &mut Signals) {
                 tracing::warn!("stopped at once; what was in flight is cut");
                 return;
             }
-            Some(Event::Reload | Event::Reopen) => {}
+            Some(Event::Reload | Event::Reopen | Event::Unknown(_)) => {}
         }
     }
 }

@@ -59,6 +59,11 @@ impl Running {
         self.node.drain(deadline);
     }
 
+    /// Has this called when a disk that could not be opened at the start serves.
+    pub fn on_disk_opened(&self, told: impl Fn() + Send + Sync + 'static) {
+        self.node.on_disk_opened(told);
+    }
+
     /// Notes a panic in the metrics.
     pub fn count_panic(&self) {
         self.node.metrics().panics.count();

@@ -12,11 +12,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Ready,
+    /// Ready, but for the store: RAM serves alone.
+    Degraded,
     Reloading,
     Stopping,
 }
 
 /// The way to the service manager, if there is one.
+#[derive(Clone)]
 pub struct Notifier(Option<String>);
 
 impl Notifier {
@@ -36,7 +39,8 @@ impl Notifier {
 
 fn message(state: State) -> String {
     match state {
-        State::Ready => "READY=1".into(),
+        State::Ready => "READY=1\nSTATUS=ready".into(),
+        State::Degraded => "READY=1\nSTATUS=degraded: no store".into(),
         State::Reloading => {
             let now = clock_gettime(ClockId::Monotonic);
             format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000)
@@ -70,7 +74,9 @@ mod tests {
         let socket = UnixDatagram::bind(&path).expect("bound");
         let notifier = Notifier(Some(path));
         notifier.tell(State::Ready);
-        assert_eq!(received(&socket), "READY=1");
+        assert_eq!(received(&socket), "READY=1\nSTATUS=ready");
+        notifier.tell(State::Degraded);
+        assert_eq!(received(&socket), "READY=1\nSTATUS=degraded: no store");
         notifier.tell(State::Reloading);
         let text = received(&socket);
         let microseconds = text.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect("both lines");

@@ -8,23 +8,23 @@ use std::path::PathBuf;
 
 /// Run a node: a forward proxy without options, a reverse proxy with --to
 ///
-/// Without --config, --to and --listen, the file that SHOAL_CONFIG names is read; without that, the built-in
+/// Without --config and --to, the file that SHOAL_CONFIG names is read; without that, the built-in
 /// defaults make a forward proxy on 127.0.0.1:3128 with its cache under ./shoal-cache. No other place is searched:
 /// name /etc/shoal/shoal.toml with --config to have it read. SHOAL_ variables override the file
 /// (SHOAL_CACHE__RAM=512MB), and options override both.
 ///
 /// Signals: HUP reads the settings again, and keeps the old ones when the new have mistakes; USR1 opens the logs
-/// again; TERM and INT let what is in flight finish (drain_timeout), a second one does not wait for it.
+/// again; TERM, INT and QUIT let what is in flight finish (drain_timeout), a second one does not wait for it.
 #[derive(clap::Args, Default)]
 pub struct Options {
     /// Read this configuration file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "listen"])]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Serve this origin as a reverse proxy, on 127.0.0.1:8080 unless --listen says otherwise
     #[arg(long, value_name = "URL")]
     to: Option<String>,
-    /// Listen on this address and port
-    #[arg(long, value_name = "ADDRESS")]
+    /// Listen on this address and port; 3128 alone is 127.0.0.1:3128, and :3128 is port 3128 of all IPv4 addresses
+    #[arg(long, value_name = "ADDRESS", value_parser = shoal_settings::listen_address)]
     listen: Option<SocketAddr>,
     /// Folder of the cache on disk; none for RAM alone
     #[arg(long, value_name = "FOLDER")]
@@ -45,15 +45,31 @@ pub struct Options {
     /// Admin listener: an address and port, unix:/path, or none
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
+    /// Set any other setting, such as cache.collapse=false; lists with commas or as TOML; may be given several times
+    #[arg(long, value_name = "SETTING=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+}
+
+/// `cache.ram=1GB` in its two parts.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write it as SETTING=VALUE, such as cache.ram=1GB")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
+        if self.config.is_some() && self.to.is_some() {
+            return Err(Failure::Usage(
+                "--to makes a reverse proxy without a file; with --config write a [[site]] into the file, or give \
+                 --set 'site=[{ hosts = [\"*\"], upstreams = [{ url = \"http://origin\" }] }]'"
+                    .into(),
+            ));
+        }
         super::run(self.configuration())
     }
 
     fn configuration(self) -> Configuration {
-        let mut configuration = match self.to.is_some() || self.listen.is_some() {
+        let mut configuration = match self.to.is_some() {
             true => Configuration::default(),
             false => Configuration::find(self.config.clone()),
         };
@@ -68,7 +84,7 @@ impl Options {
         }
         match (&self.to, self.listen) {
             (Some(_), None) => overrides.push(Override::listen("--to", REVERSE_ADDRESS.into(), true)),
-            (to, Some(address)) => overrides.push(Override::listen("--listen", address, to.is_some())),
+            (_, Some(address)) => overrides.push(Override::listen_address("--listen", address)),
             (None, None) => {}
         }
         let store = self.store.as_deref().map(|folder| if folder == "none" { "" } else { folder });
@@ -90,6 +106,12 @@ impl Options {
                 overrides.push(Override { origin: origin.into(), key: key.into(), value: value.into() });
             }
         }
+        let set = |(key, value): &(String, String)| Override {
+            origin: "--set".into(),
+            key: key.clone(),
+            value: value.clone(),
+        };
+        overrides.extend(self.set.iter().map(set));
         overrides
     }
 }
@@ -156,5 +178,29 @@ mod tests {
         let refused =
             settings(Options { ram: Some("lots".into()), ..Options::default() }).expect_err("no size");
         assert!(refused[0].starts_with("--ram: cache.ram: "), "{refused:?}");
+    }
+
+    #[test]
+    fn any_setting_can_be_set_and_mistakes_name_it() {
+        let set = |text: &str| {
+            let set = vec![assignment(text).expect("two parts")];
+            settings(Options { set, ..Options::default() })
+        };
+        assert!(!set("cache.collapse=false").expect("valid").cache.collapse);
+        assert_eq!(
+            set("forward.connect_ports = 443,8443").expect("valid").forward.connect_ports,
+            [443, 8443]
+        );
+        let listen = set("listen=[{ address = \"127.0.0.1:1\", mode = \"forward\" }]").expect("valid").listen;
+        assert_eq!(listen[0].address.port(), 1);
+        for (text, why) in [
+            ("cache.colapse=false", "--set: cache.colapse: no such setting (did you mean `cache.collapse`?)"),
+            ("cache=1", "--set: cache: a section, not a setting (name one of its settings: cache.…)"),
+            ("cache.collapse=perhaps", "--set: cache.collapse: expected true or false"),
+        ] {
+            let refused = set(text).expect_err(text);
+            assert!(refused[0].starts_with(why), "{refused:?}");
+        }
+        assert!(assignment("cache.ram").is_err());
     }
 }

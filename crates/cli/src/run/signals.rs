@@ -12,8 +12,10 @@ pub enum Event {
     Reload,
     /// USR1: open the logs again.
     Reopen,
-    /// TERM or INT: stop.
+    /// TERM, INT or QUIT: stop.
     Stop,
+    /// One that would end the process and means nothing, by its name.
+    Unknown(&'static str),
 }
 
 /// The signals that a node takes, from its making on.
@@ -27,6 +29,10 @@ struct Streams {
     user1: Signal,
     terminate: Signal,
     interrupt: Signal,
+    quit: Signal,
+    user2: Signal,
+    alarm: Signal,
+    io: Signal,
 }
 
 /// Work that was started by [`Signals::watch`].
@@ -43,6 +49,10 @@ impl Signals {
                 user1: signal(SignalKind::user_defined1())?,
                 terminate: signal(SignalKind::terminate())?,
                 interrupt: signal(SignalKind::interrupt())?,
+                quit: signal(SignalKind::quit())?,
+                user2: signal(SignalKind::user_defined2())?,
+                alarm: signal(SignalKind::alarm())?,
+                io: signal(SignalKind::io())?,
             }
         };
         Ok(Self { runtime, streams })
@@ -86,6 +96,10 @@ impl Streams {
             _ = self.user1.recv() => Event::Reopen,
             _ = self.terminate.recv() => Event::Stop,
             _ = self.interrupt.recv() => Event::Stop,
+            _ = self.quit.recv() => Event::Stop,
+            _ = self.user2.recv() => Event::Unknown("USR2"),
+            _ = self.alarm.recv() => Event::Unknown("ALRM"),
+            _ = self.io.recv() => Event::Unknown("IO"),
         }
     }
 }

@@ -67,7 +67,7 @@ fn a_device_is_a_disk_without_a_file_system() {
 
 #[test]
 fn a_device_that_holds_a_file_system_is_left_alone() {
-    let Some(device) = Loop::new(16 << 20) else { return };
+    let Some(device) = Loop::new(32 << 20) else { return };
     let write = |bytes: &[u8]| {
         let file = std::fs::File::options().write(true).open(&device.path).expect("a device");
         std::os::unix::fs::FileExt::write_all_at(&file, bytes, 1080).expect("written");

@@ -49,6 +49,8 @@ pub enum Readiness {
     Starting,
     /// Accepting clients.
     Ready,
+    /// Accepting clients, with a store that is wanted and no disk that serves: RAM serves alone.
+    Degraded,
     /// Finishing what is in flight before it stops.
     Draining,
 }
@@ -59,8 +61,14 @@ impl Readiness {
         match self {
             Self::Starting => "starting",
             Self::Ready => "ready",
+            Self::Degraded => "degraded: no store",
             Self::Draining => "draining",
         }
+    }
+
+    /// Whether clients are accepted.
+    pub fn accepts(self) -> bool {
+        matches!(self, Self::Ready | Self::Degraded)
     }
 }
 
@@ -107,6 +115,15 @@ pub struct Responses {
     /// Bytes of bodies that were received from origins.
     #[serde(default)]
     pub upstream_body_bytes: u64,
+    /// Tunnels that ended (CONNECT, and protocols that were switched to): nothing of them is cached.
+    #[serde(default)]
+    pub tunnels: u64,
+    /// Tunnels open now.
+    #[serde(default)]
+    pub tunnels_open: u64,
+    /// Bytes that tunnels which ended carried, both ways.
+    #[serde(default)]
+    pub tunnel_bytes: u64,
 }
 
 impl Responses {
@@ -126,6 +143,9 @@ impl Responses {
             body_bytes: metrics.body_bytes.all().map(|(.., bytes)| bytes.value()).sum::<u64>() - carried,
             hit_body_bytes: bytes_of(&OUT_OF_CACHE),
             upstream_body_bytes: metrics.upstream_body_bytes.value(),
+            tunnels: metrics.tunnels.value(),
+            tunnels_open: metrics.tunnels_open.value(),
+            tunnel_bytes: carried + metrics.tunnel_received.value(),
         }
     }
 }
@@ -197,6 +217,12 @@ pub struct StoreStatus {
     pub spared_reads: u64,
     /// Objects that failed a check and were dropped, since start.
     pub corrupt: u64,
+    /// Objects that are found and not written to disk yet, and one more for each disk that something is being brought to.
+    #[serde(default)]
+    pub unwritten: u64,
+    /// Whether a disk still looks for what was written last before a crash, and misses that until then.
+    #[serde(default)]
+    pub recovering: bool,
 }
 
 /// One disk of the store.
@@ -238,6 +264,8 @@ impl StoreStatus {
             crowded_out: sum(|usage| usage.crowded_out),
             spared_reads: sum(|usage| usage.spared_reads),
             corrupt: sum(|usage| usage.corrupt),
+            unwritten: sum(|usage| usage.unwritten),
+            recovering: disks.iter().any(|disk| disk.is_recovering),
             disks: disks.iter().map(DiskStatus::from).collect(),
         }
     }

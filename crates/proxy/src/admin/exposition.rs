@@ -36,9 +36,11 @@ pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
 }
 
 fn gauges(status: &Status) -> Vec<Row> {
-    let ready = u64::from(status.readiness == Readiness::Ready);
+    let ready = u64::from(status.readiness.accepts());
+    let degraded = u64::from(status.readiness == Readiness::Degraded);
     let mut rows = vec![
         ("gauge", "shoal_ready", "", "Whether the node accepts clients.", ready),
+        ("gauge", "shoal_degraded", "", "Whether a store is wanted and no disk of it serves.", degraded),
         ("gauge", "shoal_uptime_seconds", "", "Seconds since the start.", status.uptime_seconds),
     ];
     rows.extend(ram(&status.ram));
@@ -48,6 +50,20 @@ fn gauges(status: &Status) -> Vec<Row> {
             ("gauge", "shoal_store_objects_max", "", "Most objects that the index holds.", store.objects_max),
             ("gauge", "shoal_store_bytes", "", "Disk space used.", store.space.bytes),
             ("gauge", "shoal_store_bytes_max", "", "The configured disk limit.", store.space.bytes_max),
+            (
+                "gauge",
+                "shoal_store_unwritten",
+                "",
+                "Stored responses that are not written to disk yet, and one more while some are being written.",
+                store.unwritten,
+            ),
+            (
+                "gauge",
+                "shoal_store_recovering",
+                "",
+                "Whether a disk still looks for what was written last before a crash.",
+                u64::from(store.recovering),
+            ),
             ("counter", "shoal_store_evictions_total", "", "Objects given up to make room.", store.evictions),
             (
                 "counter",

@@ -21,7 +21,7 @@ pub(super) const HEALTH: &str = "/healthz";
 const ROUTES: [(&str, &str, &str); 7] = [
     ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
     ("GET", "/status", "what the node is and holds, as JSON"),
-    ("GET", HEALTH, "200 when the node accepts clients, else 503"),
+    ("GET", HEALTH, "200 when the node accepts clients, else 503; ready, or degraded: no store"),
     ("GET", "/version", "the version at work"),
     ("POST", "/purge", "removes stored responses: ?url=, ?tag=, ?host=, ?origin=&group= or ?all"),
     ("POST", "/reload", "reads the settings again"),
@@ -71,10 +71,7 @@ fn status(control: &dyn Control) -> Answer {
 }
 
 fn health(readiness: Readiness) -> Answer {
-    let status = match readiness {
-        Readiness::Ready => StatusCode::OK,
-        Readiness::Starting | Readiness::Draining => StatusCode::SERVICE_UNAVAILABLE,
-    };
+    let status = if readiness.accepts() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     text(status, format!("{}\n", readiness.name()))
 }
 

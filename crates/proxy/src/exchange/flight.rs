@@ -247,7 +247,8 @@ mod tests {
             response_time: Timestamp::from_seconds(10),
         };
         let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
-        let origin = (exchanged.request_time, Names { slots: Box::new([]), groups: Box::new([]), via_site: true });
+        let origin =
+            (exchanged.request_time, Names { slots: Box::new([]), groups: Box::new([]), via_site: true });
         let head = Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin));
         Arc::new(Arrived {
             validity: Invalidations::new().begin(&key),
@@ -309,7 +310,7 @@ mod tests {
     fn keys_of_one_hash_make_two_flights() {
         let flights = Flights::new();
         let one = ObjectKey::new(*b"a");
-        let other = ObjectKey::colliding(*b"b", one.hash());
+        let other = ObjectKey::stored(*b"b", one.hash());
         let _first = lead(&flights, FlightKey::of(&one, true));
         let second = lead(&flights, FlightKey::of(&other, true));
         assert!(flights.follow(&FlightKey::of(&other, true)).is_some());

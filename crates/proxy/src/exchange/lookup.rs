@@ -81,9 +81,8 @@ impl Exchange {
     /// Finds a record of the URL `primary` that has not been purged.
     pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<Found> {
         let found = self.shelf.find(key, || self.invalidations.begin(primary)).await?;
-        let is_purged = |head: &Arc<Head>| {
-            self.epochs.purged(&head.names.slots, &head.names.groups, head.requested)
-        };
+        let is_purged =
+            |head: &Arc<Head>| self.epochs.purged(&head.names.slots, &head.names.groups, head.requested);
         if found.record.head().is_some_and(is_purged) {
             Box::pin(self.shelf.remove(key)).await;
             return None;

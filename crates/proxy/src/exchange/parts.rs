@@ -121,10 +121,8 @@ impl Exchange {
             return self.forward(ask, why).await;
         }
         let range = format!("bytes={}-{}", gap.start, gap.end - 1);
-        let part = PartKey {
-            range: range.as_bytes().into(),
-            validators: Box::new([validator.as_bytes().into()]),
-        };
+        let part =
+            PartKey { range: range.as_bytes().into(), validators: Box::new([validator.as_bytes().into()]) };
         let (arrived, is_own) = match self.flights.join(ask.flight(&why.key).for_part(part)) {
             Part::Lead(leader) => {
                 let fetch = Fetch {

@@ -356,11 +356,14 @@ mod tests {
             StatusCode::OK,
             fields.clone(),
             policy,
-            (Timestamp::from_seconds(10), Names {
-                slots: Box::new([Slot(3), Slot(9)]),
-                groups: Box::new([Key::of(b"a"), Key::of(b"b")]),
-                via_site: true,
-            }),
+            (
+                Timestamp::from_seconds(10),
+                Names {
+                    slots: Box::new([Slot(3), Slot(9)]),
+                    groups: Box::new([Key::of(b"a"), Key::of(b"b")]),
+                    via_site: true,
+                },
+            ),
         )
     }
 

@@ -66,11 +66,14 @@ metrics! {
     denied = "counter" "shoal_responses_total" "result=\"denied\"" "Responses by what the cache did.";
     abandoned = "counter" "shoal_responses_total" "result=\"abandoned\"" "Responses by what the cache did.";
     other = "counter" "shoal_responses_total" "result=\"none\"" "Responses by what the cache did.";
+    tunnels_open = "gauge" "shoal_tunnels" "" "Tunnels open now, through which bytes pass unseen and uncached.";
+    tunnel_received = "counter" "shoal_tunnel_received_bytes_total" "" "Bytes that clients sent through tunnels that have ended.";
     disk_busy = "counter" "shoal_disk_refused_total" "" "Disk jobs refused because the queue was full or the disk did not answer; a read then counts as a miss.";
     disk_slow = "counter" "shoal_disk_slow_total" "" "Disk jobs that a client no longer waited for; a read then counts as a miss.";
     disk_declined = "counter" "shoal_disk_declined_total" "" "Objects that the disk store declined to take.";
     disk_on_probation = "counter" "shoal_disk_on_probation_total" "" "Objects that the disk store will take when they are asked for again.";
     disk_corrupt = "counter" "shoal_disk_corrupt_total" "" "Disk jobs that met damaged bytes; a read then counts as a miss.";
+    disk_open_retries = "counter" "shoal_store_open_retries_total" "" "Times that a disk that could not be opened at the start was tried again, and could still not be opened.";
     disk_errors = "counter" "shoal_disk_errors_total" "" "Disk operations that failed.";
     panics = "counter" "shoal_panics_total" "" "Threads and tasks that panicked: faults of Shoal itself.";
     error_log_lines_dropped = "counter" "shoal_error_log_lines_dropped_total" "" "Error log lines dropped because stderr took nothing or could not be written.";

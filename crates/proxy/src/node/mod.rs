@@ -1,6 +1,7 @@
 //! A node: every part of the proxy put together, started, reloaded and stopped.
 
 mod in_force;
+mod reopening;
 
 use crate::access_log::{AccessLog, OpenError};
 use crate::admin::{
@@ -10,18 +11,22 @@ use crate::exchange::shelf::Shelf;
 use crate::exchange::{Exchange, Front, Live, LiveError, Parts};
 use crate::metrics::Metrics;
 use crate::per_core::own_place;
+use crate::room;
 use crate::route::{Route, Routes};
 use crate::server::{self, Running};
-use crate::storage::{Storage, take_up_purges};
+use crate::storage::{Storage, StorageError};
 use crate::upstream::{Member, SetupError, Upstreams};
 use in_force::in_force;
 use parking_lot::Mutex;
+use reopening::{OpenedUp, Reopening};
 use shoal_core::Key;
 use shoal_settings::{AdminAddress, Settings};
 use shoal_store::disks::{DiskState, Disks};
-use shoal_store::memory;
+use shoal_store::{Store as _, memory};
+use std::cell::Cell;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -43,6 +48,8 @@ pub struct Node {
     /// The runtime of the first worker, on which upstreams are checked.
     checks: Arc<OnceLock<Handle>>,
     draining: AtomicBool,
+    /// Tries disks again that could not be opened; `None` where all could be.
+    reopening: Option<Reopening>,
     started: Instant,
     identity: u64,
 }
@@ -61,11 +68,13 @@ pub enum NodeError {
     Log(OpenError),
     /// Threads could not be started.
     Threads(std::io::Error),
+    /// No disk can be used, and one is required: why, a line for each.
+    NoDisk(Vec<String>),
 }
 
 impl Node {
-    /// Starts a node: everything is bound and read before the first client is accepted. A disk store that cannot
-    /// be used is said once in the log; the node then serves from RAM. `admin.listen` is where the admin listener was bound, which is
+    /// Starts a node: everything is bound and read before the first client is accepted. Where no disk can be used and
+    /// `store.required` does not ask for one, that is said once in the log; the node then serves from RAM and tries the disks again. `admin.listen` is where the admin listener was bound, which is
     /// no destination for clients.
     pub fn start(settings: Settings) -> Result<Self, NodeError> {
         let metrics = Arc::new(Metrics::default());
@@ -78,7 +87,10 @@ impl Node {
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
         let Storage { shelf, disks, epochs } =
-            Storage::open(&settings, &metrics).map_err(NodeError::Threads)?;
+            Storage::open(&settings, &metrics).map_err(|error| match error {
+                StorageError::Threads(error) => NodeError::Threads(error),
+                StorageError::NoDisk(why) => NodeError::NoDisk(why),
+            })?;
         let exchange = Exchange::new(Parts {
             live,
             shelf: Arc::clone(&shelf),
@@ -91,6 +103,10 @@ impl Node {
         let on_worker = begin_worker(&checks, &exchange, &upstreams);
         let front = Arc::new(Front(Arc::clone(&exchange)));
         let running = bound.start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
+        let reopening = disks.as_ref().and_then(|disks| {
+            let purges = purges_at(&settings.store).map(|folder| (folder, Arc::clone(&exchange)));
+            Reopening::start(disks, &metrics, purges)
+        });
         Ok(Self {
             exchange,
             shelf,
@@ -103,6 +119,7 @@ impl Node {
             running: Mutex::new(Some(running)),
             checks,
             draining: AtomicBool::new(false),
+            reopening,
             started: Instant::now(),
             identity,
         })
@@ -175,16 +192,14 @@ impl Node {
     /// Why it could not be done, in a line.
     pub fn set_disk_online(&self, path: &str, online: bool) -> Result<bool, String> {
         let disks = self.disks.as_ref().ok_or("this node has no disk store")?;
-        let store = self.settings.lock().store.clone();
-        let directory = &store.directory;
-        // Of several disks none has them.
-        let has_purges = store.disks.is_empty() && directory.to_string_lossy() == path;
-        if online && has_purges {
-            take_up_purges(self.exchange.epochs(), directory)
-                .map_err(|error| format!("{path}: what was purged cannot be read there: {error}"))?;
-        }
-        let done = if online { disks.bring_online(path) } else { disks.take_offline(path) };
-        if has_purges && (done.is_err() || !online) {
+        let purges = purges_at(&self.settings.lock().store).filter(|folder| folder.to_string_lossy() == path);
+        let are_open = Cell::new(purges.is_some() && !online);
+        let ready = || {
+            are_open.set(purges.is_some());
+            reopening::take_up(self.exchange.epochs(), purges.as_deref())
+        };
+        let done = if online { disks.bring_online_after(path, &ready) } else { disks.take_offline(path) };
+        if are_open.get() && (done.is_err() || !online) {
             self.let_go_of_purges();
         }
         done.map_err(|error| match error {
@@ -200,9 +215,20 @@ impl Node {
         self.exchange.epochs().let_go("its disk is out of service");
     }
 
-    /// Whether clients are accepted.
+    /// Says whether clients are accepted, and with a store.
     pub fn readiness(&self) -> Readiness {
-        if self.draining.load(Ordering::Acquire) { Readiness::Draining } else { Readiness::Ready }
+        match &self.disks {
+            _ if self.draining.load(Ordering::Acquire) => Readiness::Draining,
+            Some(disks) if !disks.serves() => Readiness::Degraded,
+            _ => Readiness::Ready,
+        }
+    }
+
+    /// Has this called when a disk that could not be opened at the start serves.
+    pub fn on_disk_opened(&self, told: impl Fn() + Send + Sync + 'static) {
+        if let Some(reopening) = &self.reopening {
+            reopening.tell(OpenedUp::new(told));
+        }
     }
 
     /// What the node is and holds.
@@ -220,7 +246,11 @@ impl Node {
             responses: Responses::of(&self.metrics),
             ram: self.ram(),
             store: self.disk_states().map(|states| {
-                StoreStatus::new(&settings.store.architecture, &settings.store.directory, &states)
+                let store = &settings.store;
+                let mut status = StoreStatus::new(&store.architecture, &store.directory, &states);
+                // What a store has not been given yet is not written either.
+                status.unwritten += self.shelf.pools().filter(|pool| pool.is_changing()).count() as u64;
+                status
             }),
             upstreams: upstreams(&live, &settings),
         }
@@ -248,6 +278,9 @@ impl Node {
     /// Stops: no new clients, requests under way may finish for at most `grace`, then the store is closed. Blocks.
     pub fn drain(&self, grace: Duration) {
         self.draining.store(true, Ordering::Release);
+        if let Some(reopening) = &self.reopening {
+            reopening.stop();
+        }
         if let Some(running) = self.running.lock().take() {
             running.stop(grace);
         }
@@ -262,6 +295,11 @@ impl Node {
     }
 }
 
+/// Where the table of purges is, when the store's one disk has it: then both come into service together.
+fn purges_at(store: &shoal_settings::Store) -> Option<PathBuf> {
+    store.disks.is_empty().then(|| store.directory.clone())
+}
+
 /// A runtime for the waits of a thread that has none.
 fn timers() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_time().build()
@@ -274,6 +312,11 @@ pub fn check(settings: &Settings) -> Vec<NodeError> {
     let upstreams = Upstreams::new(settings, Arc::default()).err().map(NodeError::Upstream);
     let certificates = server::check(settings).into_iter().map(NodeError::Server);
     live.into_iter().chain(upstreams).chain(certificates).collect()
+}
+
+/// The disks of these settings that have less room than they are given, each with its place in the list and why. Writes nothing.
+pub fn misfits(settings: &Settings) -> Vec<(usize, String)> {
+    room::misfits(settings)
 }
 
 /// The upstreams of every site, in the settings' order.
@@ -340,6 +383,13 @@ impl fmt::Display for NodeError {
             Self::Live(error) => write!(f, "{error}"),
             Self::Log(error) => write!(f, "{error}"),
             Self::Threads(error) => write!(f, "cannot start threads: {error}"),
+            Self::NoDisk(why) => {
+                why.iter().try_for_each(|why| writeln!(f, "{why}"))?;
+                f.write_str(
+                    "no disk of the store can be used, and store.required asks for one: mend that, or set it to false to \
+                     serve from RAM while the disk is tried again (--store none: from RAM alone)",
+                )
+            }
         }
     }
 }
@@ -347,116 +397,4 @@ impl fmt::Display for NodeError {
 impl std::error::Error for NodeError {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::exchange::Name;
-    use crate::per_core::ALL_PLACES;
-    use shoal_core::Timestamp;
-    use shoal_settings::Listen;
-    use std::collections::BTreeSet;
-    use std::io::{Read, Write};
-    use std::net::{Ipv4Addr, TcpStream};
-    use std::path::Path;
-    use std::time::SystemTime;
-
-    #[test]
-    fn every_worker_counts_at_a_place_of_its_own() {
-        let _alone = ALL_PLACES.lock();
-        let mut settings = Settings { workers: 2, ..Settings::default() };
-        settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
-        settings.client.head_timeout = Duration::from_millis(1);
-        settings.store.directory = Default::default();
-        let node = Node::start(settings).expect("a node");
-        for address in [node.addresses()[0]; 20] {
-            let mut stream = TcpStream::connect(address).expect("it listens");
-            let _ = stream.write_all(b"nonsense\r\n\r\n");
-            let _ = stream.read_to_end(&mut Vec::new());
-        }
-        node.drain(Duration::from_secs(1));
-        for counter in [&node.metrics.connections, &node.metrics.refused, &node.metrics.other] {
-            assert_eq!((counter.value(), counter.owned_value()), (20, 20));
-        }
-    }
-
-    #[test]
-    fn a_disk_that_there_is_none_of_is_no_unusable_store() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let node = with_store(&folder.path().join("store"));
-        let refusal = node.set_disk_online("/nowhere", false).expect_err("there is no such disk");
-        node.drain(Duration::ZERO);
-        assert!(refusal.starts_with("no disk of the store is called \"/nowhere\"; there are: "), "{refusal}");
-    }
-
-    /// A node whose store is in this folder.
-    fn with_store(folder: &Path) -> Node {
-        let mut settings = Settings { workers: 1, ..Settings::default() };
-        settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
-        settings.store.directory = folder.to_owned();
-        settings.store.disk = shoal_core::ByteCount::mib(16);
-        Node::start(settings).expect("a node")
-    }
-
-    /// Whether this process has a file in the folder open, which keeps a disk from being unmounted.
-    fn is_open_in(folder: &Path) -> bool {
-        let open = std::fs::read_dir("/proc/self/fd").expect("there").flatten();
-        open.flat_map(|open| std::fs::read_link(open.path())).any(|file| file.starts_with(folder))
-    }
-
-    #[test]
-    fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = folder.path().join("store");
-        let node = with_store(&store);
-        let path = store.to_str().expect("UTF-8");
-        let tag = || PurgeRequest::Tag("news".into());
-        assert_eq!(node.purge(tag()), PurgeOutcome::Purged { responses: None });
-        node.set_disk_online(path, false).expect("it is in service");
-        let begun = Instant::now();
-        while is_open_in(&store) {
-            assert!(begun.elapsed() < Duration::from_secs(10), "a file of it stays open");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        // Another disk at the same path.
-        std::fs::remove_dir_all(&store).expect("it was there");
-        let PurgeOutcome::Failed(why) = node.purge(tag()) else { panic!("it cannot be written down") };
-        assert!(why.contains("its disk is out of service"), "{why}");
-        node.set_disk_online(path, true).expect("it can be opened");
-        assert_eq!(node.purge(PurgeRequest::All), PurgeOutcome::Purged { responses: None });
-        node.drain(Duration::ZERO);
-        let words = std::fs::read(store.join("purges")).expect("there");
-        let purged = words.chunks(8).filter(|word| word.iter().any(|byte| *byte != 0)).count();
-        assert_eq!(purged, 2, "the tag and everything");
-    }
-
-    #[test]
-    fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = folder.path().join("store");
-        let is_purged = |before: Timestamp| {
-            let node = with_store(&store);
-            let is_purged = node.exchange.epochs().purged(&[Name::All.slot()], &[], before);
-            node.drain(Duration::ZERO);
-            is_purged
-        };
-        let now = || Timestamp::from_system(SystemTime::now());
-        assert!(!is_purged(now()), "there is no table");
-        let before = now();
-        assert!(!is_purged(before), "there is an empty one");
-        std::fs::remove_file(store.join("purges")).expect("it was there");
-        std::fs::create_dir(store.join("purges")).expect("no file");
-        assert!(is_purged(before) && !is_purged(now().plus(Duration::from_secs(60))));
-    }
-
-    #[test]
-    fn the_settings_offer_what_the_store_has() {
-        let known: Vec<_> = shoal_store::arch::ARCHITECTURES.iter().map(|row| row.name).collect();
-        assert_eq!(shoal_settings::ARCHITECTURES, known);
-        assert_eq!(shoal_settings::REPLACEMENTS, shoal_store::arch::REPLACEMENTS);
-    }
-
-    #[test]
-    fn the_settings_offer_every_replacement_policy() {
-        let known: BTreeSet<_> = shoal_policy::POLICIES.iter().map(|policy| policy.name).collect();
-        assert_eq!(BTreeSet::from_iter(shoal_settings::REPLACEMENTS.iter().copied()), known);
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 use super::Shared;
 use crate::message::{Handler, Outcome, Record};
+use crate::metrics::Metrics;
 use std::time::Instant;
 
 /// Completes a record. When it is dropped before [`Account::complete`], the reply counts as cut: so do the paths
@@ -18,10 +19,32 @@ pub(super) struct Account<'s, H: Handler> {
     pub body_bytes: u64,
 }
 
+/// A tunnel that is open.
+pub(super) struct OpenTunnel<'s>(&'s Metrics);
+
+impl OpenTunnel<'_> {
+    /// Notes bytes that came from the client.
+    pub fn received(&self, bytes: u64) {
+        self.0.tunnel_received.add(bytes);
+    }
+}
+
+impl Drop for OpenTunnel<'_> {
+    fn drop(&mut self) {
+        self.0.tunnels_open.subtract(1);
+    }
+}
+
 impl<'s, H: Handler> Account<'s, H> {
     /// Opens the account of a reply to the request that began to arrive at `received`.
     pub fn open(shared: &'s Shared<H>, record: Option<Box<Record>>, received: Instant) -> Self {
         Self { shared, record, received, is_settled: false, head_bytes: 0, body_bytes: 0 }
+    }
+
+    /// Counts a tunnel as open while this is held.
+    pub fn open_tunnel(&self) -> OpenTunnel<'s> {
+        self.shared.metrics.tunnels_open.count();
+        OpenTunnel(&self.shared.metrics)
     }
 
     /// Gives the record back: the reply was sent whole at `now`.

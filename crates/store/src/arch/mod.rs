@@ -4,9 +4,9 @@
 //! small objects. The replacement policy is chosen beside it. A new architecture is a row, and what the row names.
 
 mod cern;
-mod earlier;
 mod files;
 mod inspecting;
+mod keyed;
 mod maintenance;
 mod naming;
 mod opening;

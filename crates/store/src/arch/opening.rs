@@ -1,11 +1,11 @@
 //! Opening a store: find the row, take up or make the index, settle what the last session left.
 
 use super::files::{Core, FileStore, HEAD_LOCKS, Limits};
+use super::keyed::Keyed;
 use super::maintenance::Maintenance;
 use super::released::Released;
 use super::replacement;
 use super::segments::{self, SegmentSettings, Segments};
-use super::earlier::Earlier;
 use super::signature::{Keys, Signature};
 use super::space::blocks_of;
 use super::{
@@ -164,35 +164,34 @@ pub fn open_store(name: &str, settings: &Settings, parts: Parts) -> Result<Arc<d
         }
         Design::Volume => (Arc::new(volume::open(row.name, settings, parts)?), [0; 4]),
     };
-    Ok(if take_keys(row.name, parameters, &*files)? { Arc::new(Earlier(store)) } else { store })
+    let keys = take_keys(row.name, parameters, &*files)?;
+    Ok(if Keyed::is_idle(&keys) { store } else { Arc::new(Keyed { store, keys }) })
 }
 
-/// Refuses a store whose keys are hashed under another secret: nothing that it holds would be found.
+/// Refuses to serve a store that a replay made: everybody knows how its keys are hashed.
 fn check_secret(parts: &Parts) -> Result<(), Error> {
     let keys = read_signature(parts)?.and_then(|signature| signature.keys);
-    if keys.is_none_or(|keys| keys.secret == KeySecret::installed()) {
-        return Ok(());
+    let is_open = keys.is_some_and(|keys| keys.secret == KeySecret::NONE);
+    if is_open && KeySecret::installed() != KeySecret::NONE {
+        return Err(Error::Unusable(
+            "a replay made the store, whose keys have no secret; give the node another folder".into(),
+        ));
     }
-    Err(Error::Unusable(
-        "the store belongs to another node: its keys are hashed under another secret than those of this node's first \
-         store; serve it alone, or begin anew with an empty one"
-            .into(),
-    ))
+    Ok(())
 }
 
-/// Gives a store of an earlier version the secret of this process. Whether it may hold objects from
-/// before it had one.
-fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem) -> Result<bool, Error> {
+/// How the store's keys are hashed. A store of an earlier version gets the secret of this process.
+fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem) -> Result<Keys, Error> {
     let failed = |error: io::Error| Error::Unusable(format!("could not sign the store: {error}"));
     let keys = Keys { secret: KeySecret::installed(), came_later: true };
     match Signature::read(files).map_err(failed)? {
-        Some(Signature { keys: Some(keys), .. }) => Ok(keys.came_later),
-        Some(mut signature) => signature.add_keys(keys, files).map_err(failed).map(|()| true),
+        Some(Signature { keys: Some(stored), .. }) => Ok(stored),
+        Some(mut signature) => signature.add_keys(keys, files).map_err(failed).map(|()| keys),
         // So old that it does not say what made it.
         None => {
             let architecture = name.to_owned();
             let signature = Signature { architecture, parameters, keys: Some(keys) };
-            signature.write(files).map_err(failed).map(|()| true)
+            signature.write(files).map_err(failed).map(|()| keys)
         }
     }
 }
@@ -202,11 +201,13 @@ fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem) -> Result
 /// that cannot be read.
 pub fn secret_of(directory: &Path) -> Option<KeySecret> {
     let files: Arc<dyn FileSystem> = match RealDevice::is_one(directory) {
-        true => Arc::new(Device::open(Box::new(RealDevice::open(directory, Access::Read).ok()?), Access::Read).ok()?),
+        true => Arc::new(
+            Device::open(Box::new(RealDevice::open(directory, Access::Read).ok()?), Access::Read).ok()?,
+        ),
         false => Arc::new(Real::open(directory).ok()?),
     };
     let keys = Signature::read(&*files).ok()??.keys;
-    keys.map(|keys| keys.secret).filter(|secret| secret.to_bytes() != [0; 16])
+    keys.map(|keys| keys.secret).filter(|secret| *secret != KeySecret::NONE)
 }
 
 pub(super) fn architecture(name: &str) -> Result<&'static Architecture, Error> {

@@ -153,9 +153,6 @@ pub(crate) fn read_head(
     match wanted {
         Some(key) if key.full() != full_key && key.hash() == header.key => return Err(Misfit::OtherKey),
         Some(key) if key.full() != full_key => return Err(Misfit::Corrupt("object of another key")),
-        _ if ObjectKey::stored(full_key, header.key).is_none() => {
-            return Err(Misfit::Corrupt("object header"));
-        }
         _ => {}
     }
     let metadata = &lead[key_end..metadata_end];

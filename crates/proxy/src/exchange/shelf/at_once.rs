@@ -203,7 +203,8 @@ mod tests {
                 response_time: Timestamp::from_seconds(10),
             };
             let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
-            let origin = (exchanged.request_time, Names { slots: Box::new([]), via_site: true });
+            let origin =
+                (exchanged.request_time, Names { slots: Box::new([]), groups: Box::new([]), via_site: true });
             Record::Response(Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin))).encode()
         };
         for (name, begins, is_found) in

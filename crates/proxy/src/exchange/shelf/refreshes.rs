@@ -271,9 +271,8 @@ mod tests {
     #[test]
     fn what_may_be_replaced_is_bounded() {
         let refreshes = Arc::<Refreshes>::default();
-        let jobs: Vec<Refresh> = (1..100)
-            .map(|second| refreshes.begin(&key(), (&head(second), &head(second + 1))))
-            .collect();
+        let jobs: Vec<Refresh> =
+            (1..100).map(|second| refreshes.begin(&key(), (&head(second), &head(second + 1)))).collect();
         assert_eq!(refreshes.ways.lock()[&key()].older.len(), OLDER_MAX);
         drop(jobs);
         assert!(refreshes.ways.lock().is_empty());

@@ -313,9 +313,11 @@ impl<T: ClientIo> Connection<T> {
         far: Box<dyn crate::message::TunnelIo>,
         account: &mut Account<'_, H>,
     ) {
+        let open = account.open_tunnel();
         let read_early = self.socket.input.split().freeze();
         let carried = tunnel::run(&mut self.socket.io, read_early, far, self.live.tunnel_timeout).await;
         account.body_bytes = carried.to_client;
+        open.received(carried.from_client);
     }
 }
 

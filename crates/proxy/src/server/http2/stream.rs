@@ -187,9 +187,11 @@ async fn tunnel<H: Handler>(
     timeout: Duration,
     mut account: Account<'_, H>,
 ) {
+    let open = account.open_tunnel();
     let far = FarIo::new(far, &near);
     let carried = tunnel::run(near, Bytes::new(), far, timeout).await;
     account.body_bytes = carried.to_client;
+    open.received(carried.from_client);
     account.complete(Instant::now());
 }
 

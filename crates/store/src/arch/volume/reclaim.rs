@@ -202,7 +202,7 @@ fn carry(live: &Live, record: &[u8]) -> Option<(Entry, Arc<Pending>)> {
     let hits = if let Verdict::Carry(hits) = live.verdict { hits } else { 0 };
     let body = PendingBody::Whole(Bytes::copy_from_slice(body));
     let metadata = Bytes::copy_from_slice(metadata);
-    let key = ObjectKey::stored(full_key, head.key)?;
+    let key = ObjectKey::stored(full_key, head.key);
     Some((live.entry, Pending::new(key, head.id, hits, metadata, body)))
 }
 

@@ -1,11 +1,11 @@
 //! A volume seen from outside, sound and damaged, stopped and at work.
 
-use shoal_core::KeySecret;
 use super::*;
 use crate::arch::volume::format::{HEAD_BYTES, PIECE_BYTES, decode_table};
 use crate::arch::volume::look_at;
 use crate::door::Untouched;
 use crate::inspect::Inspect;
+use shoal_core::KeySecret;
 use std::collections::BTreeMap;
 
 const LARGE: u32 = 90;

@@ -1,0 +1,113 @@
+//! A node is started, asked, and loses and gets back its disk.
+
+use super::*;
+use crate::exchange::Name;
+use crate::per_core::ALL_PLACES;
+use shoal_core::Timestamp;
+use shoal_settings::Listen;
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::time::SystemTime;
+
+#[test]
+fn every_worker_counts_at_a_place_of_its_own() {
+    let _alone = ALL_PLACES.lock();
+    let mut settings = Settings { workers: 2, ..Settings::default() };
+    settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
+    settings.client.head_timeout = Duration::from_millis(1);
+    settings.store.directory = Default::default();
+    let node = Node::start(settings).expect("a node");
+    for address in [node.addresses()[0]; 20] {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        let _ = stream.write_all(b"nonsense\r\n\r\n");
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    node.drain(Duration::from_secs(1));
+    for counter in [&node.metrics.connections, &node.metrics.refused, &node.metrics.other] {
+        assert_eq!((counter.value(), counter.owned_value()), (20, 20));
+    }
+}
+
+#[test]
+fn a_disk_that_there_is_none_of_is_no_unusable_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = with_store(&folder.path().join("store"));
+    let refusal = node.set_disk_online("/nowhere", false).expect_err("there is no such disk");
+    node.drain(Duration::ZERO);
+    assert!(refusal.starts_with("no disk of the store is called \"/nowhere\"; there are: "), "{refusal}");
+}
+
+/// A node whose store is in this folder.
+fn with_store(folder: &Path) -> Node {
+    let mut settings = Settings { workers: 1, ..Settings::default() };
+    settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
+    settings.store.directory = folder.to_owned();
+    settings.store.disk = shoal_core::ByteCount::mib(16);
+    Node::start(settings).expect("a node")
+}
+
+/// Whether this process has a file in the folder open, which keeps a disk from being unmounted.
+fn is_open_in(folder: &Path) -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").expect("there").flatten();
+    open.flat_map(|open| std::fs::read_link(open.path())).any(|file| file.starts_with(folder))
+}
+
+#[test]
+fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let node = with_store(&store);
+    let path = store.to_str().expect("UTF-8");
+    let tag = || PurgeRequest::Tag("news".into());
+    assert_eq!(node.purge(tag()), PurgeOutcome::Purged { responses: None });
+    node.set_disk_online(path, false).expect("it is in service");
+    let begun = Instant::now();
+    while is_open_in(&store) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "a file of it stays open");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Another disk at the same path.
+    std::fs::remove_dir_all(&store).expect("it was there");
+    let PurgeOutcome::Failed(why) = node.purge(tag()) else { panic!("it cannot be written down") };
+    assert!(why.contains("its disk is out of service"), "{why}");
+    node.set_disk_online(path, true).expect("it can be opened");
+    assert_eq!(node.purge(PurgeRequest::All), PurgeOutcome::Purged { responses: None });
+    node.drain(Duration::ZERO);
+    let words = std::fs::read(store.join("purges")).expect("there");
+    let purged = words.chunks(8).filter(|word| word.iter().any(|byte| *byte != 0)).count();
+    assert_eq!(purged, 2, "the tag and everything");
+}
+
+#[test]
+fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let is_purged = |before: Timestamp| {
+        let node = with_store(&store);
+        let is_purged = node.exchange.epochs().purged(&[Name::All.slot()], &[], before);
+        node.drain(Duration::ZERO);
+        is_purged
+    };
+    let now = || Timestamp::from_system(SystemTime::now());
+    assert!(!is_purged(now()), "there is no table");
+    let before = now();
+    assert!(!is_purged(before), "there is an empty one");
+    std::fs::remove_file(store.join("purges")).expect("it was there");
+    std::fs::create_dir(store.join("purges")).expect("no file");
+    assert!(is_purged(before) && !is_purged(now().plus(Duration::from_secs(60))));
+}
+
+#[test]
+fn the_settings_offer_what_the_store_has() {
+    let known: Vec<_> = shoal_store::arch::ARCHITECTURES.iter().map(|row| row.name).collect();
+    assert_eq!(shoal_settings::ARCHITECTURES, known);
+    assert_eq!(shoal_settings::REPLACEMENTS, shoal_store::arch::REPLACEMENTS);
+}
+
+#[test]
+fn the_settings_offer_every_replacement_policy() {
+    let known: BTreeSet<_> = shoal_policy::POLICIES.iter().map(|policy| policy.name).collect();
+    assert_eq!(BTreeSet::from_iter(shoal_settings::REPLACEMENTS.iter().copied()), known);
+}

@@ -1,0 +1,110 @@
+//! Says before a store is opened whether its disk has the room that the settings give it.
+
+use shoal_core::ByteCount;
+use shoal_settings::{Disk, Settings};
+use shoal_store::door::capacity::Capacity;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Refuses a disk that has less room than the settings give it. `before` are the disks that are opened before it: what they
+/// have not taken yet of the same file system is not free.
+pub(crate) fn check(disk: &Disk, before: &[Disk]) -> Result<(), String> {
+    if is_lost_in_devices(&disk.path) {
+        return Err(format!("{}: there is no such device", disk.path.display()));
+    }
+    let capacity = Capacity::at(&disk.path)
+        .map_err(|error| format!("could not ask for the space at {}: {error}", disk.path.display()))?;
+    let mine = file_system(&disk.path);
+    let shared = before.iter().filter(|other| mine.is_some() && file_system(&other.path) == mine);
+    let promised: u64 = shared.map(not_yet_taken).sum();
+    let most = capacity.most_bytes.saturating_sub(promised);
+    match disk.bytes.0 <= most {
+        true => Ok(()),
+        false => Err(refusal(disk, most, promised, &capacity)),
+    }
+}
+
+/// What of the settings' disks does not fit, each with its place in the list. Only what an operator has named is judged.
+pub(crate) fn misfits(settings: &Settings) -> Vec<(usize, String)> {
+    let disks = settings.store.all_disks();
+    let misfit = |at: usize| check(&disks[at], &disks[..at]).err().map(|why| (at, why));
+    (0..disks.len()).filter(|_| settings.store.names_a_disk()).filter_map(misfit).collect()
+}
+
+fn refusal(disk: &Disk, most: u64, promised: u64, capacity: &Capacity) -> String {
+    let (path, wanted) = (disk.path.display(), disk.bytes);
+    let number = |bytes: u64| ByteCount(bytes).to_string();
+    let others = match promised {
+        0 => String::new(),
+        promised => format!(", {} of it for the disks before it", number(promised)),
+    };
+    format!(
+        "{path} has no room for {wanted}: {} are free{others}, and the store holds {}; at most {} fit: give it that \
+         (--disk, store.disk, bytes in store.disks), or free some",
+        number(capacity.free_bytes),
+        number(capacity.held_bytes),
+        rounded(most),
+    )
+}
+
+/// In whole megabytes where that says enough, so that it can be typed.
+fn rounded(bytes: u64) -> ByteCount {
+    const MEGABYTE: u64 = 1_000_000;
+    if bytes < MEGABYTE { ByteCount(bytes) } else { ByteCount(bytes / MEGABYTE * MEGABYTE) }
+}
+
+fn not_yet_taken(disk: &Disk) -> u64 {
+    let held = Capacity::at(&disk.path).map_or(0, |capacity| capacity.held_bytes);
+    disk.bytes.0.saturating_sub(held)
+}
+
+/// The file system that the path is on or would be on. `None` for a block device, which nobody shares.
+fn file_system(path: &Path) -> Option<u64> {
+    let path = std::path::absolute(path).ok()?;
+    let found = path.ancestors().find_map(|ancestor| fs::metadata(ancestor).ok())?;
+    (found.is_dir() || found.is_file()).then(|| found.dev())
+}
+
+/// Whether a mistyped device would become a folder in memory.
+fn is_lost_in_devices(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm") && !path.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(path: &Path, bytes: u64) -> Disk {
+        Disk { path: path.to_owned(), bytes: ByteCount(bytes) }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_the_number_that_does() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let why = check(&disk(&path, 100_000_000_000_000), &[]).expect_err("100 TB");
+        let number =
+            why.split("at most ").nth(1).and_then(|rest| rest.split(" fit").next()).expect("a number");
+        let fits: ByteCount = number.parse().expect("as the settings spell it");
+        assert!(fits.0 > 0 && why.contains("100 TB") && why.contains("--disk"), "{why}");
+        // Others write to the same disk meanwhile.
+        assert_eq!(check(&disk(&path, fits.0 / 2), &[]), Ok(()));
+    }
+
+    #[test]
+    fn disks_of_one_file_system_fit_together() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let most = Capacity::at(folder.path()).expect("there").most_bytes;
+        let disks = ["a", "b"].map(|name| disk(&folder.path().join(name), most / 3 * 2));
+        assert_eq!(check(&disks[0], &[]), Ok(()));
+        let why = check(&disks[1], &disks[..1]).expect_err("more than there is");
+        assert!(why.contains("for the disks before it"), "{why}");
+    }
+
+    #[test]
+    fn a_mistyped_device_is_no_folder() {
+        let why = check(&disk(Path::new("/dev/no-such-disk"), 1_000_000), &[]).expect_err("no device");
+        assert!(why.contains("there is no such device"), "{why}");
+    }
+}

@@ -1,0 +1,188 @@
+//! A store whose keys are hashed otherwise than those of this process.
+//!
+//! It has the secret of another node, since its disk was moved, or came into service after others. Or an
+//! earlier version made it, and it may hold objects whose keys were hashed without a secret. Such an
+//! object is found under its earlier key when there is none under its own; what is stored anew gets its own
+//! key and takes the place of the earlier one. So nothing that a store holds is lost with a secret, and
+//! nobody outside can choose what a new object displaces.
+//!
+//! Who is told which objects have been given up is told the store's keys, which another process' RAM tier
+//! does not know: it then keeps no copy for the disk's sake.
+//!
+//! Cost: a hash; and a second look at the index for what it does not hold. It touches no device.
+
+use super::signature::Keys;
+use crate::{AtOnce, Error, GaveUp, Insert, Store, Stored, StoredBody, Usage};
+use bytes::Bytes;
+use shoal_core::{Key, KeySecret, ObjectKey};
+use std::sync::Arc;
+
+/// A store with keys of its own.
+pub(super) struct Keyed {
+    pub store: Arc<dyn Store>,
+    pub keys: Keys,
+}
+
+impl Keyed {
+    /// Whether the store needs none of this.
+    pub fn is_idle(keys: &Keys) -> bool {
+        keys.secret == KeySecret::installed() && !keys.came_later
+    }
+
+    /// The key as the store has it.
+    fn own(&self, key: &ObjectKey) -> ObjectKey {
+        match self.keys.secret == KeySecret::installed() {
+            true => key.clone(),
+            false => key.under(self.keys.secret),
+        }
+    }
+
+    /// The earlier key, if an object may stand under it.
+    fn earlier(&self, key: &ObjectKey) -> Option<ObjectKey> {
+        let earlier = self.keys.came_later.then(|| key.earlier())?;
+        (self.store.may_contain(&earlier) || !self.store.knows_all()).then_some(earlier)
+    }
+
+    /// Removes an older object, which must not come back when the newer one has gone.
+    fn supersede(&self, key: &ObjectKey) -> Result<(), Error> {
+        self.earlier(key).map_or(Ok(()), |earlier| self.store.remove(&earlier).map(drop))
+    }
+}
+
+impl Store for Keyed {
+    fn name(&self) -> &'static str {
+        self.store.name()
+    }
+
+    fn lane(&self, key: Key) -> usize {
+        self.store.lane(key)
+    }
+
+    fn may_contain(&self, key: &ObjectKey) -> bool {
+        self.store.may_contain(&self.own(key)) || self.earlier(key).is_some()
+    }
+
+    fn serves(&self) -> bool {
+        self.store.serves()
+    }
+
+    fn knows_all(&self) -> bool {
+        self.store.knows_all()
+    }
+
+    fn position(&self, key: &ObjectKey) -> Option<u64> {
+        let earlier = || self.earlier(key).and_then(|earlier| self.store.position(&earlier));
+        self.store.position(&self.own(key)).or_else(earlier)
+    }
+
+    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+        match self.store.open(&self.own(key))? {
+            Some(stored) => Ok(Some(stored)),
+            None => self.earlier(key).map_or(Ok(None), |earlier| self.store.open(&earlier)),
+        }
+    }
+
+    fn open_at_once(&self, key: &ObjectKey) -> Option<Stored> {
+        let own = self.own(key);
+        // An own object that is on the disk is newer than an earlier one at hand.
+        let earlier = || self.earlier(key).filter(|_| !self.store.may_contain(&own));
+        let at_hand = self.store.open_at_once(&own);
+        at_hand.or_else(|| self.store.open_at_once(&earlier()?))
+    }
+
+    fn insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<Box<dyn Insert>, Error> {
+        let insert = self.store.insert(&self.own(key), metadata, body_bytes)?;
+        let store = Self { store: Arc::clone(&self.store), keys: self.keys };
+        Ok(Box::new(Superseding { insert, key: key.clone(), store }))
+    }
+
+    fn insert_at_once(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body: &Bytes,
+        still: &dyn Fn() -> bool,
+    ) -> Result<AtOnce, Error> {
+        // To remove the earlier one may take the device.
+        match self.earlier(key) {
+            Some(_) => Ok(AtOnce::MustWait),
+            None => self.store.insert_at_once(&self.own(key), metadata, body, still),
+        }
+    }
+
+    fn write_due(&self, key: Key) -> Result<(), Error> {
+        self.store.write_due(key)
+    }
+
+    fn update_metadata(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error> {
+        let own = self.own(key);
+        let is_done = self.store.update_metadata(&own, metadata, replaces)?;
+        match self.earlier(key).filter(|_| !is_done && !self.store.may_contain(&own)) {
+            Some(earlier) => self.store.update_metadata(&earlier, metadata, replaces),
+            None => Ok(is_done),
+        }
+    }
+
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
+        // Both are tried, whatever became of the first.
+        let own = self.store.remove(&self.own(key));
+        let earlier = self.earlier(key).map(|earlier| self.store.remove(&earlier));
+        Ok(own? | earlier.transpose()?.unwrap_or(false))
+    }
+
+    fn give_up_disk(&self, lane: usize, key: &ObjectKey) -> bool {
+        self.store.give_up_disk(lane, &self.own(key))
+    }
+
+    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+        self.store.body_within(stored_bytes, key_bytes, metadata_bytes)
+    }
+
+    fn tell(&self, gave_up: GaveUp) {
+        self.store.tell(gave_up);
+    }
+
+    fn usage(&self) -> Usage {
+        self.store.usage()
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.store.close()
+    }
+}
+
+/// An insert that removes the earlier object once it is visible.
+struct Superseding {
+    insert: Box<dyn Insert>,
+    key: ObjectKey,
+    store: Keyed,
+}
+
+impl Insert for Superseding {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.insert.append(bytes)
+    }
+
+    fn body(&self) -> Arc<dyn StoredBody> {
+        self.insert.body()
+    }
+
+    fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
+        self.insert.commit(metadata)?;
+        self.store.supersede(&self.key)
+    }
+
+    fn lane(&self) -> usize {
+        self.insert.lane()
+    }
+}
