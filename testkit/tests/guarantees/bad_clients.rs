@@ -26,7 +26,7 @@ fn origin() -> Origin {
 fn others_are_served(shoal: &Shoal) {
     let start = Instant::now();
     shoal.get("/small").expect_body("small");
-    assert!(start.elapsed() < Duration::from_secs(3), "another client waited {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(8), "another client waited {:?}", start.elapsed());
 }
 
 fn all_have_gone(shoal: &Shoal) {
@@ -37,7 +37,7 @@ fn all_have_gone(shoal: &Shoal) {
 #[test]
 fn many_heads_that_never_end_are_given_up_in_time() {
     let origin = origin();
-    let shoal = Setup::to(&origin).set("client.head_timeout", "1500ms").start();
+    let shoal = Setup::to(&origin).set("client.head_timeout", "5s").start();
     shoal.get("/small").expect_body("small");
     // What was stored is written meanwhile, out of a buffer of a stripe in a large page.
     let idle = shoal.resident_bytes() + (2 << 20);
@@ -54,7 +54,7 @@ fn many_heads_that_never_end_are_given_up_in_time() {
         assert_eq!(client.response("GET").status, 408);
         assert!(client.closes());
     }
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     shoal.expect_metric("shoal_requests_refused_total", "", 300);
     all_have_gone(&shoal);
 }

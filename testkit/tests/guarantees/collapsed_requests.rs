@@ -104,7 +104,7 @@ fn a_client_that_reads_slowly_holds_nobody_up() {
     answers(clients).iter().for_each(|answer| {
         answer.expect_body(&large);
     });
-    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
     slow.response("GET").expect_body(&large);
     assert_eq!(origin.count("/large"), 1);
 }
@@ -176,14 +176,14 @@ fn an_uncacheable_response_releases_everyone_at_once() {
     origin.on_request("/private", move |_| {
         let number = served.fetch_add(1, Ordering::SeqCst);
         let answer = Answer::ok(format!("for client {number}")).field("Cache-Control", "private");
-        if number == 0 { answer.held_by(&first) } else { answer.delay(Duration::from_millis(400)) }
+        if number == 0 { answer.held_by(&first) } else { answer.delay(Duration::from_millis(1500)) }
     });
     let shoal = Setup::to(&origin).start();
     let clients = crowd(&shoal, 10, |_| Request::get("/private"));
     let start = Instant::now();
     gate.open();
     let mut bodies: Vec<_> = answers(clients).iter().map(|answer| answer.expect_status(200).text()).collect();
-    assert!(start.elapsed() < Duration::from_secs(2), "one after the other: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(9), "one after the other: {:?}", start.elapsed());
     bodies.sort();
     bodies.dedup();
     assert_eq!(bodies.len(), 10, "nobody gets another's private response");
@@ -202,7 +202,7 @@ fn a_failed_fetch_leaves_nobody_waiting() {
     for answer in answers(clients) {
         assert!(matches!(answer.status, 200 | 502), "{}", answer.status);
     }
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert!(start.elapsed() < Duration::from_secs(15));
     shoal.get("/a").expect_body("body");
 }
 

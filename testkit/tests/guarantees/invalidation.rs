@@ -333,8 +333,7 @@ fn what_was_purged_stays_away_after_a_restart() {
     });
     shoal.ask(&Request::new("PURGE", "/named")).expect_status(200);
     purge(&shoal, r#"{"tag": "t"}"#);
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    shoal.restart();
+    shoal.restart_and_find_all();
     expect_gone(&shoal, "/named");
     expect_gone(&shoal, "/tagged");
     expect_kept(&shoal, "/kept");

@@ -212,5 +212,5 @@ fn a_client_that_never_reads_is_dropped() {
     client.send(Request::get("/large").to_bytes("site.test"));
     let start = Instant::now();
     shoal_testkit::wait::until("the connection is given up", || shoal.metric("shoal_connections", "") == 0);
-    assert!(start.elapsed() < Duration::from_secs(8));
+    assert!(start.elapsed() < Duration::from_secs(25));
 }

@@ -106,7 +106,7 @@ fn by_reads_from_the_disk() {
         shoal.get(&disk(number)).expect_status(200);
     }
     wait::until("all are on disk", || (0..READERS * READS).all(|number| shoal.get(&disk(number)).hit()));
-    std::thread::sleep(WRITTEN_AFTER);
+    shoal.wait_until_written();
     let asks = |client: usize| (0..READS).flat_map(|number| get(&disk(client * READS + number))).collect();
     let before = shoal.responses("hit");
     let order = order(&shoal, READERS, asks, READERS * READS);
@@ -115,6 +115,3 @@ fn by_reads_from_the_disk() {
     eprintln!("{before} of {} came before the last small hit", READERS * READS);
     assert!(before <= READERS * READS / 4, "{before} answers from the disk came before the last small hit");
 }
-
-/// What is stored waits in RAM for so long at most until it is written.
-const WRITTEN_AFTER: Duration = Duration::from_millis(1500);

@@ -30,7 +30,7 @@ fn a_stale_response_is_served_while_it_is_validated() {
         answer.expect_body("old").expect_hit();
         assert!(answer.cache().number("ttl").is_some_and(|ttl| ttl <= 0), "{:?}", answer.cache());
     }
-    assert!(start.elapsed() < Duration::from_secs(2), "nobody waits for the validation");
+    assert!(start.elapsed() < Duration::from_secs(15), "nobody waits for the validation");
     origin.wait_for("/a", 2);
     assert_eq!(origin.last("/a").fields.first("if-none-match"), Some("\"old\""));
     gate.open();

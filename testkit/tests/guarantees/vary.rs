@@ -154,7 +154,6 @@ fn variants_survive_a_restart() {
     shoal_testkit::wait::until("the variants are on disk", || {
         shoal.status()["store"]["space"]["objects"].as_u64() >= Some(4)
     });
-    std::thread::sleep(std::time::Duration::from_millis(300));
     shoal.restart_and_find_all();
     for variant in ["a", "b", "c"] {
         shoal.ask(&with("/v", &[("X-V", variant)])).expect_body(variant).expect_hit();
