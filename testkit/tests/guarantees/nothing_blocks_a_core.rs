@@ -7,7 +7,6 @@
 use rustix::process::Signal;
 use shoal_testkit::seeded::body;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
-use std::time::Duration;
 
 /// Clients with one small hit each, who ask last.
 const SMALL: usize = 40;

@@ -73,7 +73,8 @@ fn check(way: &Way) {
         shoal
     };
     // About three megabytes a second.
-    let strict = start("16 MiB");
+    // It takes three megabytes a second; the others get their answers at this rate on a busy machine too.
+    let strict = start("6 MiB");
     let before = strict.responses(way.result);
     let taken = read_slowly(&strict, ALL / way.body_bytes);
     assert!(taken < ALL, "all of it was sent");
