@@ -450,7 +450,7 @@ impl Exchange {
                 return filing.cut(LEFT.into());
             }
         }
-        let trailers = trailers.map(|trailers| self.shared_trailers(&keeping, trailers));
+        let trailers = trailers.map(|trailers| self.shared_trailers(&fetch.ask, &arrived.head, trailers));
         let leader = fetch.leader.take();
         if fetch.validity.holds() {
             self.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;

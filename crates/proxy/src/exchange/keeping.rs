@@ -30,8 +30,6 @@ pub struct Keeping {
     /// The vary note under the primary key, as it will be.
     vary_note: Option<VaryNote>,
     part: Option<PartKeeping>,
-    /// Fields that are for the client alone who asked, and no trailers for all.
-    apart: Vec<HeaderName>,
 }
 
 /// Why a response is not kept.
@@ -94,8 +92,7 @@ impl Exchange {
             return self.judge_part(ask, response, policy).await;
         }
         let (key, selecting, vary_note) = self.place(ask, response.fields).await;
-        let apart = apart(ask, response);
-        Ok(Keeping { key, policy, selecting, vary_note, part: None, apart })
+        Ok(Keeping { key, policy, selecting, vary_note, part: None })
     }
 
     /// The key of a response with these fields: the primary one, or its variant's.
@@ -149,7 +146,7 @@ impl Exchange {
         let range = PartRange { start: range.start, end: range.end };
         let key = part_key(&note_key, generation, range.start, range.end);
         let part = Some(PartKeeping { note_key, range, complete_length, generation });
-        Ok(Keeping { key, policy, selecting, vary_note, part, apart: apart(ask, response) })
+        Ok(Keeping { key, policy, selecting, vary_note, part })
     }
 
     /// The response as its readers get it.
@@ -190,9 +187,10 @@ impl Exchange {
         (stored, own)
     }
 
-    /// The trailers as all readers get them.
-    pub(super) fn shared_trailers(&self, keeping: &Keeping, mut trailers: HeaderMap) -> HeaderMap {
-        storage::take_apart(&mut trailers, &keeping.apart);
+    /// The trailers as all readers get them: without fields that are for the client alone who asked.
+    pub(super) fn shared_trailers(&self, ask: &Ask, head: &Head, mut trailers: HeaderMap) -> HeaderMap {
+        let apart = storage::unstored_fields(&head.stored.fields(), ask.live.rules(ask));
+        storage::take_apart(&mut trailers, &apart);
         trailers
     }
 
@@ -270,11 +268,6 @@ impl Exchange {
         let last = self.generations.fetch_update(Relaxed, Relaxed, next).expect("there is always a next");
         now.max(last + 1)
     }
-}
-
-/// The fields of a response that are for the client alone who asked.
-fn apart(ask: &Ask, response: Received<'_>) -> Vec<HeaderName> {
-    storage::unstored_fields(&response.fields.to_map(), ask.live.rules(ask))
 }
 
 /// The note with `names` as its latest list.
