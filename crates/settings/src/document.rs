@@ -266,8 +266,9 @@ mod tests {
                 _ => format!("{line}\n"),
             })
             .collect();
-        let uncommented = uncommented.replacen("mode = \"forward\"", "mode = \"reverse\"", 1);
-        let settings = Settings::parse(&uncommented, "sample").expect("a valid file");
+        // A site needs a listener in reverse mode, and the rules of forward mode one in that.
+        let reverse = "\n[[listen]]\naddress = \"127.0.0.1:8080\"\nmode = \"reverse\"\n";
+        let settings = Settings::parse(&(uncommented + reverse), "sample").expect("a valid file");
         assert_eq!(settings.site, [crate::Site::example()]);
     }
 

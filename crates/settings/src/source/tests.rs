@@ -35,6 +35,9 @@ address = "0.0.0.0:80"
 mode = "reverse"
 proxy_protocol_from = ["10.0.0.0/8", "192.0.2.1"]
 tls = [{ certificate = "a.pem", key = "a.key" }]
+[[listen]]
+address = "127.0.0.1:3128"
+mode = "forward"
 [[site]]
 hosts = ["*.Example.org"]
 upstreams = [{ url = "http://[::1]:8000", weight = 3 }, { url = "https://b.example" }]
