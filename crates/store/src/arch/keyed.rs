@@ -11,10 +11,13 @@
 //!
 //! Cost: a hash; and a second look at the index for what it does not hold. It touches no device.
 
-use super::signature::Keys;
+use super::signature::{Keys, Signature};
+use crate::door::{Access, Device, FileSystem, Real, RealDevice};
 use crate::{AtOnce, Error, GaveUp, Insert, Store, Stored, StoredBody, Usage};
 use bytes::Bytes;
 use shoal_core::{Key, KeySecret, ObjectKey};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A store with keys of its own.
@@ -185,4 +188,51 @@ impl Insert for Superseding {
     fn lane(&self) -> usize {
         self.insert.lane()
     }
+}
+
+/// Refuses to serve a store that a replay made: everybody knows how its keys are hashed.
+pub(super) fn check_secret(files: &dyn FileSystem) -> Result<(), Error> {
+    let keys = read(files)?.and_then(|signature| signature.keys);
+    let is_open = keys.is_some_and(|keys| keys.secret == KeySecret::NONE);
+    if is_open && KeySecret::installed() != KeySecret::NONE {
+        return Err(Error::Unusable(
+            "a replay made the store, whose keys have no secret; give the node another folder".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// How the store's keys are hashed. A store of an earlier version gets the secret of this process.
+pub(super) fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem) -> Result<Keys, Error> {
+    let failed = |error: io::Error| Error::Unusable(format!("could not sign the store: {error}"));
+    let keys = Keys { secret: KeySecret::installed(), came_later: true };
+    match read(files)? {
+        Some(Signature { keys: Some(stored), .. }) => Ok(stored),
+        Some(mut signature) => signature.add_keys(keys, files).map_err(failed).map(|()| keys),
+        // So old that it does not say what made it.
+        None => {
+            let architecture = name.to_owned();
+            let signature = Signature { architecture, parameters, keys: Some(keys) };
+            signature.write(files).map_err(failed).map(|()| keys)
+        }
+    }
+}
+
+/// The secret under which the keys of the store in a folder or on a block device are hashed. `None` where
+/// there is no store yet, one of an earlier version, one that a replay made, which has no secret, or one
+/// that cannot be read.
+pub fn secret_of(directory: &Path) -> Option<KeySecret> {
+    let files: Arc<dyn FileSystem> = match RealDevice::is_one(directory) {
+        true => Arc::new(
+            Device::open(Box::new(RealDevice::open(directory, Access::Read).ok()?), Access::Read).ok()?,
+        ),
+        false => Arc::new(Real::open(directory).ok()?),
+    };
+    let keys = Signature::read(&*files).ok()??.keys;
+    keys.map(|keys| keys.secret).filter(|secret| *secret != KeySecret::NONE)
+}
+
+fn read(files: &dyn FileSystem) -> Result<Option<Signature>, Error> {
+    let failed = |error| Error::Unusable(format!("could not read how the store's keys are hashed: {error}"));
+    Signature::read(files).map_err(failed)
 }

@@ -22,8 +22,9 @@ mod tests;
 mod volume;
 
 pub use inspecting::{format, inspect};
+pub use keyed::secret_of;
 pub use naming::{ByHost, Clustered, Naming, Squid};
-pub use opening::{Parts, Settings, open, open_store, open_through, secret_of};
+pub use opening::{Parts, Settings, open, open_store, open_through};
 pub use replacement::REPLACEMENTS;
 pub use segments::{SegmentPolicy, SegmentSettings};
 pub use volume::VolumeSettings;

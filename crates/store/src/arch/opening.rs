@@ -1,12 +1,12 @@
 //! Opening a store: find the row, take up or make the index, settle what the last session left.
 
 use super::files::{Core, FileStore, HEAD_LOCKS, Limits};
-use super::keyed::Keyed;
+use super::keyed::{Keyed, check_secret, take_keys};
 use super::maintenance::Maintenance;
 use super::released::Released;
 use super::replacement;
 use super::segments::{self, SegmentSettings, Segments};
-use super::signature::{Keys, Signature};
+use super::signature::Signature;
 use super::space::blocks_of;
 use super::{
     ARCHITECTURES, Architecture, Design, Indexed, Making, Naming, NamingFor, ReleasedFiles, SQUID,
@@ -19,7 +19,7 @@ use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use shoal_core::{Key, KeySecret, Timestamp};
+use shoal_core::{Key, Timestamp};
 use shoal_policy::Cyclic;
 use std::fs::{self, File};
 use std::io;
@@ -146,7 +146,7 @@ fn settings(options: &OpenOptions, disk_bytes: u64) -> Result<Settings, Error> {
 /// [`Error::Unusable`], with the names that are known when this one is not.
 pub fn open_store(name: &str, settings: &Settings, parts: Parts) -> Result<Arc<dyn Store>, Error> {
     let row = architecture(name)?;
-    check_secret(&parts)?;
+    check_secret(&*parts.files)?;
     let files = Arc::clone(&parts.files);
     let (store, parameters): (Arc<dyn Store>, _) = match &row.design {
         Design::Indexed(design) => {
@@ -166,48 +166,6 @@ pub fn open_store(name: &str, settings: &Settings, parts: Parts) -> Result<Arc<d
     };
     let keys = take_keys(row.name, parameters, &*files)?;
     Ok(if Keyed::is_idle(&keys) { store } else { Arc::new(Keyed { store, keys }) })
-}
-
-/// Refuses to serve a store that a replay made: everybody knows how its keys are hashed.
-fn check_secret(parts: &Parts) -> Result<(), Error> {
-    let keys = read_signature(parts)?.and_then(|signature| signature.keys);
-    let is_open = keys.is_some_and(|keys| keys.secret == KeySecret::NONE);
-    if is_open && KeySecret::installed() != KeySecret::NONE {
-        return Err(Error::Unusable(
-            "a replay made the store, whose keys have no secret; give the node another folder".into(),
-        ));
-    }
-    Ok(())
-}
-
-/// How the store's keys are hashed. A store of an earlier version gets the secret of this process.
-fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem) -> Result<Keys, Error> {
-    let failed = |error: io::Error| Error::Unusable(format!("could not sign the store: {error}"));
-    let keys = Keys { secret: KeySecret::installed(), came_later: true };
-    match Signature::read(files).map_err(failed)? {
-        Some(Signature { keys: Some(stored), .. }) => Ok(stored),
-        Some(mut signature) => signature.add_keys(keys, files).map_err(failed).map(|()| keys),
-        // So old that it does not say what made it.
-        None => {
-            let architecture = name.to_owned();
-            let signature = Signature { architecture, parameters, keys: Some(keys) };
-            signature.write(files).map_err(failed).map(|()| keys)
-        }
-    }
-}
-
-/// The secret under which the keys of the store in a folder or on a block device are hashed. `None` where
-/// there is no store yet, one of an earlier version, one that a replay made, which has no secret, or one
-/// that cannot be read.
-pub fn secret_of(directory: &Path) -> Option<KeySecret> {
-    let files: Arc<dyn FileSystem> = match RealDevice::is_one(directory) {
-        true => Arc::new(
-            Device::open(Box::new(RealDevice::open(directory, Access::Read).ok()?), Access::Read).ok()?,
-        ),
-        false => Arc::new(Real::open(directory).ok()?),
-    };
-    let keys = Signature::read(&*files).ok()??.keys;
-    keys.map(|keys| keys.secret).filter(|secret| *secret != KeySecret::NONE)
 }
 
 pub(super) fn architecture(name: &str) -> Result<&'static Architecture, Error> {
