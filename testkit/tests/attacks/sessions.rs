@@ -224,22 +224,27 @@ fn personal_trailers_are_not_shared() {
     });
 }
 
-/// What an authentication hands to one client: RFC 9110, section 11.6.3, and the tokens of RFC 4559.
+/// What an authentication hands to one client: RFC 9110, section 11.6.3, and the tokens of RFC 4559, for which the whole
+/// response stays apart.
 #[test]
 fn proof_of_authentication_is_not_shared() {
     let origin = Origin::start();
-    let answer = Answer::ok("the page")
-        .field("Cache-Control", "public, max-age=60")
-        .field("Authentication-Info", "nextnonce=\"1\"")
-        .field("WWW-Authenticate", "Negotiate oRQwEqADCgEA");
-    origin.on("/", answer);
+    let page = || {
+        let page = Answer::ok("the page").field("Cache-Control", "public, max-age=60");
+        page.field("Authentication-Info", "nextnonce=\"1\"")
+    };
+    origin.on("/digest", page());
+    origin.on("/negotiate", page().field("WWW-Authenticate", "Negotiate oRQwEqADCgEA"));
     let shoal = Setup::to(&origin).start();
-    let own = shoal.ask(&Request::get("/").field("Authorization", "Digest username=\"alice\""));
-    assert_eq!(own.field("authentication-info"), Some("nextnonce=\"1\""));
-    assert_eq!(own.field("www-authenticate"), Some("Negotiate oRQwEqADCgEA"));
-    let others = shoal.get("/");
+    for (path, token) in [("/digest", None), ("/negotiate", Some("Negotiate oRQwEqADCgEA"))] {
+        let own = shoal.ask(&Request::get(path).field("Authorization", "Digest username=\"alice\""));
+        assert_eq!(own.field("authentication-info"), Some("nextnonce=\"1\""));
+        assert_eq!(own.field("www-authenticate"), token);
+    }
+    let others = shoal.get("/digest");
     others.expect_hit().expect_body("the page");
     assert_eq!((others.field("authentication-info"), others.field("www-authenticate")), (None, None));
+    assert!(!shoal.get("/negotiate").hit());
 }
 
 #[test]
