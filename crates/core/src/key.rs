@@ -2,21 +2,24 @@
 //!
 //! The hash finds an object in a table; the full key is compared before anything is joined, found or
 //! removed. So two keys with one hash cost a miss and never a wrong body. Nobody outside can choose two
-//! keys with one hash, or many keys for one bucket, since the hash is SipHash-1-3 with 128 bits under
-//! a secret (Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012).
+//! keys with one hash, or many keys for one bucket, since the hash is SipHash-1-3 under a secret
+//! (Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012), which it is for in the
+//! standard library too. Its 64 bits are the low half of a key; the high half is made of them by a bijection
+//! that mixes. Of 100 million keys two have one hash with a chance of 1 in 4,000.
 //!
 //! The secret belongs to the process: the binary draws it, or takes the one of its store, and
 //! [installs](KeySecret::install) it before the first key is made. Where nothing is installed, as in
 //! simulations and tests, it is zero, so that the same input gives the same result.
 //!
-//! Cost: 2.2 instructions a byte and 150 more.
+//! Cost: 17 instructions for each 8 bytes, and 90 more. A library's version costs 80 more, for a state that could be
+//! fed in pieces; a lookup in RAM takes 4,000 in all.
 
-use siphasher::sip128::SipHasher13;
+use crate::mixed;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// The 128-bit keyed hash of a full key.
+/// The keyed hash of a full key, in two halves of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u128);
 
@@ -47,7 +50,7 @@ impl Key {
         self.0 as u64
     }
 
-    /// The high 64 bits, independent of [`Key::low`].
+    /// The high 64 bits, as uniform; few bits of it tell nothing of few bits of [`Key::low`].
     pub fn high(self) -> u64 {
         (self.0 >> 64) as u64
     }
@@ -94,9 +97,53 @@ impl KeySecret {
     /// The keyed hash of a full key.
     #[inline]
     pub fn key(self, full: &[u8]) -> Key {
-        let [low, high] = self.0;
-        Key(SipHasher13::new_with_keys(low, high).hash(full).as_u128())
+        let low = sip_hash(self.0, full);
+        Key(u128::from(low) | u128::from(mixed(low)) << 64)
     }
+}
+
+/// SipHash-1-3: one round for each eight bytes, three at the end.
+#[inline]
+fn sip_hash([low, high]: [u64; 2], bytes: &[u8]) -> u64 {
+    let mut state = [
+        low ^ u64::from_be_bytes(*b"somepseu"),
+        high ^ u64::from_be_bytes(*b"dorandom"),
+        low ^ u64::from_be_bytes(*b"lygenera"),
+        high ^ u64::from_be_bytes(*b"tedbytes"),
+    ];
+    let (words, rest) = bytes.as_chunks();
+    for word in words {
+        state = absorbed(state, u64::from_le_bytes(*word));
+    }
+    let rest = match bytes.last_chunk() {
+        _ if rest.is_empty() => 0,
+        // The last eight bytes end with the rest.
+        Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
+        None => rest.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+    };
+    let [a, b, c, d] = absorbed(state, rest | (bytes.len() as u64) << 56);
+    let [a, b, c, d] = round(round(round([a, b, c ^ 0xff, d])));
+    a ^ b ^ c ^ d
+}
+
+#[inline]
+fn absorbed([a, b, c, d]: [u64; 4], word: u64) -> [u64; 4] {
+    let [a, b, c, d] = round([a, b, c, d ^ word]);
+    [a ^ word, b, c, d]
+}
+
+/// SipRound (section 2.2).
+#[inline]
+fn round([mut a, mut b, mut c, mut d]: [u64; 4]) -> [u64; 4] {
+    a = a.wrapping_add(b);
+    c = c.wrapping_add(d);
+    b = b.rotate_left(13) ^ a;
+    d = d.rotate_left(16) ^ c;
+    a = a.rotate_left(32).wrapping_add(d);
+    c = c.wrapping_add(b);
+    d = d.rotate_left(21) ^ a;
+    b = b.rotate_left(17) ^ c;
+    [a, b, c.rotate_left(32), d]
 }
 
 /// Never tells the secret.
@@ -164,6 +211,7 @@ static INSTALLED: OnceLock<KeySecret> = OnceLock::new();
 #[cfg(test)]
 mod tests {
     use super::*;
+    use siphasher::sip::SipHasher13;
 
     #[test]
     fn bytes_round_trip() {
@@ -174,14 +222,15 @@ mod tests {
         assert_eq!(KeySecret::new(secret.to_bytes()), secret);
     }
 
-    /// Bytes 0 to 14 under bytes 0 to 15, as the paper's own example has them.
     #[test]
     fn hash_is_siphash_1_3_under_the_secret() {
-        let bytes: [u8; 16] = std::array::from_fn(|at| at as u8);
-        let (one, other) = (KeySecret::new(bytes), KeySecret::new([0; 16]));
-        let hash = 0x0901_7e1e_eccd_2129_6c52_bdb2_0555_7ec1_u128;
-        assert_eq!(one.key(&bytes[..15]).to_bytes(), hash.to_le_bytes());
-        assert_ne!(one.key(b"a"), other.key(b"a"));
+        let bytes: Vec<u8> = (0..=255).map(|byte: u8| byte.wrapping_mul(71)).collect();
+        for secret in [*b"sixteen bytes, 1", [0; 16], [0xff; 16]] {
+            for length in 0..bytes.len() {
+                let expected = SipHasher13::new_with_key(&secret).hash(&bytes[..length]);
+                assert_eq!(KeySecret::new(secret).key(&bytes[..length]).low(), expected, "{length}");
+            }
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ impl ListenerRules {
     ///
     /// # Errors
     /// [`Refusal::Client`].
+    #[inline]
     pub fn client(&self, address: IpAddr) -> Result<(), Refusal> {
         match &self.clients {
             Some(networks) if !contains(networks, address) => Err(Refusal::Client(address.to_canonical())),

@@ -6,7 +6,7 @@
 
 use super::live::Live;
 use super::target::{BadTarget, Target};
-use crate::access::Refusal;
+use crate::access::{ListenerRules, Refusal};
 use crate::message::Client;
 use crate::route::{Heard, Route, Told};
 use http::uri::Authority;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wanted<'a> {
     /// What stands under a URL: its host in lower case, its port, its path and query.
-    Url { host: &'a str, port: u16, path: &'a str },
+    Url { host: &'a [u8], port: u16, path: &'a str },
     /// That a URL be purged.
     Purge,
     /// A tunnel to an authority.
@@ -44,7 +44,9 @@ impl<'a> Wanted<'a> {
             _ if head.method == Method::CONNECT => Self::Tunnel(head.uri.authority()),
             Err(_) => Self::Unreadable,
             Ok(_) if head.method.as_str() == "PURGE" => Self::Purge,
-            Ok(target) => Self::Url { host: target.host(), port: target.port, path: target.path() },
+            Ok(target) => {
+                Self::Url { host: target.host().as_bytes(), port: target.port, path: target.path() }
+            }
         }
     }
 }
@@ -58,13 +60,7 @@ impl Live {
     /// The client as proxies tell of it, when `nearest` is one that its listener trusts; `note` names the fields of its request.
     #[inline]
     pub(super) fn told<'a>(&self, nearest: &Client, note: impl FnOnce(&mut Heard<'a>)) -> Option<Told> {
-        let listener = self.listeners.get(nearest.listener)?;
-        if !listener.trusts(nearest.address.ip()) {
-            return None;
-        }
-        let mut heard = Heard::default();
-        note(&mut heard);
-        heard.told(nearest, |address| listener.trusts(address))
+        told_by(self.listeners.get(nearest.listener)?, nearest, note)
     }
 
     /// Decides whether `client` gets what it wants.
@@ -78,8 +74,24 @@ impl Live {
         authorization: Option<&HeaderValue>,
         wanted: Wanted<'_>,
     ) -> Result<Grant<'_>, Refusal> {
+        let listener = self.listeners.get(client.listener);
+        let listener = listener.ok_or_else(|| Refusal::Client(client.address.ip()))?;
+        self.admit_by(listener, client, authorization, wanted)
+    }
+
+    /// The same for a client of this listener.
+    ///
+    /// # Errors
+    /// As [`Self::admit`].
+    #[inline(always)]
+    pub(super) fn admit_by(
+        &self,
+        listener: &ListenerRules,
+        client: &Client,
+        authorization: Option<&HeaderValue>,
+        wanted: Wanted<'_>,
+    ) -> Result<Grant<'_>, Refusal> {
         let address = client.address.ip();
-        let listener = self.listeners.get(client.listener).ok_or(Refusal::Client(address))?;
         listener.client(address)?;
         let user = match listener.mode {
             Mode::Forward => self.forward.authenticate(authorization)?,
@@ -87,7 +99,9 @@ impl Live {
         };
         let mut site = None;
         match (wanted, listener.mode) {
-            (Wanted::Url { host, port, .. }, Mode::Forward) => self.forward.request(host, port)?,
+            (Wanted::Url { host, port, .. }, Mode::Forward) => {
+                self.forward.request(&String::from_utf8_lossy(host), port)?;
+            }
             (Wanted::Url { host, path, .. }, Mode::Reverse) => {
                 site = Some(self.routes.find(host, path).ok_or(Refusal::Site)?);
             }
@@ -101,6 +115,21 @@ impl Live {
         }
         Ok(Grant { user, site })
     }
+}
+
+/// The client as proxies tell of it, when `nearest` is one that this listener trusts.
+#[inline]
+pub(super) fn told_by<'a>(
+    listener: &ListenerRules,
+    nearest: &Client,
+    note: impl FnOnce(&mut Heard<'a>),
+) -> Option<Told> {
+    if !listener.trusts(nearest.address.ip()) {
+        return None;
+    }
+    let mut heard = Heard::default();
+    note(&mut heard);
+    heard.told(nearest, |address| listener.trusts(address))
 }
 
 #[cfg(test)]
@@ -139,7 +168,7 @@ mod tests {
         let live = live();
         let authority = "a.test:443".parse().expect("an authority");
         let wanted = [
-            Wanted::Url { host: "a.test", port: 80, path: "/" },
+            Wanted::Url { host: b"a.test", port: 80, path: "/" },
             Wanted::Purge,
             Wanted::Tunnel(Some(&authority)),
             Wanted::Tunnel(None),
@@ -174,17 +203,17 @@ mod tests {
             let authority: Authority = text.parse().expect("an authority");
             admitted(&live, listener, Wanted::Tunnel(Some(&authority)))
         };
-        assert_eq!(admitted(&live, 0, url("denied.test")), Err(Refusal::Denied("denied.test".into())));
+        assert_eq!(admitted(&live, 0, url(b"denied.test")), Err(Refusal::Denied("denied.test".into())));
         assert_eq!(
-            admitted(&live, 0, Wanted::Url { host: "a.test", port: 25, path: "/" }),
+            admitted(&live, 0, Wanted::Url { host: b"a.test", port: 25, path: "/" }),
             Err(Refusal::RequestPort(25))
         );
         assert_eq!(tunnel(0, "a.test:25"), Err(Refusal::Port(25)));
         assert_eq!(tunnel(0, "Denied.test:443"), Err(Refusal::Denied("denied.test".into())));
         assert_eq!(tunnel(2, "a.test:443"), Err(Refusal::Tunnels));
-        assert_eq!(admitted(&live, 2, url("b.test")), Err(Refusal::Site));
+        assert_eq!(admitted(&live, 2, url(b"b.test")), Err(Refusal::Site));
         assert_eq!(
-            [admitted(&live, 0, url("b.test")), admitted(&live, 2, url("a.test"))],
+            [admitted(&live, 0, url(b"b.test")), admitted(&live, 2, url(b"a.test"))],
             [Ok(false), Ok(true)]
         );
     }

@@ -7,12 +7,14 @@
 use super::{
     Exchange,
     admission::Wanted,
+    admission::told_by,
     live::{InForce, Live},
     record::{Head, Record as Stored, VaryNote},
     shelf::Resident,
     variant::push_plain,
     verdict::version,
 };
+use crate::access::ListenerRules;
 use crate::access_log::Entry;
 use crate::clock;
 use crate::message::{Client, Form, Glance, Hit, Outcome, Record, Sent};
@@ -43,13 +45,14 @@ impl Exchange {
         let in_force = self.in_force.load();
         let InForce { live, log } = &**in_force;
         let now = clock::time_at(received);
-        let told = live.told(client, |heard| plain.each_field(|name, value| heard.note(name, value)));
+        let Some(listener) = live.listeners.get(client.listener) else { return Glance::Ordinary };
+        let told = told_by(listener, client, |heard| plain.each_field(|name, value| heard.note(name, value)));
         if told.as_ref().is_some_and(|told| told.way.tells_more) {
             return Glance::Ordinary;
         }
         let client = told.as_ref().map_or(client, |told| &told.client);
         URL.with_borrow_mut(|url| {
-            let Some(resident) = self.find_fresh(live, plain, client, url, now) else {
+            let Some(resident) = self.find_fresh((live, listener), plain, client, url, now) else {
                 return Glance::Ordinary;
             };
             let Stored::Response(head) = &resident.record else { return Glance::Ordinary };
@@ -98,13 +101,13 @@ impl Exchange {
     /// The fresh response in RAM, when this client may have it. `url` becomes the effective URI.
     fn find_fresh(
         &self,
-        live: &Live,
+        (live, listener): (&Live, &ListenerRules),
         plain: &PlainRequest<'_>,
         client: &Client,
         url: &mut Vec<u8>,
         now: Timestamp,
     ) -> Option<Arc<Resident>> {
-        let mode = live.mode(client);
+        let mode = listener.mode;
         if plain.absolute != (mode == Mode::Forward) {
             return None;
         }
@@ -114,10 +117,11 @@ impl Exchange {
             let told = (mode == Mode::Reverse).then_some(client);
             resident = self.find_variant(note, plain, url, told)?;
         }
-        let host = std::str::from_utf8(&url[host]).ok()?;
+        let host = &url[host];
         let Stored::Response(head) = &resident.record else { return None };
         let port = plain.authority.port.unwrap_or(80);
-        let admitted = live.admit(client, None, Wanted::Url { host, port, path: plain.path }).is_ok();
+        let admitted =
+            live.admit_by(listener, client, None, Wanted::Url { host, port, path: plain.path }).is_ok();
         let usable = admitted
             && (mode == Mode::Reverse || live.allowed_address(head))
             && !is_bodiless(head.stored.status())
@@ -163,7 +167,11 @@ fn write_url(url: &mut Vec<u8>, plain: &PlainRequest<'_>, https: bool) -> Range<
     let default = if https { 443 } else { 80 };
     if let Some(port) = plain.authority.port.filter(|port| *port != default) {
         url.push(b':');
-        push_decimal(url, u64::from(port));
+        match plain.authority.digits {
+            [b'0', ..] => push_decimal(url, u64::from(port)),
+            // As they are written is as they are read.
+            digits => url.extend_from_slice(digits),
+        }
     }
     url.extend_from_slice(plain.path.as_bytes());
     host

@@ -65,7 +65,7 @@ impl Target {
     /// The target of a request that names its host in the field of that name.
     fn of_host(head: &RequestParts, client: &Client, path: &str) -> Result<Self, BadTarget> {
         let said = head.fields.value(&header::HOST);
-        if let Some(shoal_wire::Authority { host, port }) = said.and_then(shoal_wire::Authority::plain)
+        if let Some(shoal_wire::Authority { host, port, .. }) = said.and_then(shoal_wire::Authority::plain)
             && let Ok(host) = std::str::from_utf8(host)
         {
             return Ok(Self::new(client.tls, host, port, path));

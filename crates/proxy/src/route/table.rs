@@ -87,12 +87,12 @@ impl Routes {
     }
 
     /// The site that serves `host` (as in the Host field: port and case do not matter) and `path`.
-    pub fn find(&self, host: &str, path: &str) -> Option<&Arc<Route>> {
+    pub fn find(&self, host: &[u8], path: &str) -> Option<&Arc<Route>> {
         let of = |pattern: &str| serving(self.hosts.get(pattern)?, path);
         let named = match self.hosts.is_empty() {
             true => None,
             false => {
-                let host = host_name(host);
+                let host = host_name(&String::from_utf8_lossy(host));
                 // ".b.c" and ".c" of "a.b.c"; an address has no suffixes worth the name, and none is configured for it.
                 let suffixes =
                     || host.match_indices('.').filter(|_| self.suffixes).map(|(dot, _)| &host[dot..]);
@@ -250,10 +250,14 @@ mod tests {
             ("[::1]:80", "/", 6),
             ("", "/", 0),
         ] {
-            assert_eq!(routes.find(host, path).map(|route| route.site), Some(site), "{host}{path}");
+            assert_eq!(
+                routes.find(host.as_bytes(), path).map(|route| route.site),
+                Some(site),
+                "{host}{path}"
+            );
         }
         let routes = Routes::new(&sites[1..2], 1).expect("sound sites");
-        assert!(routes.find("unknown", "/").is_none());
+        assert!(routes.find(b"unknown", "/").is_none());
     }
 
     #[test]

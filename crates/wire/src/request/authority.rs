@@ -11,6 +11,8 @@ pub struct Authority<'a> {
     pub host: &'a [u8],
     /// The port, when one is given.
     pub port: Option<u16>,
+    /// Its digits as they are written.
+    pub digits: &'a [u8],
 }
 
 impl<'a> Authority<'a> {
@@ -28,13 +30,13 @@ impl<'a> Authority<'a> {
         if !(is_registered_name(host) || is_ip_literal(host)) {
             return None;
         }
-        let port = match rest {
+        let (port, digits) = match rest {
             // RFC 3986 section 3.2.3: port = *DIGIT, so that an empty one is no error.
-            [] | [b':'] => None,
-            [b':', digits @ ..] => Some(port_number(digits)?),
+            [] | [b':'] => (None, &[][..]),
+            [b':', digits @ ..] => (Some(port_number(digits)?), digits),
             _ => return None,
         };
-        Some(Self { host, port })
+        Some(Self { host, port, digits })
     }
 
     /// The same of a registered name or an IPv4 address in the characters that all parsers agree on, and without an empty port,
@@ -42,12 +44,12 @@ impl<'a> Authority<'a> {
     pub fn plain(text: &'a [u8]) -> Option<Self> {
         let host_end = text.iter().position(|&byte| !IN_PLAIN_NAME[byte as usize]).unwrap_or(text.len());
         let (host, rest) = text.split_at(host_end);
-        let port = match rest {
-            [] => None,
-            [b':', digits @ ..] if !digits.is_empty() => Some(port_number(digits)?),
+        let (port, digits) = match rest {
+            [] => (None, &[][..]),
+            [b':', digits @ ..] if !digits.is_empty() => (Some(port_number(digits)?), digits),
             _ => return None,
         };
-        (!host.is_empty() && host.len() <= HOST_BYTES_MAX).then_some(Self { host, port })
+        (!host.is_empty() && host.len() <= HOST_BYTES_MAX).then_some(Self { host, port, digits })
     }
 
     /// Whether both name the same place when `default` is the port of an authority that gives none.

@@ -169,7 +169,7 @@ impl Said {
             noted.note(&buffer[field.name()], &buffer[field.value()], field.value())?;
         }
         let host = noted.host?;
-        let Authority { host: name, port } = Authority::plain(&buffer[host.clone()])?;
+        let Authority { host: name, port, .. } = Authority::plain(&buffer[host.clone()])?;
         let part = |place: Range<usize>| Part::new(place, start);
         Some(Self {
             field_count: fields.len(),
@@ -205,7 +205,11 @@ impl Said {
         let value = |part: Option<Part>| part.map(|part| part.of(section));
         (self.field_count <= limits.fields_max && is_plain(path)).then(|| PlainRequest {
             is_head: line.method_bytes != "GET".len(),
-            authority: Authority { host: &host[..self.name_bytes], port: self.port },
+            authority: Authority {
+                host: &host[..self.name_bytes],
+                port: self.port,
+                digits: host.get(self.name_bytes + 1..).unwrap_or_default(),
+            },
             path,
             absolute,
             version: line.version,

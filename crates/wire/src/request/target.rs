@@ -58,9 +58,8 @@ fn absolute_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, Refu
 /// Section 3.2.3: host and port, both required. Clients that leave the port out of Host are known and harmless.
 fn authority_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, Refusal> {
     let port = match Authority::parse(&target) {
-        Some(Authority { port: Some(port), host: name }) => {
-            if host.is_some_and(|host| !host.matches(&Authority { host: name, port: Some(port) }, Some(port)))
-            {
+        Some(named @ Authority { port: Some(port), .. }) => {
+            if host.is_some_and(|host| !host.matches(&named, Some(port))) {
                 return Err(HOST_DIFFERS);
             }
             port

@@ -1,7 +1,7 @@
 //! Purges of cache groups, each confined to the origin that asked for it (RFC 9875, section 2.1).
 //!
 //! An origin chooses the names of its groups, and so may try to hit others' objects, to fill the table, or
-//! to wear the disk. So a group is known by a keyed hash of its origin and name, all 128 bits of which are
+//! to wear the disk. So a group is known by a keyed hash of its origin and name, all bits of which are
 //! compared; nothing is purged by a place in the table alone.
 //!
 //! The table has [`PLACES`]. An origin that has used up its share of places, or of a second, purges all its
@@ -234,7 +234,7 @@ impl Table {
     }
 }
 
-/// The key that stands for all groups of all origins; no name hashes to it but by a chance of 2^-128.
+/// The key that stands for all groups of all origins; no name hashes to it but by a chance of 2^-64.
 fn everything() -> Key {
     Key::from_bytes([0xff; 16])
 }

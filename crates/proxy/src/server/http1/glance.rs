@@ -165,6 +165,7 @@ impl<T: ClientIo> Connection<T> {
 
 /// Answers `plain` if its response is fresh in RAM: put together at the end of `reply`, through `write`, and what that does not take goes into
 /// `output`, which is empty.
+#[inline]
 pub(in crate::server) fn answer<H: Handler>(
     shared: &Shared<H>,
     plain: &PlainRequest<'_>,
@@ -193,6 +194,7 @@ pub(in crate::server) struct Written {
 }
 
 /// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does not take goes into `output`.
+#[inline]
 fn send(
     output: &mut Output,
     hit: &Hit<'_>,
