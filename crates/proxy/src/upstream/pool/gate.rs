@@ -11,7 +11,7 @@
 //! over their addresses.
 
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ struct State {
     waiting: usize,
     /// Numbers waiters in their order.
     next: u64,
-    accounts: HashMap<Option<IpAddr>, Account>,
+    accounts: BTreeMap<Option<IpAddr>, Account>,
 }
 
 /// An address that holds permits or waits for some.
@@ -54,7 +54,7 @@ struct State {
 struct Account {
     held: usize,
     /// Permits held by each of its connections.
-    connections: HashMap<SocketAddr, usize>,
+    connections: BTreeMap<SocketAddr, usize>,
     queue: VecDeque<Waiter>,
 }
 
@@ -67,7 +67,7 @@ struct Waiter {
 impl Gate {
     /// A gate with `permits`, for which `waiting_max` may wait.
     pub fn new(permits: usize, waiting_max: usize) -> Arc<Self> {
-        let state = State { free: permits, waiting: 0, next: 0, accounts: HashMap::new() };
+        let state = State { free: permits, waiting: 0, next: 0, accounts: BTreeMap::new() };
         Arc::new(Self { state: Mutex::new(state), waiting_max })
     }
 

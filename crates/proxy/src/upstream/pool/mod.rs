@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use pinned::{Owners, Pinned};
 use shoal_settings::Upstream;
 use stalled::Holding;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -66,7 +66,7 @@ pub(super) struct Place {
     /// Permits for connections that became tunnels.
     tunnels: Arc<Gate>,
     /// The bodies that hold connections, by the connection's number.
-    holding: Mutex<HashMap<u64, Arc<Holding>>>,
+    holding: Mutex<BTreeMap<u64, Arc<Holding>>>,
     connections: Mutex<Connections>,
     /// Held while a connection is opened that may turn out as HTTP/2, so that a burst opens one and not many.
     opening: tokio::sync::Mutex<()>,

@@ -12,7 +12,7 @@ use crate::upstream::group::Group;
 use crate::upstream::http1::H1;
 use crate::upstream::pool::lease::Bond;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) struct Owners {
     /// Connections kept now; most nodes have none, and look no further.
     count: AtomicUsize,
     /// How many for each client, by the address of what tells of its connection.
-    by_client: Mutex<HashMap<usize, usize>>,
+    by_client: Mutex<BTreeMap<usize, usize>>,
 }
 
 /// Counts a kept connection for its owner. It holds the owner's address, which no other client gets meanwhile.
