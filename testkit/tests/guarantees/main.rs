@@ -24,6 +24,7 @@ mod mixed_load;
 mod nothing_blocks_a_core;
 mod ranges;
 mod reloads;
+mod remote_calls;
 mod replays_on_bad_disks;
 mod reverse_mode;
 mod short_way;

@@ -19,7 +19,7 @@ use crate::upstream::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
-use http_body::Frame;
+use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use shoal_core::{Fields, Key};
 use shoal_semantics::status_fields::ForwardReason;
@@ -122,7 +122,9 @@ impl Exchange {
         let record = verdict.record(ask, cache_status, response.status, content_type);
         let body = match response.upgraded {
             Some(far_end) => ReplyBody::Tunnel(far_end),
-            None if ask.method == Method::HEAD || response.length == Some(0) => ReplyBody::Empty,
+            None if ask.method == Method::HEAD => ReplyBody::Empty,
+            // Over HTTP/2, trailers may follow a head that announces a body of no bytes.
+            None if response.length == Some(0) && response.body.is_end_stream() => ReplyBody::Empty,
             None => ReplyBody::Stream { frames: response.body, length: response.length },
         };
         Reply { head: ReplyHead::Relayed(head), body, record }

@@ -263,6 +263,8 @@ impl<'a> Journey<'a> {
             framing::check(&self.head.method, status, &mut fields)
         };
         let length = match checked {
+            // An HTTP/2 stream may end with the head, which announces no length.
+            Ok(None) if answer.ends_with_head() => Some(0),
             Ok(length) => length,
             Err(fault) => return Err(fail(fault)),
         };

@@ -264,6 +264,14 @@ impl Answer {
         }
     }
 
+    /// Whether the response is known to have ended with its head, whatever the fields say.
+    pub fn ends_with_head(&self) -> bool {
+        match self {
+            Self::H1(_) => false,
+            Self::H2(response, ..) => response.body().is_end_stream(),
+        }
+    }
+
     /// The body's source, of `length` if the framing tells.
     pub fn source(self, length: Option<u64>) -> Source {
         match self {

@@ -12,6 +12,7 @@ use crate::server::tunnel;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
+use http_body::Body as _;
 use shoal_wire::Refusal;
 use shoal_wire::http2::Code;
 use shoal_wire::response::is_bodiless;
@@ -173,6 +174,8 @@ impl<H: Handler> Stream<'_, H> {
         match body {
             _ if is_bodiless(status) && status != StatusCode::NOT_MODIFIED => None,
             ReplyBody::Empty if bodiless => head.declared_length(),
+            // The end of the stream says it, unless the origin did: its head passes as it is.
+            ReplyBody::Empty if matches!(head, ReplyHead::Relayed(_)) => head.declared_length(),
             ReplyBody::Empty => Some(0),
             ReplyBody::Memory(bytes) => Some(bytes.len() as u64),
             ReplyBody::Stream { length, .. } => *length,
@@ -195,11 +198,14 @@ async fn tunnel<H: Handler>(
     account.complete(Instant::now());
 }
 
+/// Whether the stream ends with the head. A client of gRPC takes an empty frame of data behind a head with `grpc-status` for the
+/// end of a response that lacks trailers.
 fn is_empty(body: &ReplyBody) -> bool {
     match body {
         ReplyBody::Empty => true,
         ReplyBody::Memory(bytes) => bytes.is_empty(),
-        ReplyBody::Stream { .. } | ReplyBody::Tunnel(_) => false,
+        ReplyBody::Stream { frames, length } => length.unwrap_or(0) == 0 && frames.is_end_stream(),
+        ReplyBody::Tunnel(_) => false,
     }
 }
 

@@ -113,6 +113,10 @@ impl Scripted {
             "empty" => ReplyBody::Empty,
             "204" => return reply(&path, StatusCode::NO_CONTENT, ReplyBody::Empty),
             "304" => return reply(&path, StatusCode::NOT_MODIFIED, filled(b'm', "5")),
+            "ended" => ReplyBody::Stream {
+                frames: http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync(),
+                length: None,
+            },
             "frames" => self.stream(frames(argument), None),
             "long" => self.stream(frames(argument), Some(frames(argument).len() as u64 + 1)),
             "short" => self.stream(frames(argument), Some(1)),

@@ -281,6 +281,17 @@ async fn unknown_frames_and_paddings_change_nothing() {
 }
 
 #[tokio::test]
+async fn body_that_has_ended_ends_the_stream_with_the_head() {
+    let server = Server::start();
+    let mut raw = Raw::open(&server, &[]).await;
+    for (at, path) in ["/ended", "/empty", "/204", "/304"].into_iter().enumerate() {
+        raw.send(&get(2 * at as u32 + 1, path)).await;
+        let came = raw.next_of(FrameKind::Headers).await;
+        assert!(came.ends(), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_block_may_come_in_pieces() {
     let server = Server::start();
     let mut raw = Raw::open(&server, &[]).await;
