@@ -21,7 +21,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
-use shoal_core::{Fields, Key};
+use shoal_core::{FieldLines, Fields, Key};
 use shoal_semantics::status_fields::ForwardReason;
 use shoal_semantics::storage::{self, Exchanged, Storage};
 use shoal_semantics::validation::HeadUpdate;
@@ -200,6 +200,7 @@ impl Exchange {
             target: ask.path.clone(),
             fields,
             host,
+            takes_trailers: takes_trailers(&ask.fields),
             body: None,
             interim: ask.interim.clone(),
             upgrade: None,
@@ -342,6 +343,12 @@ fn relayed(
     let stays = onward.leaves_behind(&header::CONTENT_TYPE);
     let content_type = fields.shared_value(&header::CONTENT_TYPE).filter(|_| !stays);
     (RelayedHead { status: response.status, lines: onward.finish(), length }, cache_status, content_type)
+}
+
+/// Whether the client said `TE: trailers`.
+fn takes_trailers(fields: &FieldLines) -> bool {
+    let mut members = fields.values(&header::TE).flat_map(|value| value.split(|byte| *byte == b','));
+    members.any(|member| member.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
 
 /// Whether a field says something of a request's body, and does not go along without one. Its length does for methods that are meant

@@ -66,10 +66,10 @@ enum Again {
 impl Inner {
     /// Makes a request ready to be sent wherever it is meant to go.
     pub(super) fn errand(&self, request: UpstreamRequest) -> Errand<'_> {
-        let UpstreamRequest { method, destination, target, fields, host, body, interim, upgrade, caller } =
-            request;
-        let head = Head { method, target, fields, host, upgrade };
-        Errand { journey: Journey::new(self, head, body, interim, caller), destination }
+        let UpstreamRequest { method, target, fields, host, upgrade, takes_trailers, .. } = request;
+        let head = Head { method, target, fields, host, upgrade, takes_trailers };
+        let journey = Journey::new(self, head, request.body, request.interim, request.caller);
+        Errand { journey, destination: request.destination }
     }
 }
 

@@ -34,8 +34,14 @@ pub(super) async fn watch(inner: Arc<Inner>, group: Weak<Group>, index: usize, d
 /// Asks for a 2xx or 3xx answer, before the next check would be due. The error says what came instead.
 async fn ask(inner: &Inner, group: &Group, index: usize, check: &HealthCheck) -> Result<(), String> {
     let target = PathAndQuery::try_from(check.path.as_str()).map_err(|error| error.to_string())?;
-    let head =
-        Head { method: Method::GET, target, fields: OnwardLines::default(), host: None, upgrade: None };
+    let head = Head {
+        method: Method::GET,
+        target,
+        fields: OnwardLines::default(),
+        host: None,
+        upgrade: None,
+        takes_trailers: false,
+    };
     let origin = &group.members()[index].origin;
     let caller = Caller::default();
     let aim = Aim { origin, rules: None, is_check: true, place: None, caller: &caller };

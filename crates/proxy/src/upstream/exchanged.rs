@@ -26,6 +26,9 @@ pub struct UpstreamRequest {
     pub fields: OnwardLines,
     /// The Host (`:authority`) to send; `None` sends the destination's own.
     pub host: Option<HeaderValue>,
+    /// The client takes trailers (`TE: trailers`). An HTTP/2 origin is told, since some refuse gRPC without it. HTTP/1 has
+    /// the field name the next hop alone, and needs it for nothing.
+    pub takes_trailers: bool,
     /// The body. `None` means that there is none.
     pub body: RequestBody,
     /// Where 1xx responses other than 100 and 101 go.

@@ -22,6 +22,7 @@ pub(super) struct Head {
     pub fields: OnwardLines,
     pub host: Option<HeaderValue>,
     pub upgrade: Option<HeaderValue>,
+    pub takes_trailers: bool,
 }
 
 /// An attempt that gave no response head.
@@ -52,11 +53,15 @@ impl Head {
         }
         // RFC 9110, 8.6: "A user agent SHOULD send Content-Length in a request when the method defines a meaning for
         // enclosed content": without it some origins answer 411.
-        let is_meant_for_content = matches!(self.method, Method::POST | Method::PUT | Method::PATCH);
-        if is_meant_for_content && self.fields.content_length().is_none() {
+        if self.is_meant_for_content() && self.fields.content_length().is_none() {
             self.fields.push(b"content-length", b"0");
         }
         false
+    }
+
+    /// Whether requests of the method have a body as a rule.
+    pub fn is_meant_for_content(&self) -> bool {
+        matches!(self.method, Method::POST | Method::PUT | Method::PATCH)
     }
 
     /// As HTTP/2 wants it.
@@ -70,8 +75,9 @@ impl Head {
         *request.version_mut() = Version::HTTP_2;
         *request.headers_mut() = self.fields.to_map();
         // RFC 9113, 8.2.2: TE "MUST NOT contain any value other than "trailers"".
-        if request.headers().get(TE).is_some_and(|value| value != "trailers") {
-            request.headers_mut().remove(TE);
+        request.headers_mut().remove(TE);
+        if self.takes_trailers {
+            request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
         }
         Ok(request)
     }

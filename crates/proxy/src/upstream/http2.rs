@@ -84,7 +84,9 @@ impl H2 {
         // Waits while the origin takes no further streams.
         let mut sender = self.sender.clone().ready().await.map_err(failed)?;
         let body = sending.upload.outgoing();
-        let bodiless = body.is_end_stream();
+        // A body that has ended without a byte is none for HTTP, but gRPC has an empty frame of data end such a request: there are
+        // servers that wait for the frame for ever.
+        let bodiless = sending.upload.is_absent();
         let (response, stream) = sender.send_request(request, bodiless).map_err(failed)?;
         let pump = (!bodiless).then(|| Pump(tokio::spawn(pump(body, stream)).abort_handle()));
         let response = head(response, sending).await.map_err(failed)?;

@@ -76,6 +76,11 @@ impl Upload {
         self.0.lock().progress
     }
 
+    /// Whether the request has no body, not even one without bytes.
+    pub fn is_absent(&self) -> bool {
+        self.0.lock().body.is_none()
+    }
+
     /// Whether the whole body went out.
     pub fn is_finished(&self) -> bool {
         self.0.lock().finished

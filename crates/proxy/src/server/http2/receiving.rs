@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 pub(super) struct Receiving {
     link: Link,
     id: u32,
+    /// The stream has ended with its head.
+    bodiless: bool,
     /// There was no body, or its end was read.
     ended: bool,
 }
@@ -16,7 +18,12 @@ pub(super) struct Receiving {
 impl Receiving {
     /// Of the stream `id` that was just opened, and has `ended` with its head or not.
     pub fn new(link: Link, id: u32, ended: bool) -> Self {
-        Self { link, id, ended }
+        Self { link, id, bodiless: ended, ended }
+    }
+
+    /// Whether the client has ended the stream with the request's head.
+    pub fn ended_with_head(&self) -> bool {
+        self.bodiless
     }
 
     /// Whether nothing more comes.

@@ -90,7 +90,9 @@ impl<H: Handler> Stream<'_, H> {
     }
 
     fn request_body(&self, parts: &Parts, body: Receiving, sink: &InterimSink) -> Option<StreamBody> {
-        if body.is_ended() {
+        // GET and HEAD are lookups unless there are bytes. With other methods the origin is told of the end as the client has told.
+        let is_lookup = parts.method == Method::GET || parts.method == Method::HEAD;
+        if body.ended_with_head() || is_lookup && body.is_ended() {
             return None;
         }
         let length =

@@ -54,7 +54,8 @@ impl Requesting {
             (true, Some(length)) => Coding::Length(length),
             (true, None) => Coding::Chunked,
         };
-        if has_body {
+        // A body that has ended without a byte is told of by its length alone.
+        if has_body || head.is_meant_for_content() {
             write_framing(&mut output.head, head, &coding);
         }
         output.head.extend_from_slice(chunk::CRLF);

@@ -179,6 +179,7 @@ impl Asker {
             target: PathAndQuery::try_from(path).expect("a path"),
             fields: OnwardLines::default(),
             host: None,
+            takes_trailers: false,
             body: None,
             interim: None,
             upgrade: None,
