@@ -1,4 +1,4 @@
-//! Real clients through Shoal in forward mode, each twice: the origin's counters show what the cache saved.
+//! Real clients through Shoal in forward mode, each twice: the origin's counters show what the cache saved. gRPC goes in reverse mode.
 //!
 //! Origins are made on this machine; each client has its own home, caches and settings, so that nothing of the user's is
 //! read or written. A client that is not installed is skipped, and says so; with `CI` set it fails. The table comes with
@@ -9,6 +9,7 @@ mod apt;
 mod cargo;
 mod curl;
 mod git;
+mod grpc;
 mod npm;
 mod pip;
 mod rounds;
