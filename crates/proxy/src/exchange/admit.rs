@@ -102,7 +102,7 @@ impl Exchange {
             Ok(target) => target,
             Err(why) => {
                 let (status, verdict) = (StatusCode::BAD_REQUEST, Verdict::local("target"));
-                return answered(self.early(&live, &head, &client, status, bad_target(why), verdict));
+                return answered(self.early(&live, &head, &client, (status, bad_target(why)), verdict));
             }
         };
         if head.method.as_str() == "PURGE" {
@@ -140,7 +140,7 @@ impl Exchange {
         received: Instant,
     ) -> Reply {
         let verdict = || Verdict::local("abandoned");
-        let record = || self.early(live, head, client, StatusCode::OK, "", verdict()).record;
+        let record = || self.early(live, head, client, (StatusCode::OK, ""), verdict()).record;
         let awaited = Awaited::new(self, received, record);
         let reply = self.connect(live, head, client).await;
         awaited.answered();
@@ -163,7 +163,7 @@ impl Exchange {
             Refusal::Purge(_) => Verdict::local("purge").outcome(Outcome::Denied),
             _ => Verdict::local("denied").outcome(Outcome::Denied).error(refusal.proxy_status()),
         };
-        let mut reply = self.early(live, head, client, status, answers::denial(refusal), verdict);
+        let mut reply = self.early(live, head, client, (status, answers::denial(refusal)), verdict);
         if let ReplyHead::Built(_, fields) = &mut reply.head
             && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
@@ -180,7 +180,7 @@ impl Exchange {
         been_here.then(|| {
             let status = StatusCode::LOOP_DETECTED;
             let verdict = Verdict::local("loop").error(ProxyError::ProxyLoopDetected);
-            self.early(live, head, client, status, answers::explain(status), verdict)
+            self.early(live, head, client, (status, answers::explain(status)), verdict)
         })
     }
 
@@ -209,7 +209,7 @@ impl Exchange {
             PurgeOutcome::Purged { responses: Some(0) } => (StatusCode::NOT_FOUND, NOTHING_STORED),
             _ => (StatusCode::OK, PURGED),
         };
-        self.early(live, head, client, status, why, Verdict::local("purge"))
+        self.early(live, head, client, (status, why), Verdict::local("purge"))
     }
 
     /// An answer given before the request became an [`Ask`].
@@ -218,8 +218,7 @@ impl Exchange {
         live: &Live,
         head: &RequestParts,
         client: &Client,
-        status: StatusCode,
-        why: &str,
+        (status, why): (StatusCode, &str),
         verdict: Verdict,
     ) -> Reply {
         let page = answers::page(status, why, &head.method);

@@ -134,14 +134,14 @@ impl Exchange {
     pub(super) async fn connect(&self, live: &Arc<Live>, head: &RequestParts, client: &Arc<Client>) -> Reply {
         let Some(authority) = head.uri.authority() else {
             let verdict = Verdict::local("target");
-            return self.early(live, head, client, StatusCode::BAD_REQUEST, NO_AUTHORITY, verdict);
+            return self.early(live, head, client, (StatusCode::BAD_REQUEST, NO_AUTHORITY), verdict);
         };
         let port = authority.port_u16().unwrap_or(443);
         let caller = Caller { client: Some(Arc::clone(client)), ..Caller::default() };
         match tunnel::connect(&self.upstreams, &live.forward, authority.host(), port, &caller).await {
             Ok(far_end) => {
                 let verdict = Verdict::local("tunnel").outcome(Outcome::Tunnel);
-                let mut reply = self.early(live, head, client, StatusCode::OK, "", verdict);
+                let mut reply = self.early(live, head, client, (StatusCode::OK, ""), verdict);
                 reply.head = ReplyHead::Built(StatusCode::OK, HeaderMap::new());
                 reply.body = ReplyBody::Tunnel(far_end.io);
                 reply.record.upstream = Some(NextHop::Address(far_end.peer));
@@ -150,7 +150,7 @@ impl Exchange {
             Err(error) => {
                 let failure = Failure::of(authority.as_str(), &error);
                 let verdict = Verdict::local("tunnel").failure(&failure);
-                self.early(live, head, client, error.status(), failure.explanation, verdict)
+                self.early(live, head, client, (error.status(), failure.explanation), verdict)
             }
         }
     }

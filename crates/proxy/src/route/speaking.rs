@@ -24,14 +24,17 @@ impl Speaking {
     /// What a field of this name, in lower case, says; `None` for those that may pass.
     pub fn of(name: &[u8]) -> Option<Self> {
         let is_disguised = name.iter().any(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-');
-        let may_speak = match name {
+        let may_speak = matches!(
+            name,
             [b'x', ..]
-            | [b'c', b'f' | b'l', ..]
-            | [b't', b'r', ..]
-            | [b'f', b'o' | b'a' | b'l' | b'r', ..] => true,
-            [b'p', b'r', ..] | [b'w', b'l', ..] | [b'r', b'e', ..] | [b's', b'u', ..] => true,
-            _ => false,
-        };
+                | [b'c', b'f' | b'l', ..]
+                | [b't', b'r', ..]
+                | [b'f', b'o' | b'a' | b'l' | b'r', ..]
+                | [b'p', b'r', ..]
+                | [b'w', b'l', ..]
+                | [b'r', b'e', ..]
+                | [b's', b'u', ..]
+        );
         if !may_speak && !is_disguised || name.len() > NAME_MAX && !name.starts_with(b"x") {
             return None;
         }

@@ -1,1 +1,0 @@
-//! Silent name servers stop nobody else.

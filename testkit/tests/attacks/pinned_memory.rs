@@ -1,1 +1,0 @@
-//! Clients that take nothing leave the RAM tier to others.

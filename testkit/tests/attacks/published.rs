@@ -1,1 +1,0 @@
-//! Attacks published against other caches.

@@ -1,1 +1,0 @@
-//! What an HTTP/2 connection can make the node hold.
