@@ -10,3 +10,4 @@ mod origin_connections;
 mod purges;
 mod requests;
 mod sessions;
+mod streams;

@@ -20,7 +20,7 @@ pub struct Capacity {
 impl Capacity {
     /// Asks for the space at a block device, or in a folder that there is or will be.
     ///
-    /// Costs one call for each file of a store that is there, [`COUNTED_MAX`] at most. With more files than that the store
+    /// Costs one call for each file of a store that is there, `COUNTED_MAX` at most. With more files than that the store
     /// counts as holding all that is used on its file system.
     pub fn at(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {

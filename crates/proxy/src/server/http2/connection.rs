@@ -335,7 +335,8 @@ mod tests {
             let (mut far, near) = (far.expect("connected"), near.expect("accepted").0);
             let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
             let (shared, live) = (Arc::clone(&server.0), server.0.live.load_full());
-            let streams = Streams { shared, live, client: Arc::new(client), link: Link::new() };
+            let (link, heads) = (Link::new(), Default::default());
+            let streams = Streams { shared, live, client: Arc::new(client), link, heads };
             let mut connection = Connection::new(near, BytesMut::new(), Arc::new(streams));
             let settings = frame(FrameKind::Settings, 0, 0, &[]);
             far.write_all(&[PREFACE, &settings, &said].concat()).await.expect("it is open");

@@ -1,5 +1,6 @@
 //! What a client sends: frames, field blocks, and the streams that they open.
 
+use super::held_heads::HeldHead;
 use super::output::Output;
 use super::state::Link;
 use super::stream::{self, Asked};
@@ -300,8 +301,7 @@ impl Incoming {
         }
         let received = *self.received.get_or_insert_with(Instant::now);
         if fields.is_too_large() {
-            let head = Err(Refusal::fields_too_large("fields too large"));
-            self.start(stream, (head, end_stream, None), received, streams);
+            self.refuse(stream, "fields too large", end_stream, received, streams);
             return Ok(());
         }
         let malformed = |_| Fault::stream(stream, Code::PROTOCOL_ERROR);
@@ -312,26 +312,49 @@ impl Incoming {
         {
             return Ok(());
         }
+        let Some(held) = streams.heads.hold(fields.text().len()) else {
+            let why = "the requests that wait for an answer have too many fields";
+            self.refuse(stream, why, end_stream, received, streams);
+            return Ok(());
+        };
         let parts = head.to_parts().map_err(malformed)?;
         let length = parts.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
         if end_stream && length.is_some_and(|length: u64| length > 0) {
             return Err(malformed(http2::Malformed));
         }
-        self.start(stream, (Ok(parts), end_stream, length), received, streams);
+        self.start(stream, (Ok((parts, held)), end_stream, length), received, streams);
         Ok(())
+    }
+
+    /// Has a task answer the stream with 431.
+    fn refuse<H: Handler>(
+        &mut self,
+        stream: u32,
+        why: &'static str,
+        end_stream: bool,
+        received: Instant,
+        streams: &Arc<Streams<H>>,
+    ) {
+        let head = Err(Refusal::fields_too_large(why));
+        self.start(stream, (head, end_stream, None), received, streams);
     }
 
     /// Has a task answer the stream.
     fn start<H: Handler>(
         &mut self,
         id: u32,
-        (head, ended, length): (Result<http::request::Parts, Refusal>, bool, Option<u64>),
+        (head, ended, length): (Result<(http::request::Parts, HeldHead), Refusal>, bool, Option<u64>),
         received: Instant,
         streams: &Arc<Streams<H>>,
     ) {
         let (sending, receiving) = streams.link.open(id, ended, length);
-        tokio::spawn(stream::serve(Asked { head, sending, receiving, received }, Arc::clone(streams)));
+        let (head, held) = match head {
+            Ok((parts, held)) => (Ok(parts), Some(held)),
+            Err(refusal) => (Err(refusal), None),
+        };
+        let asked = Asked { head, sending, receiving, received, held };
+        tokio::spawn(stream::serve(asked, Arc::clone(streams)));
     }
 
     /// Ends a stream for the client's fault.

@@ -11,11 +11,12 @@
 //! connection that waits holds no buffer.
 //!
 //! What a client may abuse has a limit: the fields of a head and the frames that carry them, streams that it resets before they
-//! are answered (CVE-2023-44487), its own errors, frames that ask for nothing, and what it does not take.
+//! are answered (CVE-2023-44487), the heads of those that wait for an answer, its own errors, frames that ask for nothing, and what it does not take.
 
 mod check;
 mod connection;
 mod glance;
+mod held_heads;
 mod incoming;
 mod output;
 mod receiving;
@@ -33,6 +34,7 @@ use super::live::Live;
 use crate::message::{Client, Handler};
 use bytes::BytesMut;
 use connection::Connection;
+use held_heads::HeldHeads;
 use state::Link;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -48,7 +50,7 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     live: Arc<Live>,
     client: Arc<Client>,
 ) {
-    let streams = Arc::new(Streams { shared, live, client, link: Link::new() });
+    let streams = Arc::new(Streams { shared, live, client, link: Link::new(), heads: HeldHeads::default() });
     let mut connection = Connection::new(io, input, streams);
     poll_fn(|context| connection.poll(context)).await;
 }
@@ -59,4 +61,6 @@ struct Streams<H> {
     live: Arc<Live>,
     client: Arc<Client>,
     link: Link,
+    /// Memory of the heads of requests that are not answered.
+    heads: HeldHeads,
 }

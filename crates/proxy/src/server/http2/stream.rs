@@ -1,5 +1,6 @@
 //! One HTTP/2 stream: a request to the handler, its reply back.
 
+use super::held_heads::HeldHead;
 use super::receiving::Receiving;
 use super::request_body::H2Body;
 use super::send::{self, BodySender};
@@ -33,11 +34,13 @@ pub(super) struct Asked {
     pub receiving: Receiving,
     /// When its last byte was there.
     pub received: Instant,
+    /// The head's share of memory.
+    pub held: Option<HeldHead>,
 }
 
 /// Answers one stream.
 pub(super) async fn serve<H: Handler>(asked: Asked, streams: Arc<Streams<H>>) {
-    let Asked { head, sending, receiving, received } = asked;
+    let Asked { head, sending, receiving, received, held } = asked;
     let checked = head.and_then(|mut parts| {
         check::head(&mut parts, &streams.live.limits)?;
         Ok(parts)
@@ -54,6 +57,7 @@ pub(super) async fn serve<H: Handler>(asked: Asked, streams: Arc<Streams<H>>) {
             stream.send(reply, None).await;
         }
     }
+    drop(held);
     streams.link.lock().note_end(Instant::now());
 }
 

@@ -1,0 +1,50 @@
+//! What an HTTP/2 connection can make the node hold.
+
+use shoal_testkit::h2::H2Connection;
+use shoal_testkit::{Answer, Gate, Origin, Request, Response, Setup, Shoal, wait};
+
+/// The most memory that the process has had, in bytes.
+fn peak_bytes(shoal: &Shoal) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", shoal.pid())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells");
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kibibytes << 10
+}
+
+/// A table entry of 4,000 bytes, named 15 times in each head by a byte each: streams that wait for an origin held all of
+/// it, 64 KiB each (issues of this kind are told of in RFC 7541, section 7.3).
+#[test]
+fn repeated_table_entries_hold_bounded_memory() {
+    let origin = Origin::start();
+    let gate = Gate::new();
+    origin.on("/slow/*", Answer::ok("slow").field("Cache-Control", "no-store").held_by(&gate));
+    origin.on("/other", Answer::fresh("other", 60));
+    let shoal = Setup::to(&origin).set("cache.ram", "16 MiB").start();
+    shoal.get("/other").expect_body("other");
+    let before = peak_bytes(&shoal);
+    // Each asks for something else, lest they share a fetch.
+    let request = |client: usize, number: usize| {
+        let request = Request::get(&format!("/slow/{client}.{number}"));
+        (0..15).fold(request, |request, _| request.field("x-large", &"a".repeat(4000)))
+    };
+    let address = shoal.address("reverse");
+    let clients: Vec<_> = (0..CONNECTIONS)
+        .map(|client| {
+            let requests: Vec<_> = (0..100).map(|number| request(client, number)).collect();
+            std::thread::spawn(move || H2Connection::open(address).ask_all(&requests, "site.test"))
+        })
+        .collect();
+    wait::until("the connections have their shares", || origin.total() > CONNECTIONS);
+    shoal.get("/other").expect_body("other").expect_hit();
+    gate.open();
+    let answers: Vec<Response> =
+        clients.into_iter().flat_map(|client| client.join().expect("all are answered")).collect();
+    let refused = answers.iter().filter(|answer| answer.status == 431).count();
+    let served = answers.iter().filter(|answer| answer.status == 200).count();
+    assert!(refused > 0 && served >= CONNECTIONS, "{refused} refused, {served} served");
+    // Unbounded it is 48 MB, twice.
+    let more = peak_bytes(&shoal).saturating_sub(before);
+    assert!(more < 40 << 20, "{more} bytes more for {served} served and {refused} refused");
+}
+
+const CONNECTIONS: usize = 8;
