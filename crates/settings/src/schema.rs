@@ -379,6 +379,10 @@ section! {
         /// Tunnels of Upgrade (WebSocket) per origin at most, beside those connections; shared out among clients likewise.
         #[limits(1..=100_000)]
         pub tunnels_per_origin: usize = 1024,
+        /// Tunnels of CONNECT at most, to all destinations together; shared out among clients likewise. Each takes an open file
+        /// beside its client's connection; over HTTP/2 one connection may ask for many.
+        #[limits(1..=1_000_000)]
+        pub tunnels: usize = 4096,
         /// Further certificate authorities to trust, PEM.
         pub ca_file: Option<PathBuf> = None,
         /// Origins' own certificates that are accepted as they stand, PEM: for self-signed ones, as openssl req -x509 makes

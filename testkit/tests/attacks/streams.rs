@@ -48,3 +48,32 @@ fn repeated_table_entries_hold_bounded_memory() {
 }
 
 const CONNECTIONS: usize = 8;
+
+/// Each stream of CONNECT takes a descriptor, beside the connections that are counted.
+#[test]
+fn connect_streams_leave_tunnels_to_others() {
+    let origin = Origin::start();
+    let destination = origin.address().to_string();
+    let shoal = Setup::bare()
+        .set_list("forward.allow_private_destinations", &["127.0.0.0/8"])
+        .set("forward.connect_ports", vec![i64::from(origin.address().port())])
+        .set("upstream.tunnels", 30)
+        .start();
+    let mut greedy: Vec<_> = (0..40).map(|_| shoal.connect_forward()).collect();
+    let statuses: Vec<u16> = greedy
+        .iter_mut()
+        .map(|client| {
+            client.send(Request::new("CONNECT", &destination).to_bytes(&destination));
+            client.head().expect("an answer").status
+        })
+        .collect();
+    let opened = statuses.iter().filter(|status| **status == 200).count();
+    let refused = statuses.iter().filter(|status| **status == 503).count();
+    assert_eq!((opened, refused), (24, 16), "an address has four for each that is free");
+    drop(greedy);
+    wait::until("the tunnels have ended", || {
+        let mut client = shoal.connect_forward();
+        client.send(Request::new("CONNECT", &destination).to_bytes(&destination));
+        client.head().expect("an answer").status == 200
+    });
+}

@@ -11,8 +11,8 @@ pub fn keep_to_ourselves() {
 
 const NOT_FOR_OTHERS: Mode = Mode::WGRP.union(Mode::RWXO);
 
-/// Raises the limit to the hard limit, and says when even that is short for so many connections.
-pub fn raise_limit(max_connections: usize) {
+/// Raises the limit to the hard limit, and says when even that is short for so many connections and tunnels.
+pub fn raise_limit(connections: usize) {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum {
         limit.current = limit.maximum;
@@ -21,19 +21,19 @@ pub fn raise_limit(max_connections: usize) {
         }
     }
     let limit = getrlimit(Resource::Nofile).current;
-    let wanted = wanted(max_connections);
+    let wanted = wanted(connections);
     if let Some(limit) = limit.filter(|limit| *limit < wanted) {
         tracing::warn!(
             limit,
             wanted,
-            "the limit on open files is low for max_connections: raise it (LimitNOFILE, ulimit -n), or lower that"
+            "the limit on open files is low for max_connections and upstream.tunnels: raise it (LimitNOFILE, ulimit -n), or lower those"
         );
     }
 }
 
-/// One for every client, and some for the store, the logs and connections to origins.
-fn wanted(max_connections: usize) -> u64 {
-    (max_connections as u64).saturating_add(512)
+/// One for every client and every tunnel, and some for the store, the logs and connections to origins.
+fn wanted(connections: usize) -> u64 {
+    (connections as u64).saturating_add(512)
 }
 
 #[cfg(test)]

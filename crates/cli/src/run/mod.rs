@@ -46,7 +46,7 @@ fn run_logging(
 ) -> Result<(), Failure> {
     panics::report();
     files::keep_to_ourselves();
-    files::raise_limit(settings.max_connections);
+    files::raise_limit(settings.max_connections + settings.upstream.tunnels);
     let mut signals =
         Signals::new().map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
     let notifier = Notifier::from_environment();

@@ -41,7 +41,7 @@ use crate::access::ForwardRules;
 use crate::message::{Client, TunnelIo};
 use crate::metrics::Metrics;
 use names::Names;
-use pool::Pool;
+use pool::{Gate, Pool};
 use shoal_settings::{Settings, Upstream};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -50,6 +50,7 @@ use std::time::Duration;
 use std::{fmt, io};
 use tls::Trust;
 use tokio::time::Instant;
+use tunnelled::Tunnelled;
 
 /// The way to all origins. Clones share one pool and may be used from any thread's runtime.
 #[derive(Clone)]
@@ -62,6 +63,8 @@ struct Inner {
     names: Arc<Names>,
     trust: Trust,
     pool: Arc<Pool>,
+    /// Who may have a tunnel of CONNECT.
+    tunnels: Arc<Gate>,
     metrics: Arc<Metrics>,
 }
 
@@ -97,7 +100,8 @@ impl Upstreams {
         let trust = Trust::new(settings.ca_file.as_deref(), settings.pinned_certificates.as_deref())?;
         let pool = Pool::new(&settings, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
-        Ok(Self { inner: Arc::new(Inner { settings, names, trust, pool, metrics }) })
+        let tunnels = Gate::new(settings.tunnels, 0);
+        Ok(Self { inner: Arc::new(Inner { settings, names, trust, pool, tunnels, metrics }) })
     }
 
     /// Sends a request and waits for the head of its response. Must run within a tokio runtime. Dropping the
@@ -127,7 +131,8 @@ impl Upstreams {
     /// Connects to an origin for `caller` and speaks nothing: the start of a tunnel. Returns the address reached.
     ///
     /// # Errors
-    /// When the rules forbid all its addresses, or none can be connected to.
+    /// When the rules forbid all its addresses, none can be connected to, or `caller` has its share of
+    /// `upstream.tunnels`.
     pub async fn dial(
         &self,
         origin: &Origin,
@@ -136,15 +141,20 @@ impl Upstreams {
     ) -> Result<(Box<dyn TunnelIo>, SocketAddr), UpstreamError> {
         let inner = &*self.inner;
         let deadline = Instant::now() + inner.settings.connect_timeout;
-        let outcome = match rules.destination(&origin.host) {
-            Ok(()) => dial::dial(&inner.names, origin, (Some(rules), caller), deadline).await,
-            Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
+        let permit = inner.tunnels.try_acquire(caller.party());
+        let outcome = match (rules.destination(&origin.host), &permit) {
+            (Ok(()), Some(_)) => dial::dial(&inner.names, origin, (Some(rules), caller), deadline).await,
+            (Ok(()), None) => {
+                let why = "too many tunnels: upstream.tunnels, or this client's share";
+                Err(UpstreamError::new(Cause::ConnectionLimit, origin.authority(), why))
+            }
+            (Err(refusal), _) => Err(UpstreamError::refused(refusal, origin)),
         };
         let stream = outcome.inspect_err(|error| error.cause.counter(&inner.metrics).count())?;
         let gone =
             |error: io::Error| UpstreamError::new(Cause::Terminated, origin.authority(), error.to_string());
         let peer = stream.peer_addr().map_err(gone)?;
-        Ok((Box::new(stream), peer))
+        Ok((Box::new(Tunnelled::new(stream, permit)), peer))
     }
 
     /// Starts the active checks of a group on this runtime, if it has any; they end when the group is dropped.
