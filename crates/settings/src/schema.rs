@@ -376,11 +376,10 @@ section! {
         /// free (205 of 256), one of its connections two for each. Health checks have one of their own.
         #[limits(1..=100_000)]
         pub connections_per_origin: usize = 256,
-        /// Tunnels of Upgrade (WebSocket) per origin at most, beside those connections; shared out among clients likewise.
+        /// Tunnels of Upgrade (WebSocket) per origin at most, beside those connections; shared out likewise.
         #[limits(1..=100_000)]
         pub tunnels_per_origin: usize = 1024,
-        /// Tunnels of CONNECT at most, to all destinations together; shared out among clients likewise. Each takes an open file
-        /// beside its client's connection; over HTTP/2 one connection may ask for many.
+        /// Tunnels of CONNECT at most, to all destinations together, shared out likewise. Each takes an open file.
         #[limits(1..=1_000_000)]
         pub tunnels: usize = 4096,
         /// Further certificate authorities to trust, PEM.
@@ -493,7 +492,6 @@ impl Site {
 
 /// A pause longer than a day is no timeout.
 const TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
-
 /// What a disk may be given.
 const DISK_BYTES: std::ops::RangeInclusive<ByteCount> = ByteCount(1_000_000)..=ByteCount::mib(1 << 34);
 
