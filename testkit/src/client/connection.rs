@@ -103,7 +103,7 @@ impl Connection {
     }
 
     /// The response with this head, whose body is read.
-    fn whole(&mut self, method: &str, head: Head, interim: Vec<Head>) -> Response {
+    pub fn whole(&mut self, method: &str, head: Head, interim: Vec<Head>) -> Response {
         let mut response = Response {
             interim,
             version: head.version,

@@ -19,6 +19,8 @@ pub struct World {
     forward: SocketAddr,
     admin: SocketAddr,
     stopping: AtomicBool,
+    /// No session begins, so that all of what was stored can be on disk at once.
+    pub resting: AtomicBool,
     /// Held for writing while the node is down, by those who could not go on otherwise for reading.
     pub up: RwLock<()>,
     /// Held for writing when what is invalidated might not be on disk yet, and the node is about to be killed.
@@ -47,6 +49,7 @@ impl World {
             forward: shoal.address("forward"),
             admin: shoal.admin(),
             stopping: AtomicBool::new(false),
+            resting: AtomicBool::new(false),
             up: RwLock::default(),
             invalidating: RwLock::default(),
             seen: Seen::default(),
@@ -86,7 +89,10 @@ pub fn start(world: &Arc<World>, seed: u64) -> Vec<JoinHandle<()>> {
         let (world, mut random) = (Arc::clone(world), Random::new(seed));
         let run = move || {
             while !world.stopping.load(SeqCst) {
-                session(&world, &mut random);
+                match world.resting.load(SeqCst) {
+                    true => pause(),
+                    false => session(&world, &mut random),
+                }
             }
         };
         std::thread::Builder::new().name(name.into()).spawn(run).expect("a thread")

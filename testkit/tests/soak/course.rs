@@ -6,6 +6,7 @@ use crate::watch::Watch;
 use rustix::process::Signal;
 use shoal_testkit::seeded::Random;
 use shoal_testkit::{Request, Shoal, wait};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 /// Runs until the time is over. The last stretch is left alone, so that something of it can be looked at.
@@ -55,8 +56,8 @@ fn set_disk(shoal: &Shoal, online: bool) {
     });
 }
 
-/// Ends the node, in order or not, and starts it again. What is invalidated within the second before a kill need not have reached the disk, so nothing
-/// is in that time; clients of HTTP/1 go on all the while.
+/// Ends the node, in order or not, and starts it again. What was invalidated need not have reached the disk at once, so nothing is
+/// invalidated until the kill once all is written; clients of HTTP/1 go on when it comes.
 fn end_and_restart(shoal: &mut Shoal, world: &World, in_order: bool) {
     let settled = world.invalidating.write().expect("nobody panics with it");
     let down = world.up.write().expect("nobody panics with it");
@@ -64,8 +65,13 @@ fn end_and_restart(shoal: &mut Shoal, world: &World, in_order: bool) {
         shoal.signal(Signal::TERM);
         let status = shoal.wait_for_exit(Duration::from_secs(60));
         assert!(status.is_some_and(|status| status.success()), "a close in order ended with {status:?}");
+    } else {
+        world.resting.store(true, SeqCst);
+        shoal.wait_until_written();
+        world.resting.store(false, SeqCst);
+        std::thread::sleep(Duration::from_millis(50));
+        shoal.kill();
     }
-    // Waits for what was stored and invalidated to be on disk before it kills.
     shoal.restart();
     drop((down, settled));
 }
