@@ -1,8 +1,8 @@
 //! What a reply makes of a stored response; and a hit in RAM on its short way, for as long as its request is still where it was read.
 
-use crate::message::Record;
+use crate::holds::Hold;
+use crate::message::{Record, ReplyBody};
 use crate::stored_head::StoredHead;
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use shoal_semantics::range::{ByteRange, ContentRange};
 use shoal_store::memory::Body;
@@ -24,6 +24,17 @@ pub struct Hit<'a> {
     pub ttl_seconds: u64,
     /// This node's part of the head.
     pub own: &'a HitFields,
+    /// Where the body is kept.
+    pub keeper: &'a dyn Keeper,
+}
+
+/// Keeps the body of a hit for a reply that is not sent at once.
+pub trait Keeper {
+    /// So much of the body for as long as it takes to send it: in memory where replies may hold it there, else piece by piece.
+    fn keep(&self, place: Range<usize>) -> ReplyBody;
+
+    /// Charges replies with so many bytes of the body, which somebody else is going to hold. `None` where they may hold no more.
+    fn hold(&self, bytes: usize) -> Option<Hold>;
 }
 
 impl<'a> Hit<'a> {
@@ -32,11 +43,11 @@ impl<'a> Hit<'a> {
         (stored, body): (&'a StoredHead, &'a Body),
         form: Form,
         (age_seconds, ttl_seconds): (u64, u64),
-        own: &'a HitFields,
+        (own, keeper): (&'a HitFields, &'a dyn Keeper),
     ) -> Self {
         let whole: &[u8] = body;
         let content = &whole[form.content_place(whole)];
-        Self { stored, form, body, content, age_seconds, ttl_seconds, own }
+        Self { stored, form, body, content, age_seconds, ttl_seconds, own, keeper }
     }
 
     /// The reply's status.
@@ -61,18 +72,30 @@ impl<'a> Hit<'a> {
         }
     }
 
-    /// The content for who sends it later.
-    pub fn content_bytes(&self) -> Bytes {
-        match self.form {
-            Form::Whole => self.body.bytes(),
-            Form::Head { .. } | Form::NotModified => Bytes::new(),
-            Form::Part { .. } => self.body.bytes().slice(self.content_place()),
+    /// The content for who sends it later, without the first `sent` bytes.
+    pub fn keep(&self, sent: usize) -> ReplyBody {
+        let place = self.content_place();
+        match place.start + sent..place.end {
+            rest if rest.is_empty() => ReplyBody::Empty,
+            rest => self.keeper.keep(rest),
         }
     }
 
-    /// Where in the body that is.
+    /// Where in the body the content is.
     pub fn content_place(&self) -> Range<usize> {
         self.form.content_place(self.body)
+    }
+}
+
+/// A body that nobody else keeps.
+#[cfg(any(test, feature = "fuzzing"))]
+impl Keeper for Body {
+    fn keep(&self, place: Range<usize>) -> ReplyBody {
+        ReplyBody::Memory(self.bytes().slice(place))
+    }
+
+    fn hold(&self, bytes: usize) -> Option<Hold> {
+        crate::holds::Holds::new(u64::MAX).hold(bytes as u64)
     }
 }
 

@@ -12,6 +12,7 @@ mod boxed;
 mod clock;
 pub mod exchange;
 mod hit;
+mod holds;
 pub mod io_pool;
 mod ip_text;
 pub mod message;

@@ -4,7 +4,8 @@
 //! never sees a chunk or a frame. A reply says where its body is, so that the transport can send it in the
 //! cheapest way it has.
 
-pub use crate::hit::{Form, Glance, Hit, HitFields, Sent};
+pub use crate::hit::{Form, Glance, Hit, HitFields, Keeper, Sent};
+pub use crate::holds::Hold;
 pub use crate::stored_head::StoredHead;
 
 use bytes::Bytes;

@@ -230,6 +230,8 @@ pub enum Error {
     Declined(Declined),
     /// The folder or file cannot be used as this store.
     Unusable(String),
+    /// The object has been given up while it was read.
+    Gone,
 }
 
 /// Why an insert was declined.
@@ -254,6 +256,7 @@ impl std::fmt::Display for Error {
             Self::Corrupt { part } => write!(f, "corrupt {part}"),
             Self::Declined(why) => write!(f, "declined: {why:?}"),
             Self::Unusable(why) => write!(f, "unusable store: {why}"),
+            Self::Gone => f.write_str("the object was given up while it was read"),
         }
     }
 }

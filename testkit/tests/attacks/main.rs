@@ -7,6 +7,7 @@ mod credentials;
 mod forwarded;
 mod lifetimes;
 mod origin_connections;
+mod pinned_memory;
 mod purges;
 mod requests;
 mod sessions;

@@ -192,6 +192,12 @@ pub struct Ram {
     /// Bytes of the bodies in them, in whole pages.
     #[serde(default)]
     pub tract_body_bytes: u64,
+    /// Bytes of bodies in RAM that replies hold until their clients have taken them.
+    #[serde(default)]
+    pub held_bytes: u64,
+    /// Replies that were to hold one beyond their share, since start.
+    #[serde(default)]
+    pub holds_refused: u64,
 }
 
 /// The disk store.

@@ -91,7 +91,7 @@ fn gauges(status: &Status) -> Vec<Row> {
     rows
 }
 
-fn ram(ram: &Ram) -> [Row; 10] {
+fn ram(ram: &Ram) -> [Row; 12] {
     let (held, space) = ("RAM used for stored responses, bodies in flight and neighbourhoods.", &ram.space);
     let spans = "Memory in which small bodies stand, with the gaps between them.";
     let moved = "Bytes of bodies that were moved to close gaps.";
@@ -99,6 +99,8 @@ fn ram(ram: &Ram) -> [Row; 10] {
     let tracts_max = "Most of these stretches; large bodies beyond them are copied when they are sent.";
     let addresses = "Addresses that these stretches take, with up to 4 KiB of page tables for each 2 MiB beside the RAM limit.";
     let bodies = "Bytes of large bodies in these stretches, in whole pages.";
+    let replies = "Bodies in RAM that replies hold until their clients have taken them, a quarter of the limit at most.";
+    let refused = "Replies that were to hold a body beyond that, and read it piece by piece.";
     [
         ("gauge", "shoal_ram_objects", "", "Stored responses held in RAM.", space.objects),
         ("gauge", "shoal_ram_bytes", "", held, space.bytes),
@@ -116,6 +118,8 @@ fn ram(ram: &Ram) -> [Row; 10] {
         ("gauge", "shoal_ram_tracts_max", "", tracts_max, ram.tracts_max),
         ("gauge", "shoal_ram_tract_address_bytes", "", addresses, ram.tract_address_bytes),
         ("gauge", "shoal_ram_tract_body_bytes", "", bodies, ram.tract_body_bytes),
+        ("gauge", "shoal_ram_held_bytes", "", replies, ram.held_bytes),
+        ("counter", "shoal_ram_holds_refused_total", "", refused, ram.holds_refused),
     ]
 }
 

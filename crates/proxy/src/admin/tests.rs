@@ -78,6 +78,8 @@ impl Control for Scripted {
                 tracts_max: 50,
                 tract_address_bytes: 500,
                 tract_body_bytes: 400,
+                held_bytes: 300,
+                holds_refused: 2,
             },
             store: Some(StoreStatus::new("squid", "cache".as_ref(), &disks)),
             upstreams: [("one/", true), ("two/", true), ("two/", false)]
@@ -176,6 +178,8 @@ fn metrics_are_whole_and_well_formed() {
         "shoal_ram_tracts_max 50",
         "shoal_ram_tract_address_bytes 500",
         "shoal_ram_tract_body_bytes 400",
+        "shoal_ram_held_bytes 300",
+        "shoal_ram_holds_refused_total 2",
         "shoal_store_bytes_max 700",
         "shoal_store_crowded_out_total 4",
         "shoal_store_corrupt_total 2",

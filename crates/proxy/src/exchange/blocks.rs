@@ -72,6 +72,15 @@ impl Allowance {
             Self::Piece => Bytes::copy_from_slice(&bytes),
         }
     }
+
+    /// A copy of `bytes`, which are no more than was allowed.
+    pub fn copy(self, bytes: &[u8]) -> Bytes {
+        let bytes = Bytes::copy_from_slice(bytes);
+        match self {
+            Self::Block(charge) => Bytes::from_owner(Charged { bytes, _charge: charge }),
+            Self::Piece => bytes,
+        }
+    }
 }
 
 impl Drop for Charge {

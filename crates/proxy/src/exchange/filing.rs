@@ -10,7 +10,8 @@
 use super::growing::{End, Growing};
 use super::invalidations::Validity;
 use super::record::Record;
-use super::shelf::{Shelf, commit_valid};
+use super::shelf::{Held, Shelf, commit_valid};
+use crate::holds::Hold;
 use crate::io_pool::Kind;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -36,18 +37,61 @@ pub struct Filing {
 
 enum Place {
     /// All of it in RAM; the reservation covers it. What has come stands in the room, where there is one.
-    Gathering { reservation: Reservation, room: Option<Arriving> },
+    Gathering { charge: Charge, room: Option<Room> },
     /// Being written; `written` bytes are in the store. The reservation covers the window.
     Writing { insert: Box<dyn Insert>, written: u64, reservation: Reservation },
     /// Only passed on.
     Passing,
 }
 
+/// What a body is charged that is gathered.
+struct Charge {
+    reservation: Reservation,
+    /// Of the part of RAM that such bodies may take.
+    hold: Hold,
+}
+
+impl Charge {
+    /// Reserves what is missing to so many bytes; false when it cannot be had.
+    fn grow_to(&mut self, bytes: u64) -> bool {
+        self.hold.grow_to(bytes) && self.reservation.grow(bytes.saturating_sub(self.reservation.bytes()))
+    }
+}
+
+/// Where a body will stand.
+struct Room {
+    arriving: Arriving,
+    /// What replies are charged that have a piece of it, and so keep all of it.
+    hold: Option<Arc<Hold>>,
+}
+
+/// A piece of a body in such a room.
+struct HeldPiece {
+    bytes: Bytes,
+    _hold: Arc<Hold>,
+}
+
+impl AsRef<[u8]> for HeldPiece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Room {
+    fn push(&mut self, piece: &[u8]) -> Bytes {
+        let bytes = self.arriving.push(piece);
+        match &self.hold {
+            Some(hold) => Bytes::from_owner(HeldPiece { bytes, _hold: Arc::clone(hold) }),
+            None => bytes,
+        }
+    }
+}
+
 /// What is left to do for a body that is complete.
 #[derive(Default)]
 struct Ending {
-    /// All of it, in one piece.
-    gathered: Option<Bytes>,
+    /// All of it.
+    gathered: Option<Held>,
     /// What is still to be written.
     for_disk: Option<Bytes>,
     /// Where all of it can be read from.
@@ -66,9 +110,11 @@ impl Filing {
         record: Record,
         (length, validity): (Option<u64>, Validity),
     ) -> Self {
-        let place = match shelf.ledger().try_reserve(0) {
-            Some(reservation) => Place::Gathering { reservation, room: None },
-            None => Place::Passing,
+        let place = match (shelf.ledger().try_reserve(0), shelf.gathered().hold(0)) {
+            (Some(reservation), Some(hold)) => {
+                Place::Gathering { charge: Charge { reservation, hold }, room: None }
+            }
+            _ => Place::Passing,
         };
         Self {
             shelf: Arc::clone(shelf),
@@ -98,8 +144,8 @@ impl Filing {
     pub async fn push(&mut self, bytes: Bytes) {
         let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
-            Place::Gathering { reservation, .. } => {
-                total <= self.shelf.limits().memory_object_max && reserve_up_to(reservation, total)
+            Place::Gathering { charge, .. } => {
+                total <= self.shelf.limits().memory_object_max && charge.grow_to(total)
             }
             _ => true,
         };
@@ -121,17 +167,13 @@ impl Filing {
         let is_first = self.arrived() == 0;
         match &mut self.place {
             Place::Passing => bytes,
-            Place::Gathering { reservation, room } => {
+            Place::Gathering { charge, room } => {
                 let length = self.length.filter(|_| is_first);
                 let wanted = length.filter(|length| *length <= self.shelf.limits().memory_object_max);
-                // Who has a piece of a large one keeps the room for all of it.
-                let charged = wanted.filter(|length| {
-                    *length < LENT_MIN as u64 || reserve_up_to(reservation, room_bytes(*length))
-                });
-                if let Some(length) = charged {
-                    *room = self.shelf.memory().room(self.key.hash(), length);
+                if let Some(length) = wanted {
+                    *room = room_for(&self.shelf, &self.key, length, charge);
                 }
-                match room.as_mut().filter(|room| bytes.len() <= room.missing()) {
+                match room.as_mut().filter(|room| bytes.len() <= room.arriving.missing()) {
                     Some(room) => room.push(&bytes),
                     None => Bytes::copy_from_slice(&bytes),
                 }
@@ -163,9 +205,9 @@ impl Filing {
         let is_valid = self.validity.holds();
         let mut ending = Ending::default();
         match std::mem::replace(&mut self.place, Place::Passing) {
-            Place::Gathering { reservation, room } if is_valid => {
+            Place::Gathering { charge, room } if is_valid => {
                 let body = self.gathered(room, last.take());
-                ending = self.keep_gathered(body, reservation).await;
+                ending = self.keep_gathered(body, charge.reservation).await;
             }
             Place::Writing { insert, written, reservation } if is_valid => {
                 ending.reservation = Some(reservation);
@@ -174,7 +216,8 @@ impl Filing {
                     ending.spill = Some(body);
                 }
             }
-            Place::Gathering { reservation, .. } | Place::Writing { reservation, .. } => {
+            Place::Gathering { charge: Charge { reservation, .. }, .. }
+            | Place::Writing { reservation, .. } => {
                 ending.reservation = Some(reservation);
             }
             // a newer response than the one stored came, and cannot be kept
@@ -186,37 +229,60 @@ impl Filing {
             self.shelf.lane_of(&self.key).pool().catch_up().await;
         }
         kept();
-        ending.gathered.into_iter().for_each(|body| self.growing.settle(body));
+        match ending.gathered {
+            Some(Held::Memory(body)) => self.growing.settle(body),
+            Some(Held::Disk(body)) => self.growing.move_to(body, arrived),
+            None => {}
+        }
         last.into_iter().for_each(|last| self.growing.append(last));
         self.growing.finish(End::Complete(trailers));
         if let Some(body) = ending.for_disk {
             self.shelf.keep_on_disk(Kind::ChangeSoon, &self.key, &self.record, body, &self.validity).await;
         }
         if let Some(reservation) = ending.reservation {
-            let_go(&self.growing, ending.spill.map(|body| (body, arrived)), reservation).await;
+            self.let_go(ending.spill, arrived, reservation).await;
         }
     }
 
     /// All of the body, of which `last` is the end.
-    fn gathered(&self, room: Option<Arriving>, last: Option<Bytes>) -> Body {
+    fn gathered(&self, room: Option<Room>, last: Option<Bytes>) -> Body {
         let whole = || self.growing.gathered(last.as_ref());
-        room.and_then(Arriving::body).unwrap_or_else(|| self.shelf.memory().place(self.key.hash(), whole()))
+        let there = room.and_then(|room| room.arriving.body());
+        there.unwrap_or_else(|| self.shelf.memory().place(self.key.hash(), whole()))
     }
 
     /// Keeps a body that stands in RAM whole.
     async fn keep_gathered(&mut self, body: Body, reservation: Reservation) -> Ending {
         let bytes = body.bytes();
         let kept = self.shelf.keep_in_memory(&self.key, &self.record, body, &self.validity);
-        let mut ending = Ending { gathered: Some(bytes.clone()), ..Ending::default() };
+        let is_kept = kept.is_some();
         // in the RAM tier it is charged there, for as long as anybody reads it
-        ending.reservation = (!kept).then_some(reservation);
+        let reservation = (!is_kept).then_some(reservation);
+        let gathered = kept.unwrap_or_else(|| Held::Memory(bytes.clone()));
+        let mut ending = Ending { gathered: Some(gathered), reservation, ..Ending::default() };
         // an older object on disk must not show when RAM gives this one up
-        if kept && self.record.is_for_disk() && !self.shelf.on_disk(&self.key) {
+        if is_kept && self.record.is_for_disk() && !self.shelf.on_disk(&self.key) {
             ending.for_disk = Some(bytes);
         } else {
             self.shelf.keep_on_disk(Kind::Change, &self.key, &self.record, bytes, &self.validity).await;
         }
         ending
+    }
+
+    /// Lets go of the window, which slow readers would keep in RAM: what is in the store they read from there; for the rest they are charged.
+    /// Where replies may hold no more, they read what has been kept of it elsewhere, or are cut.
+    async fn let_go(self, spill: Option<Arc<dyn StoredBody>>, arrived: u64, reservation: Reservation) {
+        let spill = match spill {
+            Some(spill) => spill,
+            None => match self.shelf.holds().hold(reservation.bytes()) {
+                Some(hold) => return self.growing.charge(reservation, hold),
+                None => self.shelf.window(&self.key, &self.record, arrived),
+            },
+        };
+        self.growing.spilled(&spill, arrived);
+        // most are about to have it all, and need not go to the disk for the rest
+        let _ = timeout(READ_OUT, self.growing.read_out()).await;
+        self.growing.drop_window();
     }
 
     /// Writes the rest and completes the object on disk; an older one in RAM goes. False when it could not be kept.
@@ -251,11 +317,11 @@ impl Filing {
 
     /// Moves from RAM to the disk, or to passing on when the disk takes nothing.
     async fn leave_memory(&mut self) {
-        let Place::Gathering { reservation, .. } = std::mem::replace(&mut self.place, Place::Passing) else {
+        let Place::Gathering { charge, .. } = std::mem::replace(&mut self.place, Place::Passing) else {
             return;
         };
         if let Some(insert) = self.shelf.begin(&self.key, &self.record, self.length).await {
-            self.place = Place::Writing { insert, written: 0, reservation };
+            self.place = Place::Writing { insert, written: 0, reservation: charge.reservation };
         }
     }
 
@@ -296,23 +362,17 @@ impl Filing {
     }
 }
 
-/// Reserves what is missing to so many bytes; false, and unchanged, when it cannot be had.
-fn reserve_up_to(reservation: &mut Reservation, bytes: u64) -> bool {
-    reservation.grow(bytes.saturating_sub(reservation.bytes()))
-}
-
-/// Lets go of the window, which slow readers would keep in RAM: what is in the store, up to the length given, they read
-/// from there; for the rest they are charged.
-async fn let_go(growing: &Growing, spill: Option<(Arc<dyn StoredBody>, u64)>, reservation: Reservation) {
-    match spill {
-        Some((body, length)) => {
-            growing.spilled(&body, length);
-            // most are about to have it all, and need not go to the disk for the rest
-            let _ = timeout(READ_OUT, growing.read_out()).await;
-            growing.trim(0);
+/// Where the body of an object will stand. Who has a piece of a large one keeps the room for all of it, so that it is reserved at once, and
+/// replies are charged with it; where that cannot be, its pieces stand apart until they are whole.
+fn room_for(shelf: &Shelf, key: &ObjectKey, length: u64, charge: &mut Charge) -> Option<Room> {
+    let mut hold = None;
+    if length >= LENT_MIN as u64 {
+        hold = Some(Arc::new(shelf.holds().hold(room_bytes(length))?));
+        if !charge.grow_to(room_bytes(length)) {
+            return None;
         }
-        None => growing.charge(reservation),
     }
+    Some(Room { arriving: shelf.memory().room(key.hash(), length)?, hold })
 }
 
 /// Bytes that gather before they are written: as many as are reserved, within these.

@@ -8,16 +8,17 @@ use super::{
     Exchange,
     admission::Wanted,
     admission::told_by,
+    body::{Segment, SegmentBody},
     live::{InForce, Live},
     record::{Head, Record as Stored, VaryNote},
-    shelf::Resident,
+    shelf::{Resident, Shelf},
     variant::push_plain,
     verdict::version,
 };
 use crate::access::ListenerRules;
 use crate::access_log::Entry;
 use crate::clock;
-use crate::message::{Client, Form, Glance, Hit, Outcome, Record, Sent};
+use crate::message::{Client, Form, Glance, Hit, Hold, Keeper, Outcome, Record, ReplyBody, Sent};
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 use shoal_core::{Key, Timestamp};
@@ -60,7 +61,8 @@ impl Exchange {
             let age_seconds = head.policy.current_age(now).as_secs();
             let ttl_seconds = head.policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
-            let hit = Hit::new(stored, form, (age_seconds, ttl_seconds), &live.hit_fields);
+            let keeper = Kept { shelf: &self.shelf, resident: &resident };
+            let hit = Hit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
             let sent = send(&hit);
             if !log.is_on() {
                 self.metrics.hit_memory(&hit, sent);
@@ -153,6 +155,29 @@ fn form(plain: &PlainRequest<'_>, head: &Head, body: &[u8], now: Timestamp) -> O
             Some(Form::Part { range, complete_length })
         }
         _ => Some(Form::Whole),
+    }
+}
+
+/// Where the body of a hit is kept.
+struct Kept<'a> {
+    shelf: &'a Arc<Shelf>,
+    resident: &'a Arc<Resident>,
+}
+
+impl Keeper for Kept<'_> {
+    fn keep(&self, place: Range<usize>) -> ReplyBody {
+        let (held, length) = (self.shelf.hold(self.resident), place.len() as u64);
+        match held.segment(place.start as u64, place.end as u64) {
+            Segment::Memory(bytes) => ReplyBody::Memory(bytes),
+            segment => {
+                let frames = SegmentBody::new([segment], Arc::clone(self.shelf)).boxed();
+                ReplyBody::Stream { frames, length: Some(length) }
+            }
+        }
+    }
+
+    fn hold(&self, bytes: usize) -> Option<Hold> {
+        self.shelf.holds().hold(bytes as u64)
     }
 }
 

@@ -10,6 +10,7 @@
 //!        ^ slow reader        ^ reader   ^ reader that waits
 //! ```
 
+use crate::holds::Hold;
 use crate::message::BodyError;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -48,7 +49,7 @@ struct State {
     /// Woken when the last reader leaves.
     waiting_for_end: Option<Waker>,
     /// What the window is charged after its writer has gone.
-    reservation: Option<Reservation>,
+    charge: Option<(Reservation, Hold)>,
 }
 
 /// An attached reader.
@@ -199,9 +200,27 @@ impl Growing {
         state.wake_readers();
     }
 
-    /// Keeps `reservation` for as long as the window holds bytes for readers.
-    pub fn charge(&self, reservation: Reservation) {
-        self.state.lock().reservation = Some(reservation);
+    /// All of the body, so many bytes, is read from `whole` from now on, and nothing of it is held here.
+    pub fn move_to(&self, whole: Arc<dyn StoredBody>, length: u64) {
+        let mut state = self.state.lock();
+        debug_assert!(state.appended <= length, "all of it was gathered");
+        (state.appended, state.window_start, state.spilled) = (length, length, length);
+        state.window.clear();
+        state.spill = Some(whole);
+        state.wake_readers();
+    }
+
+    /// Keeps what the window is charged for as long as it holds bytes for readers.
+    pub fn charge(&self, reservation: Reservation, hold: Hold) {
+        self.state.lock().charge = Some((reservation, hold));
+    }
+
+    /// Drops all of the window. Whoever has not read it reads it from the spill, or is cut.
+    pub fn drop_window(&self) {
+        let mut state = self.state.lock();
+        state.window_start = state.appended;
+        state.window.clear();
+        state.wake_readers();
     }
 
     /// Attaches a reader at `offset`. `None` when the bytes there can no longer be had.

@@ -5,6 +5,7 @@
 
 mod at_once;
 mod found;
+mod held;
 mod jobs;
 mod lanes;
 mod large_pages;
@@ -18,6 +19,7 @@ pub use lanes::{Lane, NoAnswer};
 use super::blocks::Blocks;
 use super::invalidations::Validity;
 use super::record::{Head, Record};
+use crate::holds::Holds;
 use crate::io_pool::{IoPool, Kind};
 use crate::metrics::Metrics;
 use bytes::Bytes;
@@ -29,7 +31,7 @@ use shoal_store::memory::{Body, Content, Ledger, MemoryTier, Reservation};
 use shoal_store::{Declined, Error, Insert, Store};
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool,
+    AtomicBool, AtomicU32,
     Ordering::{Relaxed, SeqCst},
 };
 
@@ -37,7 +39,9 @@ use std::sync::atomic::{
 pub struct Shelf {
     memory: Arc<MemoryTier<Resident>>,
     ledger: Arc<Ledger>,
-    blocks: Blocks,
+    blocks: Arc<Blocks>,
+    holds: Arc<Holds>,
+    gathered: Arc<Holds>,
     disk: Option<Arc<dyn Store>>,
     /// One for each disk.
     lanes: Vec<Lane>,
@@ -69,6 +73,8 @@ pub struct Resident {
     pub body: Body,
     /// The disk has it, or takes none of it.
     is_settled: AtomicBool,
+    /// Replies that hold the body.
+    replies: AtomicU32,
 }
 
 impl Content for Resident {
@@ -84,7 +90,7 @@ impl Content for Resident {
 impl Resident {
     fn new(key: &ObjectKey, record: Record, body: Body) -> Self {
         debug_assert!(record.is_for_everybody(), "what is stored is sent to others");
-        Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true) }
+        Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true), replies: AtomicU32::new(0) }
     }
 
     /// Whether it is the same object, perhaps with its body elsewhere in memory.
@@ -108,7 +114,8 @@ impl Shelf {
         limits: Limits,
     ) -> Self {
         let (memory, ledger, windows) = memory;
-        let blocks = Blocks::new(&ledger);
+        let blocks = Arc::new(Blocks::new(&ledger));
+        let [holds, gathered] = [HELD_PART, GATHERED_PART].map(|part| Holds::new(ledger.limit() / part));
         if let Some(disk) = &disk {
             let memory = Arc::downgrade(&memory);
             disk.tell(Arc::new(move |key| {
@@ -117,7 +124,20 @@ impl Shelf {
         }
         let lanes = pools.into_iter().enumerate().map(|(number, pool)| Lane::new(number, pool)).collect();
         let (removals, refreshes) = (Removals::default(), Arc::default());
-        Self { memory, ledger, blocks, disk, lanes, removals, refreshes, metrics, limits, _windows: windows }
+        Self {
+            memory,
+            ledger,
+            blocks,
+            holds,
+            gathered,
+            disk,
+            lanes,
+            removals,
+            refreshes,
+            metrics,
+            limits,
+            _windows: windows,
+        }
     }
 
     /// A disk as who waits for it sees it, by what the store calls its lane: one that hangs fills its own pool only.
@@ -219,7 +239,7 @@ impl Shelf {
     /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is read.
     pub async fn find(&self, key: &ObjectKey, begin: impl FnOnce() -> Validity + Send) -> Option<Found> {
         if let Some(resident) = self.resident(key) {
-            let body = Held::Memory(resident.body.bytes());
+            let body = self.hold(&resident);
             return Some(Found { record: resident.record.clone(), body, in_memory: true });
         }
         self.disk.as_ref().filter(|_| self.on_disk(key))?;
@@ -241,43 +261,49 @@ impl Shelf {
         let kept = whole.and_then(|whole| self.keep_read(key, &record, whole, validity));
         // Who is sent it from there may take long.
         let on_disk = || Held::Disk(body.alone().unwrap_or(body));
-        Found { record, body: kept.map_or_else(on_disk, Held::Memory), in_memory: false }
+        Found { record, body: kept.unwrap_or_else(on_disk), in_memory: false }
     }
 
-    /// Puts an object that was read whole into RAM, with what was reserved for it. Its body as it stands there, or `None` when RAM does not
-    /// take it.
+    /// Puts an object that was read whole into RAM, with what was reserved for it. Its body as replies hold it there, or `None` when RAM does
+    /// not take it.
     fn keep_read(
         &self,
         key: &ObjectKey,
         record: &Record,
         (body, mut reservation): (Bytes, Reservation),
         validity: &Validity,
-    ) -> Option<Bytes> {
+    ) -> Option<Held> {
         let body = self.memory.place(key.hash(), body);
-        let bytes = body.bytes();
-        let resident = Resident::new(key, record.clone(), body);
+        let resident = Arc::new(Resident::new(key, record.clone(), body));
         let beside = resident.weight().saturating_sub(reservation.bytes());
         let kept = reservation.grow(beside)
-            && self.memory.insert_reserved(key.hash(), Arc::new(resident), reservation);
+            && self.memory.insert_reserved(key.hash(), Arc::clone(&resident), reservation);
         if kept && !validity.holds() {
             self.memory.remove(key.hash());
         }
-        kept.then_some(bytes)
+        kept.then(|| self.hold(&resident))
     }
 
-    /// Puts a complete object into RAM. False when it is too large, its budget does not allow it, or it is not valid.
-    pub fn keep_in_memory(&self, key: &ObjectKey, record: &Record, body: Body, validity: &Validity) -> bool {
+    /// Puts a complete object into RAM: its body as replies hold it there. `None` when it is too large, its budget does not allow it, or it is
+    /// not valid.
+    pub fn keep_in_memory(
+        &self,
+        key: &ObjectKey,
+        record: &Record,
+        body: Body,
+        validity: &Validity,
+    ) -> Option<Held> {
         if body.len() as u64 > self.limits.memory_object_max {
-            return false;
+            return None;
         }
-        let resident = Resident::new(key, record.clone(), body);
+        let resident = Arc::new(Resident::new(key, record.clone(), body));
         let weight = resident.weight();
-        let kept = self.memory.insert(key.hash(), Arc::new(resident), weight);
+        let kept = self.memory.insert(key.hash(), Arc::clone(&resident), weight);
         if !validity.holds() {
             self.memory.remove(key.hash());
-            return false;
+            return None;
         }
-        kept
+        kept.then(|| self.hold(&resident))
     }
 
     /// Writes a complete object to the disk unless it is not valid, and waits for that. An older object of the key goes
@@ -450,6 +476,12 @@ fn unsettle(memory: &MemoryTier<Resident>, key: Key, is_one: impl Fn(&Resident) 
 
 /// An object in RAM, its key's and its body's allocations, and what an allocator adds to each.
 const RESIDENT_BYTES: usize = size_of::<Resident>() + 3 * 24;
+
+/// Replies hold at most this part of the ledger in bodies of the RAM tier.
+const HELD_PART: u64 = 4;
+
+/// Bodies that are gathered in RAM while they arrive take at most this part of it.
+const GATHERED_PART: u64 = 2;
 
 #[cfg(test)]
 mod tests;

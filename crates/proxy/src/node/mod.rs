@@ -272,6 +272,8 @@ impl Node {
             tracts_max: tracts.tracts_max,
             tract_address_bytes: tracts.address_bytes,
             tract_body_bytes: tracts.body_bytes,
+            held_bytes: self.shelf.holds().held(),
+            holds_refused: self.shelf.holds().refused(),
         }
     }
 

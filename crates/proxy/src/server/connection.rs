@@ -103,10 +103,10 @@ impl<H: Handler> Drop for Handover<H> {
     fn drop(&mut self) {
         let Some((begun, shared)) = self.0.take() else { return };
         match begun.glanced {
-            Some(Glanced::Sending { record, head_bytes }) => {
+            Some(Glanced::Sending { record, at_once: (head_bytes, body_bytes), .. }) => {
                 let mut account = Account::open(&shared, record, begun.received);
                 account.head_bytes = head_bytes as u64;
-                account.body_bytes = begun.output.data_written() as u64;
+                account.body_bytes = (body_bytes + begun.output.data_written()) as u64;
             }
             Some(Glanced::Settled) => drop(Account::open(&shared, None, begun.received)),
             Some(Glanced::Sent | Glanced::SentLong) | None => {}

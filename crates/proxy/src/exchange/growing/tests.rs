@@ -1,6 +1,7 @@
 //! Readers and the writer of an arriving body.
 
 use super::*;
+use crate::holds::Holds;
 
 fn poll(reader: &Attached) -> Poll<Result<Next, BodyError>> {
     reader.poll_next(3, &mut Context::from_waker(Waker::noop()))
@@ -94,7 +95,8 @@ fn the_window_of_a_body_whose_writer_has_gone_stays_charged_until_it_is_read() {
     let slow = body.attach(0).expect("at the start");
     body.append(Bytes::from_static(b"abc"));
     body.finish(End::Complete(None));
-    body.charge(ledger.try_reserve(3).expect("room"));
+    let hold = Holds::new(3).hold(3).expect("room");
+    body.charge(ledger.try_reserve(3).expect("room"), hold);
     drop(body);
     assert_eq!(ledger.used(), 3);
     drop(slow);

@@ -72,7 +72,7 @@ mod tests {
         (0..LENGTH / 1024).for_each(|number| whole.push(&[number as u8; 1024]));
         let record = Record::Vary(Arc::new(VaryNote { generation: 7, lists: Vec::new() }));
         let validity = Invalidations::new().begin(key);
-        assert!(shelf.keep_in_memory(key, &record, whole.into_bytes().into(), &validity));
+        assert!(shelf.keep_in_memory(key, &record, whole.into_bytes().into(), &validity).is_some());
     }
 
     fn place(shelf: &Shelf, key: &ObjectKey) -> usize {

@@ -55,7 +55,7 @@ impl Handler for Answers {
         let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
         let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
         let body = Body::from(body);
-        let hit = Hit::new((&stored, &body), Form::Whole, (17, 43), &own);
+        let hit = Hit::new((&stored, &body), Form::Whole, (17, 43), (&own, &body));
         match reply(&hit) {
             Sent::Whole { .. } => {
                 self.sent.fetch_add(1, Relaxed);

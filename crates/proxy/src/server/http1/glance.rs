@@ -5,16 +5,18 @@
 //! holds no buffer of its own for them.
 
 use super::{Connection, Next, NoHead, head};
-use crate::message::{Client, Glance, Handler, Hit, Record, Sent};
+use crate::message::{Client, Glance, Handler, Hit, Record, ReplyBody, Sent, StreamBody};
 use crate::server::Shared;
 use crate::server::account::Account;
 use crate::server::client_io::ClientIo;
 use crate::server::socket::{Gone, INPUT_BYTES, SENT_AT_ONCE, Socket};
 use crate::transport::Output;
-use bytes::Buf;
+use bytes::{Buf, Bytes};
+use http_body::Body;
 use shoal_store::memory::LENT_MIN;
 use shoal_wire::PlainRequest;
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -30,8 +32,10 @@ pub(in crate::server) enum Glanced {
     Sending {
         /// What is still to be given back.
         record: Option<Box<Record>>,
-        /// Bytes of the reply's head.
-        head_bytes: usize,
+        /// Bytes of the reply's head, and of its body that were sent at once.
+        at_once: (usize, usize),
+        /// What follows the output.
+        rest: Option<Box<StreamBody>>,
     },
     /// It is settled, and the rest is in the output.
     Settled,
@@ -134,14 +138,15 @@ impl<T: ClientIo> Connection<T> {
         let mut due = received;
         match glanced {
             Glanced::Sent | Glanced::SentLong => {}
-            Glanced::Sending { record, head_bytes } => {
+            Glanced::Sending { record, at_once: (head_bytes, body_bytes), rest } => {
                 let mut account = Account::open(shared, record, received);
-                let length = self.socket.output.data.len();
-                let sent = self.socket.send(&self.live.patience).await;
-                account.head_bytes = head_bytes as u64;
-                account.body_bytes =
-                    sent.as_ref().map_or_else(|Gone| self.socket.output.data_written(), |()| length) as u64;
-                if sent.is_err() {
+                (account.head_bytes, account.body_bytes) = (head_bytes as u64, body_bytes as u64);
+                if self.send_counted(&mut account.body_bytes).await.is_err() {
+                    return Next::Drop;
+                }
+                if let Some(rest) = rest
+                    && Box::pin(self.send_rest(*rest, &mut account.body_bytes)).await.is_err()
+                {
                     return Next::Drop;
                 }
                 due = Instant::now();
@@ -161,6 +166,37 @@ impl<T: ClientIo> Connection<T> {
         self.socket.shrink();
         Next::Keep
     }
+
+    /// Sends what is in the output, and adds what of its data was written to `sent_bytes`.
+    async fn send_counted(&mut self, sent_bytes: &mut u64) -> Result<(), Gone> {
+        let length = self.socket.output.data.len();
+        let sent = self.socket.send(&self.live.patience).await;
+        let written = sent.as_ref().map_or_else(|Gone| self.socket.output.data_written(), |()| length);
+        *sent_bytes += written as u64;
+        sent
+    }
+
+    /// Sends the rest of a body, piece by piece.
+    async fn send_rest(&mut self, mut rest: StreamBody, sent_bytes: &mut u64) -> Result<(), Gone> {
+        loop {
+            let next = poll_fn(|context| match Pin::new(&mut rest).poll_frame(context) {
+                Poll::Ready(frame) => Poll::Ready(Ok(frame)),
+                Poll::Pending => self.socket.poll_gone(context).map(Err),
+            });
+            match next.await? {
+                Some(Ok(frame)) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    self.socket.output.set_data(data, false);
+                    self.send_counted(sent_bytes).await?;
+                }
+                Some(Err(error)) => {
+                    tracing::debug!(client = %self.client.address, %error, "reply cut");
+                    return Err(Gone);
+                }
+                None => return Ok(()),
+            }
+        }
+    }
 }
 
 /// Answers `plain` if its response is fresh in RAM: put together at the end of `reply`, through `write`, and what that does not take goes into
@@ -174,12 +210,17 @@ pub(in crate::server) fn answer<H: Handler>(
     (reply, output): (&mut Vec<u8>, &mut Output),
     write: impl FnOnce(&[IoSlice<'_>]) -> Written,
 ) -> Option<Glanced> {
-    let glance =
-        shared.handler.glance(plain, client, received, |hit| send(output, hit, received, reply, write));
+    let (mut rest, mut at_once) = (None, (0, 0));
+    let glance = shared.handler.glance(plain, client, received, |hit| {
+        send(output, hit, received, reply, write).unwrap_or_else(|left| {
+            (at_once, rest) = (left.at_once, left.rest);
+            Sent::Partly
+        })
+    });
     let glanced = match glance {
         Glance::Ordinary => return None,
         Glance::Sent => Glanced::Sent,
-        Glance::Sending(record) => Glanced::Sending { record, head_bytes: output.head.len() },
+        Glance::Sending(record) => Glanced::Sending { record, at_once, rest },
     };
     shared.metrics.requests.count();
     Some(glanced)
@@ -193,7 +234,15 @@ pub(in crate::server) struct Written {
     pub is_flushed: bool,
 }
 
-/// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does not take goes into `output`.
+/// What is left of a reply beside what is in the output.
+struct Left {
+    /// Bytes of the head, and of the body that were sent.
+    at_once: (usize, usize),
+    rest: Option<Box<StreamBody>>,
+}
+
+/// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does not take goes into `output`, or comes
+/// after that.
 #[inline]
 fn send(
     output: &mut Output,
@@ -201,7 +250,7 @@ fn send(
     received: Instant,
     reply: &mut Vec<u8>,
     write: impl FnOnce(&[IoSlice<'_>]) -> Written,
-) -> Sent {
+) -> Result<Sent, Left> {
     let (start, content) = (reply.len(), hit.content);
     head::hit(reply, hit, received);
     let head_bytes = reply.len() - start;
@@ -214,10 +263,21 @@ fn send(
         false => write(&[IoSlice::new(&reply[start..]), IoSlice::new(content)]),
     };
     if written.bytes == whole && written.is_flushed {
-        return Sent::Whole { head_bytes: head_bytes as u64 };
+        return Ok(Sent::Whole { head_bytes: head_bytes as u64 });
     }
-    output.resume(&reply[start..start + head_bytes], hit.content_bytes(), written.bytes);
-    Sent::Partly
+    Err(keep(output, hit, &reply[start..start + head_bytes], written.bytes))
+}
+
+/// Keeps what is left of the reply to a hit of which `written` bytes were sent.
+fn keep(output: &mut Output, hit: &Hit<'_>, head: &[u8], written: usize) -> Left {
+    let sent = written.saturating_sub(head.len());
+    let (data, rest) = match hit.keep(sent) {
+        ReplyBody::Memory(bytes) => (bytes, None),
+        ReplyBody::Stream { frames, .. } => (Bytes::new(), Some(Box::new(frames))),
+        ReplyBody::Empty | ReplyBody::Tunnel(_) => (Bytes::new(), None),
+    };
+    output.resume(head, data, written.min(head.len()));
+    Left { at_once: (head.len(), sent), rest }
 }
 
 /// Lends a body at once, behind its head.

@@ -5,12 +5,11 @@
 //! stream is opened, and a task sends the body at the pace of the client.
 
 use super::Streams;
-use super::output::Output;
+use super::output::{COPIED_MAX, Output};
 use super::send::{self, BodySender};
 use super::sending::Sending;
-use crate::message::{Glance, Handler, Hit, Record, Sent};
+use crate::message::{Glance, Handler, Hit, Hold, Record, ReplyBody, Sent};
 use crate::server::account::Account;
-use bytes::Bytes;
 use shoal_wire::PlainRequest;
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,17 +25,21 @@ pub(super) fn answer<H: Handler>(
     let mut rest = None;
     let handler = &streams.shared.handler;
     let glance = handler.glance(plain, &streams.client, received, |hit| {
-        let mut state = streams.link.lock();
-        let frame_bytes_max = state.frame_bytes_max();
-        if state.take_room(hit.content.len()) {
-            drop(state);
-            return frame(output, (id, frame_bytes_max), hit, received);
+        // What is copied nobody holds.
+        let is_copied = hit.content.len() <= COPIED_MAX;
+        let hold = if is_copied { None } else { hit.keeper.hold(hit.content.len()) };
+        if is_copied || hold.is_some() {
+            let mut state = streams.link.lock();
+            let frame_bytes_max = state.frame_bytes_max();
+            if state.take_room(hit.content.len()) {
+                drop(state);
+                return frame(output, (id, frame_bytes_max), (hit, hold), received);
+            }
         }
-        drop(state);
         let (sending, _) = streams.link.open(id, true, None);
         let mut block = Vec::new();
         let head_bytes = send::hit(&mut block, hit, received);
-        rest = Some(Rest { sending, block, body: hit.content_bytes(), head_bytes });
+        rest = Some(Rest { sending, block, body: hit.keep(0), head_bytes });
         Sent::Partly
     });
     match glance {
@@ -51,12 +54,17 @@ pub(super) fn answer<H: Handler>(
 }
 
 /// Puts the whole reply to a hit into the output.
-fn frame(output: &mut Output, (id, frame_bytes_max): (u32, usize), hit: &Hit<'_>, received: Instant) -> Sent {
+fn frame(
+    output: &mut Output,
+    (id, frame_bytes_max): (u32, usize),
+    (hit, hold): (&Hit<'_>, Option<Hold>),
+    received: Instant,
+) -> Sent {
     let mut head_bytes = 0;
     let is_empty = hit.content.is_empty();
     output.fields(id, is_empty, frame_bytes_max, |block| head_bytes = send::hit(block, hit, received));
     if !is_empty {
-        output.body(id, (hit.body, hit.content_place()), frame_bytes_max);
+        output.body(id, (hit.body, hit.content_place(), hold), frame_bytes_max);
     }
     Sent::Whole { head_bytes }
 }
@@ -65,7 +73,7 @@ fn frame(output: &mut Output, (id, frame_bytes_max): (u32, usize), hit: &Hit<'_>
 struct Rest {
     sending: Sending,
     block: Vec<u8>,
-    body: Bytes,
+    body: ReplyBody,
     head_bytes: u64,
 }
 
@@ -82,7 +90,11 @@ async fn finish<H: Handler>(
         return;
     }
     let mut sender = BodySender::new(sending, &streams.live.patience);
-    let sent = sender.bytes(body, true).await;
+    let sent = match body {
+        ReplyBody::Memory(bytes) => sender.bytes(bytes, true).await,
+        ReplyBody::Stream { frames, length } => sender.frames(frames, length).await,
+        ReplyBody::Empty | ReplyBody::Tunnel(_) => Ok(()),
+    };
     (account.head_bytes, account.body_bytes) = (head_bytes, sender.sent);
     let now = Instant::now();
     match sent {

@@ -3,6 +3,7 @@
 //! Heads of frames, field blocks and small bodies stand in one text; larger bodies are not copied, and are written from where they
 //! are. An output that is empty holds no memory.
 
+use crate::message::Hold;
 use bytes::Bytes;
 use shoal_store::memory::Body;
 use shoal_wire::hpack::encode::NO_TABLE;
@@ -38,6 +39,8 @@ struct Piece {
     body: Body,
     /// What of it is to be written.
     rest: Range<usize>,
+    /// What is charged for the body, of its last piece.
+    _hold: Option<Hold>,
 }
 
 impl Output {
@@ -115,26 +118,37 @@ impl Output {
             return self.copied(&data);
         }
         let rest = 0..data.len();
-        self.shared(data.into(), rest);
+        self.shared(data.into(), rest, None);
     }
 
-    /// Appends a whole body with which a stream ends, cut into frames.
-    pub fn body(&mut self, id: u32, (body, place): (&Body, Range<usize>), frame_bytes_max: usize) {
+    /// Appends a whole body with which a stream ends, cut into frames; with what is charged for it until it is written.
+    pub fn body(
+        &mut self,
+        id: u32,
+        (body, place, mut hold): (&Body, Range<usize>, Option<Hold>),
+        frame_bytes_max: usize,
+    ) {
         let mut start = place.start;
         while start < place.end {
             let rest = start..place.end.min(start + frame_bytes_max);
             start = rest.end;
-            self.data_head(id, rest.len(), start == place.end);
+            let is_last = start == place.end;
+            self.data_head(id, rest.len(), is_last);
+            // What comes behind it is copied.
+            let is_last_shared = place.end - start <= COPIED_MAX;
             match rest.len() <= COPIED_MAX {
                 true => self.copied(&body[rest]),
-                false => self.shared(body.clone(), rest),
+                false => {
+                    let hold = if is_last_shared { hold.take() } else { None };
+                    self.shared(body.clone(), rest, hold);
+                }
             }
         }
     }
 
-    fn shared(&mut self, body: Body, rest: Range<usize>) {
+    fn shared(&mut self, body: Body, rest: Range<usize>, hold: Option<Hold>) {
         self.left += rest.len();
-        self.bodies.push_back(Piece { before: self.text.len(), body, rest });
+        self.bodies.push_back(Piece { before: self.text.len(), body, rest, _hold: hold });
     }
 
     fn data_head(&mut self, id: u32, length: usize, end: bool) {
@@ -175,7 +189,7 @@ impl Output {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let mut count = 0;
         let mut from = self.written;
-        for Piece { before, body, rest } in self.bodies.iter().take(SLICES_MAX / 2 - 1) {
+        for Piece { before, body, rest, .. } in self.bodies.iter().take(SLICES_MAX / 2 - 1) {
             if *before > from {
                 slices[count] = IoSlice::new(&self.text[from..*before]);
                 count += 1;
@@ -250,7 +264,7 @@ const FULL_BYTES: usize = 64 * 1024;
 
 /// Bodies up to this size are copied behind their head: for the kernel, and for TLS, one piece is less work than two, and
 /// so is one more copy of so few bytes.
-const COPIED_MAX: usize = 4096;
+pub(super) const COPIED_MAX: usize = 4096;
 
 /// Pieces of one call.
 const SLICES_MAX: usize = 64;
@@ -300,7 +314,7 @@ mod tests {
             let mut context = Context::from_waker(std::task::Waker::noop());
             for (at, (length, write)) in bodies.into_iter().enumerate() {
                 let (id, body) = (at as u32, Body::from(Bytes::from(vec![at as u8; length])));
-                output.body(id, (&body, 0..body.len()), frame_bytes_max);
+                output.body(id, (&body, 0..body.len(), None), frame_bytes_max);
                 expected(&mut all, id, &body, frame_bytes_max);
                 if write {
                     prop_assert!(output.poll_write(&mut narrow, &mut context).is_ready());

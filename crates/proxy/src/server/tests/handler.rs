@@ -73,7 +73,7 @@ impl Handler for Scripted {
         let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
         let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
         let body = Body::from(Bytes::from(vec![b'h'; bytes]));
-        let hit = Hit::new((&stored, &body), Form::Whole, (17, 43), &own);
+        let hit = Hit::new((&stored, &body), Form::Whole, (17, 43), (&own, &body));
         let record = Box::new(Record { url: plain.path.into(), ..Record::default() });
         match reply(&hit) {
             Sent::Whole { .. } => {
