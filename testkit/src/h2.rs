@@ -44,6 +44,11 @@ impl H2Connection {
         Self { runtime, sender, scheme: "https" }
     }
 
+    /// Has requests name this scheme.
+    pub fn scheme(self, scheme: &'static str) -> Self {
+        Self { scheme, ..self }
+    }
+
     /// Sends a request for `authority` and waits for its answer.
     pub fn ask(&mut self, request: &Request, authority: &str) -> Response {
         self.ask_all(std::slice::from_ref(request), authority).remove(0)

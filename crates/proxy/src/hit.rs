@@ -30,8 +30,9 @@ pub struct Hit<'a> {
 
 /// Keeps the body of a hit for a reply that is not sent at once.
 pub trait Keeper {
-    /// So much of the body for as long as it takes to send it: in memory where replies may hold it there, else piece by piece.
-    fn keep(&self, place: Range<usize>) -> ReplyBody;
+    /// So much of the body for as long as it takes to send it: in memory where replies may hold it there, else piece by piece, without the
+    /// first `sent` bytes.
+    fn keep(&self, place: Range<usize>, sent: usize) -> ReplyBody;
 
     /// Charges replies with so many bytes of the body, which somebody else is going to hold. `None` where they may hold no more.
     fn hold(&self, bytes: usize) -> Option<Hold>;
@@ -72,12 +73,11 @@ impl<'a> Hit<'a> {
         }
     }
 
-    /// The content for who sends it later, without the first `sent` bytes.
+    /// The content for who sends it later, of which `sent` bytes are sent: all of it where it is in memory, else what follows them.
     pub fn keep(&self, sent: usize) -> ReplyBody {
-        let place = self.content_place();
-        match place.start + sent..place.end {
-            rest if rest.is_empty() => ReplyBody::Empty,
-            rest => self.keeper.keep(rest),
+        match self.content_place() {
+            place if place.is_empty() => ReplyBody::Empty,
+            place => self.keeper.keep(place, sent),
         }
     }
 
@@ -90,7 +90,7 @@ impl<'a> Hit<'a> {
 /// A body that nobody else keeps.
 #[cfg(any(test, feature = "fuzzing"))]
 impl Keeper for Body {
-    fn keep(&self, place: Range<usize>) -> ReplyBody {
+    fn keep(&self, place: Range<usize>, _: usize) -> ReplyBody {
         ReplyBody::Memory(self.bytes().slice(place))
     }
 

@@ -22,6 +22,7 @@ pub mod per_core;
 mod room;
 pub mod route;
 pub mod server;
+mod server_name;
 mod storage;
 mod stored_head;
 pub mod stored_object;

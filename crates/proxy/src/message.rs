@@ -6,6 +6,7 @@
 
 pub use crate::hit::{Form, Glance, Hit, HitFields, Keeper, Sent};
 pub use crate::holds::Hold;
+pub use crate::server_name::ServerName;
 pub use crate::stored_head::StoredHead;
 
 use bytes::Bytes;
@@ -57,8 +58,8 @@ pub struct Client {
     pub listener: usize,
     /// Whether the connection is TLS.
     pub tls: bool,
-    /// The server name that the client asked for (SNI).
-    pub server_name: Option<String>,
+    /// The server name that the client asked for (SNI). `None` where a trusted proxy stands between: what it may ask for is its matter.
+    pub server_name: Option<ServerName>,
 }
 
 /// The answer to a request.

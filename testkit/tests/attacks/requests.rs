@@ -1,5 +1,6 @@
 //! Requests that two readers would understand in two ways, and what is told of those that are refused.
 
+use shoal_testkit::certificates::Authority;
 use shoal_testkit::h2::H2Connection;
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup};
@@ -113,5 +114,62 @@ fn logs_hold_no_character_that_hides_others() {
         let log = shoal.access_log(2).concat();
         assert!(!log.contains(hidden), "{format}: {log:?}");
         assert!(format != "json" || log.contains("\\u202E"), "{log:?}");
+    }
+}
+
+/// RFC 9113, section 8.3.1: ":scheme" is not restricted to http and https. A cache of both serves no other, and takes from the connection
+/// which of both it is.
+#[test]
+fn schemes_that_are_not_of_the_web_are_refused() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("the page", 60));
+    let shoal = Setup::to(&origin).start();
+    shoal.get("/a").expect_body("the page");
+    for (scheme, status) in [("http", 200), ("https", 200), ("ftp", 400), ("file", 400), ("javascript", 400)]
+    {
+        let mut client = H2Connection::open(shoal.address("reverse")).scheme(scheme);
+        assert_eq!(client.ask(&Request::get("/a"), "site.test").status, status, "{scheme}");
+        let mut client = shoal.connect();
+        client.send(format!("GET {scheme}://site.test/a HTTP/1.1\r\nHost: site.test\r\n\r\n"));
+        assert_eq!(client.response("GET").status, status, "{scheme} over HTTP/1.1");
+    }
+    assert_eq!(origin.count("/a"), 1, "the scheme that a client names chooses no key");
+}
+
+/// RFC 9110, section 7.4: what comes over a connection that was secured for another host is refused, unless its certificate is for both.
+#[test]
+fn requests_over_anothers_connection_are_refused() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::fresh("the page", 60));
+    let authority = Authority::new();
+    let setup = Setup::to(&origin);
+    let pair = |name: &str, names: &[&str]| {
+        authority.issue(names).write(setup.folder(), name);
+        let file = |suffix: &str| setup.folder().join(format!("{name}.{suffix}")).display().to_string();
+        format!("{{ certificate = '{}', key = '{}' }}", file("pem"), file("key"))
+    };
+    let tls = [pair("first", &["a.test", "*.shared.test"]), pair("second", &["b.test"])].join(", ");
+    let shoal = setup.listen("tls", &format!("mode = 'reverse'\ntls = [{tls}]")).start();
+    let address = shoal.address("tls");
+    let cases = [
+        ("a.test", "a.test", 200),
+        ("a.test", "A.test.:443", 200),
+        ("a.test", "x.shared.test", 200),
+        ("x.shared.test", "a.test", 200),
+        ("a.test", "b.test", 421),
+        ("b.test", "a.test", 421),
+        ("b.test", "b.test.evil.test", 421),
+        ("b.test", "127.0.0.1", 421),
+    ];
+    for (server_name, host, status) in cases {
+        let mut client = Connection::open_tls(address, server_name, authority.client(&["http/1.1"]));
+        // The second time it would be a hit.
+        for _ in 0..2 {
+            assert_eq!(client.ask(&Request::get("/a"), host).status, status, "{server_name}, {host}");
+        }
+        let mut client = H2Connection::open_tls(address, server_name, authority.client(&["h2"]));
+        for _ in 0..2 {
+            assert_eq!(client.ask(&Request::get("/a"), host).status, status, "{server_name}, {host}: HTTP/2");
+        }
     }
 }

@@ -44,6 +44,8 @@ pub enum Refusal {
     Own(SocketAddr),
     /// No site of reverse mode serves this host and path.
     Site,
+    /// The certificate of the connection is not for this host.
+    Misdirected,
     /// Reverse mode makes no tunnels.
     Tunnels,
     /// The client's network may not purge.
@@ -231,6 +233,7 @@ impl Refusal {
             Self::Credentials => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
             Self::Own(_) => StatusCode::LOOP_DETECTED,
             Self::Site => StatusCode::NOT_FOUND,
+            Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::Tunnels => StatusCode::METHOD_NOT_ALLOWED,
             _ => StatusCode::FORBIDDEN,
         }
@@ -246,7 +249,7 @@ impl Refusal {
             Self::Denied(_) => Some("forward.deny_destinations"),
             Self::Private(..) => Some("forward.allow_private_destinations"),
             Self::Purge(_) => Some("admin.purge_from"),
-            Self::Own(_) | Self::Site | Self::Tunnels => None,
+            Self::Own(_) | Self::Site | Self::Misdirected | Self::Tunnels => None,
         }
     }
 
@@ -271,6 +274,7 @@ impl fmt::Display for Refusal {
             Self::Private(address, class) => write!(f, "destination address {address} is {class}"),
             Self::Own(address) => write!(f, "destination {address} is this proxy"),
             Self::Site => f.write_str("no site is served under this host and path"),
+            Self::Misdirected => f.write_str("the connection's certificate is not for this host"),
             Self::Tunnels => f.write_str("reverse mode makes no tunnels"),
             Self::Purge(address) => write!(f, "clients at {address} may not purge"),
         }

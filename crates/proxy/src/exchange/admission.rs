@@ -103,6 +103,9 @@ impl Live {
                 self.forward.request(&String::from_utf8_lossy(host), port)?;
             }
             (Wanted::Url { host, path, .. }, Mode::Reverse) => {
+                if client.server_name.as_ref().is_some_and(|name| !name.serves(host)) {
+                    return Err(Refusal::Misdirected);
+                }
                 site = Some(self.routes.find(host, path).ok_or(Refusal::Site)?);
             }
             (Wanted::Tunnel(_), Mode::Reverse) => return Err(Refusal::Tunnels),

@@ -159,6 +159,7 @@ impl Exchange {
         let status = refusal.status();
         let verdict = match refusal {
             Refusal::Site => Verdict::local("site"),
+            Refusal::Misdirected => Verdict::local("misdirected"),
             Refusal::Tunnels => Verdict::local("method"),
             Refusal::Purge(_) => Verdict::local("purge").outcome(Outcome::Denied),
             _ => Verdict::local("denied").outcome(Outcome::Denied).error(refusal.proxy_status()),

@@ -44,6 +44,9 @@ pub fn denial(refusal: &Refusal) -> &'static str {
             "This proxy does not serve that destination: its network is not public (forward.allow_private_destinations)."
         }
         Refusal::Site => "No site is served under this host and path.",
+        Refusal::Misdirected => {
+            "The connection was made for another server, whose certificate is not for this host: ask over one of its own."
+        }
         Refusal::Tunnels => "This server makes no tunnels.",
         Refusal::Purge(_) => "Your network may not purge (admin.purge_from).",
     }

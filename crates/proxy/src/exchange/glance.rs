@@ -11,7 +11,7 @@ use super::{
     body::{Segment, SegmentBody},
     live::{InForce, Live},
     record::{Head, Record as Stored, VaryNote},
-    shelf::{Resident, Shelf},
+    shelf::{Held, Resident, Shelf},
     variant::push_plain,
     verdict::version,
 };
@@ -165,11 +165,12 @@ struct Kept<'a> {
 }
 
 impl Keeper for Kept<'_> {
-    fn keep(&self, place: Range<usize>) -> ReplyBody {
-        let (held, length) = (self.shelf.hold(self.resident), place.len() as u64);
-        match held.segment(place.start as u64, place.end as u64) {
-            Segment::Memory(bytes) => ReplyBody::Memory(bytes),
-            segment => {
+    fn keep(&self, place: Range<usize>, sent: usize) -> ReplyBody {
+        match self.shelf.hold(self.resident) {
+            Held::Memory(bytes) => ReplyBody::Memory(bytes.slice(place)),
+            Held::Disk(body) => {
+                let (offset, length) = ((place.start + sent) as u64, (place.len() - sent) as u64);
+                let segment = Segment::Stored { body, offset, length };
                 let frames = SegmentBody::new([segment], Arc::clone(self.shelf)).boxed();
                 ReplyBody::Stream { frames, length: Some(length) }
             }

@@ -35,7 +35,8 @@ pub enum BadTarget {
 }
 
 impl Target {
-    /// The target of a request that this client sent to a listener of this mode.
+    /// The target of a request that this client sent to a listener of this mode. In reverse mode the connection says whether it is https,
+    /// not the client.
     pub fn of(head: &RequestParts, mode: Mode, client: &Client) -> Result<Self, BadTarget> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
@@ -43,7 +44,10 @@ impl Target {
                 Self::named(scheme == "https", scheme, authority, path)
             }
             (Mode::Forward, ..) => Err(BadTarget::NotAbsolute),
-            (Mode::Reverse, _, Some(authority)) => Self::named(client.tls, "http", authority, path),
+            (Mode::Reverse, Some(scheme), Some(authority)) => {
+                Self::named(client.tls, scheme, authority, path)
+            }
+            (Mode::Reverse, None, Some(authority)) => Self::named(client.tls, "http", authority, path),
             (Mode::Reverse, _, None) => Self::of_host(head, client, path),
         }
     }

@@ -99,7 +99,7 @@ impl<'a> Heard<'a> {
             local: client.local,
             listener: client.listener,
             tls: scheme.and_then(is_secure).unwrap_or(client.tls),
-            server_name: client.server_name.clone(),
+            server_name: None,
         };
         Some(Told { client: told, way: Way { proxies, tells_more: self.tells_more } })
     }

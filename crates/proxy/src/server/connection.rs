@@ -103,10 +103,11 @@ impl<H: Handler> Drop for Handover<H> {
     fn drop(&mut self) {
         let Some((begun, shared)) = self.0.take() else { return };
         match begun.glanced {
-            Some(Glanced::Sending { record, at_once: (head_bytes, body_bytes), .. }) => {
+            Some(Glanced::Sending { record, head_bytes }) => {
                 let mut account = Account::open(&shared, record, begun.received);
                 account.head_bytes = head_bytes as u64;
-                account.body_bytes = (body_bytes + begun.output.data_written()) as u64;
+                let before = begun.output.rest.as_ref().map_or(0, |rest| rest.sent);
+                account.body_bytes = before + begun.output.data_written() as u64;
             }
             Some(Glanced::Settled) => drop(Account::open(&shared, None, begun.received)),
             Some(Glanced::Sent | Glanced::SentLong) | None => {}
@@ -205,7 +206,7 @@ async fn shake_hands(
 ) -> Option<Box<super::tls::Stream>> {
     match tokio::time::timeout(live.head_timeout, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
-            client.server_name = stream.get_ref().1.server_name().map(str::to_owned);
+            client.server_name = stream.get_ref().1.server_name().map(|name| tls.server_name(name));
             Some(Box::new(stream))
         }
         failed => {

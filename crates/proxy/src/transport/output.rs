@@ -1,5 +1,6 @@
 //! Output of a connection that leaves in as few calls as the kernel allows.
 
+use crate::message::StreamBody;
 use bytes::Bytes;
 use shoal_store::memory::LENT_MIN;
 use shoal_wire::chunk;
@@ -20,6 +21,17 @@ pub(crate) struct Output {
     pub tail: Vec<u8>,
     /// Bytes of the three together that were written.
     written: usize,
+    /// What comes after that of a hit in RAM, if not all of it is in `data`.
+    pub rest: Option<Box<Rest>>,
+}
+
+/// What is left of a body that comes piece by piece.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// The pieces.
+    pub frames: StreamBody,
+    /// Bytes of the body that were sent before.
+    pub sent: u64,
 }
 
 impl Output {
@@ -129,7 +141,7 @@ mod tests {
             step in 1usize..25,
         ) {
             let expected = [&head[..], &data, &tail].concat();
-            let mut output = Output { head, data: Bytes::from(data.clone()), tail, written: 0 };
+            let mut output = Output { head, data: Bytes::from(data.clone()), tail, ..Output::default() };
             let mut narrow = Narrow { taken: Vec::new(), step };
             let mut context = Context::from_waker(std::task::Waker::noop());
             while !output.is_written() {

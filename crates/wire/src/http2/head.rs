@@ -108,7 +108,10 @@ impl<'l> Http2Head<'l> {
             (true, None, None) => {}
             (false, Some(scheme), Some(path)) if is_path(path, method) => {
                 let scheme = Scheme::try_from(scheme).map_err(|_| Malformed)?;
-                // A URI has no scheme without an authority; Host may stand in for it.
+                // A URI has no scheme without an authority; Host may stand in for it. One that is lost so must be of the web.
+                if parts.authority.is_none() && scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
+                    return Err(Malformed);
+                }
                 parts.scheme = parts.authority.is_some().then_some(scheme);
                 parts.path_and_query = Some(PathAndQuery::try_from(path).map_err(|_| Malformed)?);
             }
@@ -248,6 +251,8 @@ mod tests {
             vec![GET[0], (":scheme", "http://b/ HTTP/1.1\r\n"), GET[2], GET[3]],
             vec![("x", "y"), GET[0], GET[1], GET[2], GET[3]],
             vec![(":method", "CONNECT"), (":authority", "a:1"), (":path", "/")],
+            vec![(":method", "CONNECT"), (":authority", "a:1"), (":scheme", "https")],
+            vec![GET[0], (":scheme", "ftp"), GET[3], ("host", "a.test")],
             vec![(":method", "G T"), GET[1], GET[2], GET[3]],
         ];
         cases.extend(

@@ -5,12 +5,12 @@
 //! holds no buffer of its own for them.
 
 use super::{Connection, Next, NoHead, head};
-use crate::message::{Client, Glance, Handler, Hit, Record, ReplyBody, Sent, StreamBody};
+use crate::message::{Client, Glance, Handler, Hit, Record, ReplyBody, Sent};
 use crate::server::Shared;
 use crate::server::account::Account;
 use crate::server::client_io::ClientIo;
 use crate::server::socket::{Gone, INPUT_BYTES, SENT_AT_ONCE, Socket};
-use crate::transport::Output;
+use crate::transport::{Output, Rest};
 use bytes::{Buf, Bytes};
 use http_body::Body;
 use shoal_store::memory::LENT_MIN;
@@ -32,10 +32,8 @@ pub(in crate::server) enum Glanced {
     Sending {
         /// What is still to be given back.
         record: Option<Box<Record>>,
-        /// Bytes of the reply's head, and of its body that were sent at once.
-        at_once: (usize, usize),
-        /// What follows the output.
-        rest: Option<Box<StreamBody>>,
+        /// Bytes of the reply's head.
+        head_bytes: usize,
     },
     /// It is settled, and the rest is in the output.
     Settled,
@@ -138,9 +136,10 @@ impl<T: ClientIo> Connection<T> {
         let mut due = received;
         match glanced {
             Glanced::Sent | Glanced::SentLong => {}
-            Glanced::Sending { record, at_once: (head_bytes, body_bytes), rest } => {
+            Glanced::Sending { record, head_bytes } => {
                 let mut account = Account::open(shared, record, received);
-                (account.head_bytes, account.body_bytes) = (head_bytes as u64, body_bytes as u64);
+                account.head_bytes = head_bytes as u64;
+                let rest = self.socket.output.rest.take();
                 if self.send_counted(&mut account.body_bytes).await.is_err() {
                     return Next::Drop;
                 }
@@ -177,9 +176,11 @@ impl<T: ClientIo> Connection<T> {
     }
 
     /// Sends the rest of a body, piece by piece.
-    async fn send_rest(&mut self, mut rest: StreamBody, sent_bytes: &mut u64) -> Result<(), Gone> {
+    async fn send_rest(&mut self, rest: Rest, sent_bytes: &mut u64) -> Result<(), Gone> {
+        let Rest { mut frames, sent } = rest;
+        *sent_bytes += sent;
         loop {
-            let next = poll_fn(|context| match Pin::new(&mut rest).poll_frame(context) {
+            let next = poll_fn(|context| match Pin::new(&mut frames).poll_frame(context) {
                 Poll::Ready(frame) => Poll::Ready(Ok(frame)),
                 Poll::Pending => self.socket.poll_gone(context).map(Err),
             });
@@ -210,17 +211,12 @@ pub(in crate::server) fn answer<H: Handler>(
     (reply, output): (&mut Vec<u8>, &mut Output),
     write: impl FnOnce(&[IoSlice<'_>]) -> Written,
 ) -> Option<Glanced> {
-    let (mut rest, mut at_once) = (None, (0, 0));
-    let glance = shared.handler.glance(plain, client, received, |hit| {
-        send(output, hit, received, reply, write).unwrap_or_else(|left| {
-            (at_once, rest) = (left.at_once, left.rest);
-            Sent::Partly
-        })
-    });
+    let glance =
+        shared.handler.glance(plain, client, received, |hit| send(output, hit, received, reply, write));
     let glanced = match glance {
         Glance::Ordinary => return None,
         Glance::Sent => Glanced::Sent,
-        Glance::Sending(record) => Glanced::Sending { record, at_once, rest },
+        Glance::Sending(record) => Glanced::Sending { record, head_bytes: output.head.len() },
     };
     shared.metrics.requests.count();
     Some(glanced)
@@ -234,15 +230,7 @@ pub(in crate::server) struct Written {
     pub is_flushed: bool,
 }
 
-/// What is left of a reply beside what is in the output.
-struct Left {
-    /// Bytes of the head, and of the body that were sent.
-    at_once: (usize, usize),
-    rest: Option<Box<StreamBody>>,
-}
-
-/// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does not take goes into `output`, or comes
-/// after that.
+/// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does not take goes into `output`.
 #[inline]
 fn send(
     output: &mut Output,
@@ -250,7 +238,7 @@ fn send(
     received: Instant,
     reply: &mut Vec<u8>,
     write: impl FnOnce(&[IoSlice<'_>]) -> Written,
-) -> Result<Sent, Left> {
+) -> Sent {
     let (start, content) = (reply.len(), hit.content);
     head::hit(reply, hit, received);
     let head_bytes = reply.len() - start;
@@ -263,21 +251,24 @@ fn send(
         false => write(&[IoSlice::new(&reply[start..]), IoSlice::new(content)]),
     };
     if written.bytes == whole && written.is_flushed {
-        return Ok(Sent::Whole { head_bytes: head_bytes as u64 });
+        return Sent::Whole { head_bytes: head_bytes as u64 };
     }
-    Err(keep(output, hit, &reply[start..start + head_bytes], written.bytes))
+    keep(output, hit, &reply[start..start + head_bytes], written.bytes);
+    Sent::Partly
 }
 
 /// Keeps what is left of the reply to a hit of which `written` bytes were sent.
-fn keep(output: &mut Output, hit: &Hit<'_>, head: &[u8], written: usize) -> Left {
+#[cold]
+fn keep(output: &mut Output, hit: &Hit<'_>, head: &[u8], written: usize) {
     let sent = written.saturating_sub(head.len());
-    let (data, rest) = match hit.keep(sent) {
-        ReplyBody::Memory(bytes) => (bytes, None),
-        ReplyBody::Stream { frames, .. } => (Bytes::new(), Some(Box::new(frames))),
-        ReplyBody::Empty | ReplyBody::Tunnel(_) => (Bytes::new(), None),
-    };
-    output.resume(head, data, written.min(head.len()));
-    Left { at_once: (head.len(), sent), rest }
+    match hit.keep(sent) {
+        ReplyBody::Memory(bytes) => output.resume(head, bytes, written),
+        ReplyBody::Stream { frames, .. } => {
+            output.resume(head, Bytes::new(), written.min(head.len()));
+            output.rest = Some(Box::new(Rest { frames, sent: sent as u64 }));
+        }
+        ReplyBody::Empty | ReplyBody::Tunnel(_) => output.resume(head, Bytes::new(), written),
+    }
 }
 
 /// Lends a body at once, behind its head.

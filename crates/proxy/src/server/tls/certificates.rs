@@ -26,10 +26,17 @@ pub(in crate::server) struct Certificates {
 #[derive(Debug)]
 struct Table {
     /// For clients that name no server, or one that no certificate is for: the first.
-    default: Arc<CertifiedKey>,
-    exact: HashMap<String, Arc<CertifiedKey>>,
+    default: Arc<Named>,
+    exact: HashMap<String, Arc<Named>>,
     /// By what stands after `*.`.
-    wildcard: HashMap<String, Arc<CertifiedKey>>,
+    wildcard: HashMap<String, Arc<Named>>,
+}
+
+/// A certificate with its key, and the DNS names that it is for, in lower case.
+#[derive(Debug)]
+struct Named {
+    key: Arc<CertifiedKey>,
+    names: Arc<[String]>,
 }
 
 /// Where the certificates came from, and what the files looked like.
@@ -81,10 +88,17 @@ impl Certificates {
     }
 }
 
+impl Certificates {
+    /// The names of the certificate for `name`.
+    pub fn names_for(&self, name: &str) -> Arc<[String]> {
+        Arc::clone(&self.table.load().choose(name).names)
+    }
+}
+
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let table = self.table.load();
-        Some(Arc::clone(hello.server_name().map_or(&table.default, |name| table.choose(name))))
+        Some(Arc::clone(&hello.server_name().map_or(&table.default, |name| table.choose(name)).key))
     }
 }
 
@@ -92,14 +106,14 @@ impl Table {
     fn read(files: &[Certificate]) -> Result<Self, Error> {
         let (mut exact, mut wildcard, mut default) = (HashMap::new(), HashMap::new(), None);
         for source in files {
-            let (key, names) = read_one(source)?;
-            for name in names {
+            let named = Arc::new(read_one(source)?);
+            for name in &*named.names {
                 match name.strip_prefix("*.") {
-                    Some(parent) => wildcard.entry(parent.to_owned()).or_insert_with(|| Arc::clone(&key)),
-                    None => exact.entry(name).or_insert_with(|| Arc::clone(&key)),
+                    Some(parent) => wildcard.entry(parent.to_owned()).or_insert_with(|| Arc::clone(&named)),
+                    None => exact.entry(name.clone()).or_insert_with(|| Arc::clone(&named)),
                 };
             }
-            default.get_or_insert(key);
+            default.get_or_insert(named);
         }
         let none = || Error::Certificate { path: Default::default(), problem: "no certificate given".into() };
         Ok(Self { default: default.ok_or_else(none)?, exact, wildcard })
@@ -107,7 +121,7 @@ impl Table {
 
     /// The certificate for `name`: its own, else a wildcard's (which stands for one label, RFC 6125 section 6.4.3),
     /// else the default.
-    fn choose(&self, name: &str) -> &Arc<CertifiedKey> {
+    fn choose(&self, name: &str) -> &Arc<Named> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let parent = name.split_once('.').map(|(_, parent)| parent);
         let by_wildcard = || parent.and_then(|parent| self.wildcard.get(parent));
@@ -116,7 +130,7 @@ impl Table {
 }
 
 /// One certificate with its key, and the DNS names that it is for.
-fn read_one(source: &Certificate) -> Result<(Arc<CertifiedKey>, Vec<String>), Error> {
+fn read_one(source: &Certificate) -> Result<Named, Error> {
     let fail = |path: &Path, problem: String| Error::Certificate { path: path.to_owned(), problem };
     let unreadable = |error: &dyn std::fmt::Display| fail(&source.certificate, error.to_string());
     let chain = CertificateDer::pem_file_iter(&source.certificate)
@@ -136,7 +150,7 @@ fn read_one(source: &Certificate) -> Result<(Arc<CertifiedKey>, Vec<String>), Er
             }
             error => fail(&source.key, error.to_string()),
         })?;
-    Ok((Arc::new(certified), names))
+    Ok(Named { key: Arc::new(certified), names })
 }
 
 fn stamps(files: &[Certificate]) -> Vec<Stamp> {

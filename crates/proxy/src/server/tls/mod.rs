@@ -6,6 +6,7 @@ mod records;
 
 use super::Error;
 use super::drain::Drain;
+use crate::message::ServerName;
 use crate::transport::Rewind;
 use certificates::Certificates;
 pub(super) use kernel::Shaken;
@@ -72,6 +73,11 @@ impl Tls {
     /// Shakes hands.
     pub async fn accept(&self, io: Rewind<TcpStream>) -> std::io::Result<Stream> {
         self.acceptor.accept(Records::new(io, !self.offer.is_empty())).await
+    }
+
+    /// The server that a client has asked for, with what its certificate stands for.
+    pub fn server_name(&self, name: &str) -> ServerName {
+        ServerName::new(name, self.certificates.names_for(name))
     }
 
     /// Reads these certificates, for [`Self::replace`].
