@@ -131,6 +131,7 @@ impl<V: Content> MemoryTier<V> {
     }
 
     /// The object, counting as a hit for replacement. Allocates nothing.
+    #[inline]
     pub fn get(&self, key: Key) -> Option<Arc<V>> {
         self.shard(key).lock().hit(key)
     }

@@ -56,6 +56,7 @@ impl<V: Content> Shard<V> {
         self.objects.len()
     }
 
+    #[inline]
     pub(super) fn hit(&mut self, key: Key) -> Option<Arc<V>> {
         let object = self.objects.get(&key)?;
         self.policy.hit(object.handle);

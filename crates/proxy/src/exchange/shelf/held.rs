@@ -165,7 +165,7 @@ impl StoredBody for Window {
     }
 
     fn read_at_once(&self, offset: u64, limit: usize) -> Option<Bytes> {
-        let resident = self.memory.get(self.key.hash()).filter(|now| now.key == self.key)?;
+        let resident = self.memory.peek(self.key.hash()).filter(|now| now.key == self.key)?;
         let rest = self.length.checked_sub(offset)?.min(limit as u64);
         if !self.is_body_of(&resident.record, resident.body.len() as u64) {
             return None;
