@@ -1,0 +1,52 @@
+//! Listeners and sites that the process makes itself, as from the command line, and what follows from their settings.
+
+use super::{Balance, Forward, Listen, Mode, Site, UpstreamServer};
+use ipnet::IpNet;
+use std::net::SocketAddr;
+
+impl Listen {
+    /// A plain listener in forward mode.
+    pub fn forward(address: SocketAddr) -> Self {
+        Self {
+            address,
+            mode: Mode::Forward,
+            allow_clients: None,
+            proxy_protocol_from: Vec::new(),
+            trusted_proxies: Vec::new(),
+            tls: Vec::new(),
+            kernel_tls: false,
+        }
+    }
+
+    /// A plain listener in reverse mode.
+    pub fn reverse(address: SocketAddr) -> Self {
+        Self { mode: Mode::Reverse, ..Self::forward(address) }
+    }
+
+    /// The client networks that it serves; `None` is everybody.
+    pub fn clients<'a>(&'a self, forward: &'a Forward) -> Option<&'a [IpNet]> {
+        match (&self.allow_clients, self.mode) {
+            (Some(own), _) => Some(own),
+            (None, Mode::Forward) => Some(&forward.allow_clients),
+            (None, Mode::Reverse) => None,
+        }
+    }
+}
+
+impl Site {
+    /// Any host and path, fetched from one upstream under its own name, since it may serve others too.
+    pub fn to(url: &str) -> Self {
+        Self {
+            hosts: vec!["*".into()],
+            path_prefix: "/".into(),
+            upstreams: vec![UpstreamServer { url: url.into(), weight: 1, h2c: false }],
+            balance: Balance::RoundRobin,
+            health: None,
+            preserve_host: false,
+            set_cookie: None,
+            heuristic_fraction: None,
+            heuristic_query: None,
+            via: true,
+        }
+    }
+}
