@@ -163,6 +163,17 @@ impl RequestDirectives {
         read
     }
 
+    /// Whether the request asks for a validation whatever is stored, as a reload in a browser does, and for no freshness
+    /// beyond that.
+    pub fn is_reload(&self) -> bool {
+        (self.no_cache || self.max_age == Some(0)) && self.min_fresh.is_none()
+    }
+
+    /// The same but for what makes it a reload.
+    pub fn without_reload(self) -> Self {
+        Self { no_cache: false, max_age: self.max_age.filter(|most| *most > 0), ..self }
+    }
+
     fn take(&mut self, member: &[u8]) {
         let (name, argument) = Argument::split(member);
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());

@@ -9,6 +9,7 @@ mod lifetimes;
 mod origin_connections;
 mod pinned_memory;
 mod purges;
+mod reloads;
 mod requests;
 mod sessions;
 mod streams;

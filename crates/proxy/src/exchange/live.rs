@@ -14,6 +14,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// What requests are answered by: of one piece, so that a hit asks for it once.
 pub(super) struct InForce {
@@ -31,6 +32,8 @@ pub struct Live {
     site_rules: Vec<Rules>,
     /// Whether concurrent misses share a fetch.
     pub collapse: bool,
+    /// For how long after a reload others are answered from storage.
+    pub reload_interval: Duration,
     /// Fields that carry tags.
     pub tag_fields: Vec<HeaderName>,
     /// Our name in Cache-Status and Proxy-Status.
@@ -95,6 +98,7 @@ impl Live {
             forward_rules: Rules { targeted: Vec::new(), ..rules(cache, None) },
             site_rules: settings.site.iter().map(|site| rules(cache, Some(site))).collect(),
             collapse: cache.collapse,
+            reload_interval: cache.reload_interval,
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
             name: cache.name.clone(),
             hop: hop(&cache.name, identity),

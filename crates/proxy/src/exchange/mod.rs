@@ -36,6 +36,7 @@ mod parts;
 mod pass;
 mod passes;
 pub(crate) mod record;
+mod reloads;
 mod serve;
 pub mod shelf;
 pub(crate) mod target;
@@ -74,6 +75,8 @@ pub struct Exchange {
     resting: Moments,
     /// Keys whose stored responses are not fresh for any time.
     unshared: Moments,
+    /// Keys that a reload has fetched or validated lately.
+    reloaded: Moments,
     abandoned: Arc<Abandoned>,
     epochs: Epochs,
     invalidations: Arc<Invalidations>,
@@ -109,6 +112,7 @@ impl Exchange {
             passes: Passes::default(),
             resting: Moments::default(),
             unshared: Moments::default(),
+            reloaded: Moments::default(),
             abandoned: Abandoned::new(parts.upstreams.connections_per_origin()),
             epochs: parts.epochs,
             invalidations: Invalidations::new(),

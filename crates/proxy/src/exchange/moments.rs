@@ -1,5 +1,5 @@
-//! A short memory of keys, each until a moment of its own: of URLs whose origin has asked for rest, and of responses that are stored but
-//! not fresh for any time, for which it is in vain to wait with others.
+//! A short memory of keys, each until a moment of its own: of URLs whose origin has asked for rest, of responses that are stored but
+//! not fresh for any time, for which it is in vain to wait with others, and of what a reload has fetched or validated lately.
 //!
 //! The memory is a fixed table in which a newer URL displaces an older one of the same slot. Slots and marks are a keyed hash
 //! of the full key: which URLs meet is known to nobody outside, and a displaced one costs a request to its origin.

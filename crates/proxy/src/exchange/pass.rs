@@ -99,6 +99,7 @@ impl Exchange {
             let (head, fate) = match update {
                 HeadUpdate::Freshen => {
                     let freshened = self.freshen(ask, &stored.head, Received::of(&response));
+                    self.note_reload(ask, &why.key, response.response_time);
                     (freshened.head, freshened.fate)
                 }
                 HeadUpdate::Invalidate => (Arc::new(stored.head.invalidated()), Fate::Renewed),

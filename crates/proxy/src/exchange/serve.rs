@@ -7,6 +7,7 @@ use super::fetch::{Arrived, Failure, Fetch, Fetched, PrivateResponse};
 use super::flight::{FlightKey, Landing, Leader, Part, PartKey};
 use super::growing::Attached;
 use super::lookup::{Lookup, StoredResponse};
+use super::reloads::shared_directives;
 use super::verdict::Verdict;
 use crate::boxed::in_place;
 use crate::message::{Outcome, Reply};
@@ -80,7 +81,7 @@ impl Exchange {
             let why = Why { forwarded: ForwardReason::Bypass, key, stored: Some(stored) };
             return Box::pin(self.forward(ask, why)).await;
         }
-        let reuse = match ask.live.allowed_address(&stored.head) && is_for(ask, &stored.head.policy) {
+        let reuse = match self.may_have(ask, &stored) {
             true => reuse::decide(&stored.head.policy, &ask.directives, self.now()),
             false => Reuse::Validate,
         };
@@ -91,6 +92,10 @@ impl Exchange {
                     self.revalidate_in_background(ask, &key, &stored);
                 }
                 return self.done(self.deliver_stored(ask, stored, Outcome::StaleWhileRevalidate));
+            }
+            Reuse::Validate if self.was_reloaded(ask, &key, &stored) => {
+                let reply = self.reply_to_reload(ask, stored);
+                return self.done(reply);
             }
             Reuse::Validate => {
                 let why = Why { forwarded: self.why_validate(ask, &stored), key, stored: Some(stored) };
@@ -104,6 +109,11 @@ impl Exchange {
         }
         let outcome = if stored.in_memory { Outcome::MemoryHit } else { Outcome::Hit };
         self.done(self.deliver_stored(ask, stored, outcome))
+    }
+
+    /// Whether the rules and the request's credentials allow what is stored.
+    pub(super) fn may_have(&self, ask: &Ask, stored: &StoredResponse) -> bool {
+        ask.live.allowed_address(&stored.head) && is_for(ask, &stored.head.policy)
     }
 
     /// Delivers a complete stored response without asking anybody.
@@ -178,6 +188,7 @@ impl Exchange {
             true => self.unshared.remember(place, now.plus(UNSHARED_MEMORY)),
             false => self.unshared.forget(place),
         }
+        self.note_reload(ask, key, now);
         policy.is_fresh(now)
     }
 
@@ -394,7 +405,10 @@ impl Exchange {
             && names.via_site == ask.site.is_some()
             && ask.live.allowed_address(&arrived.head)
             && !self.epochs.purged(&names.slots, &names.groups, arrived.head.requested)
-            && matches!(reuse::decide(&arrived.head.policy, &ask.directives, self.now()), Reuse::Fresh)
+            && matches!(
+                reuse::decide(&arrived.head.policy, &shared_directives(ask), self.now()),
+                Reuse::Fresh
+            )
     }
 
     /// What is told of a response that is being stored.
@@ -450,7 +464,8 @@ fn is_for(ask: &Ask, policy: &Policy) -> bool {
 fn wants_validation(ask: &Ask, why: &Why) -> bool {
     let each_time = |policy: &Policy| policy.always_validates() && !policy.is_invalidated();
     let stored = why.stored.as_ref().is_some_and(|stored| each_time(&stored.head.policy));
-    stored || ask.directives.no_cache || ask.directives.max_age == Some(0)
+    let directives = shared_directives(ask);
+    stored || directives.no_cache || directives.max_age == Some(0)
 }
 
 /// How long it is remembered that waiting is in vain, as with `passes`.

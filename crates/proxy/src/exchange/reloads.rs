@@ -1,0 +1,61 @@
+//! Reloads: requests for a validation whatever is stored (`no-cache`, `max-age=0`), of which a client may send as many as it likes.
+//!
+//! A reload waits with others for one fetch. When the response has come, further reloads of it are hits for as long as
+//! `cache.reload_interval` says. So a URL that is fresh costs its origin one request in that time, and a reload gets what is
+//! at most so old.
+//!
+//! RFC 9111, section 5.2.1.4: `no-cache` says that the client "prefers stored response not be used to satisfy the request without
+//! successful validation on the origin server." Deliberately a validation counts that another request has just had. What the
+//! response itself says of validation (`no-cache` in the response) holds for each request, as does a purge.
+
+use super::Exchange;
+use super::ask::Ask;
+use super::deliver::{Delivery, Source};
+use super::lookup::StoredResponse;
+use super::verdict::Verdict;
+use crate::message::{Outcome, Reply};
+use shoal_core::{ObjectKey, Timestamp};
+use shoal_semantics::directives::RequestDirectives;
+use shoal_semantics::reuse::{self, Reuse};
+use std::time::Duration;
+
+/// The directives by which a response that has just come is judged for `ask`: a reload takes it as the answer to its own.
+pub(super) fn shared_directives(ask: &Ask) -> RequestDirectives {
+    match is_limited(ask) {
+        true => ask.directives.without_reload(),
+        false => ask.directives,
+    }
+}
+
+impl Exchange {
+    /// Remembers that a reload has brought or validated what is stored under the key.
+    pub(super) fn note_reload(&self, ask: &Ask, key: &ObjectKey, now: Timestamp) {
+        if is_limited(ask) {
+            self.reloaded.remember((key, ask.site.is_some()), now.plus(ask.live.reload_interval));
+        }
+    }
+
+    /// Whether the request is a reload of what another reload has brought or validated so lately that it is a hit.
+    pub(super) fn was_reloaded(&self, ask: &Ask, key: &ObjectKey, stored: &StoredResponse) -> bool {
+        let (now, policy) = (self.now(), &stored.head.policy);
+        is_limited(ask)
+            && self.reloaded.holds((key, ask.site.is_some()), now)
+            // A reload that is arriving is remembered before a lookup finds it.
+            && now < policy.response_time().plus(ask.live.reload_interval)
+            && self.may_have(ask, stored)
+            && reuse::decide(policy, &ask.directives.without_reload(), now) == Reuse::Fresh
+    }
+
+    /// The stored response as the answer to a reload.
+    pub(super) fn reply_to_reload(&self, ask: &Ask, stored: StoredResponse) -> Option<Reply> {
+        let outcome = if stored.in_memory { Outcome::MemoryHit } else { Outcome::Hit };
+        let verdict = Verdict::hit(outcome, stored.head.policy.time_to_live(self.now()));
+        let delivery = Delivery { head: stored.head, body: Source::Held(stored.body) };
+        self.deliver(ask, delivery, verdict.detail("reload-interval"))
+    }
+}
+
+/// Whether it is a reload that others may answer.
+fn is_limited(ask: &Ask) -> bool {
+    ask.directives.is_reload() && ask.live.reload_interval > Duration::ZERO
+}
