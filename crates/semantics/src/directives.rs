@@ -163,15 +163,15 @@ impl RequestDirectives {
         read
     }
 
-    /// Whether the request asks for a validation whatever is stored, as a reload in a browser does, and for no freshness
-    /// beyond that.
+    /// Whether a response that is fresh may not do: the request wants a validation, or an age or a freshness of its own (`no-cache`, `max-age`,
+    /// `min-fresh`).
     pub fn is_reload(&self) -> bool {
-        (self.no_cache || self.max_age == Some(0)) && self.min_fresh.is_none()
+        self.no_cache || self.max_age.is_some() || self.min_fresh.is_some()
     }
 
     /// The same but for what makes it a reload.
     pub fn without_reload(self) -> Self {
-        Self { no_cache: false, max_age: self.max_age.filter(|most| *most > 0), ..self }
+        Self { no_cache: false, max_age: None, min_fresh: None, ..self }
     }
 
     fn take(&mut self, member: &[u8]) {

@@ -230,7 +230,7 @@ section! {
         /// most, where a stale response may be served in its place. 0 asks it with each request.
         #[limits(Duration::ZERO..=Duration::from_secs(3600))]
         pub retry_after_max: Duration = Duration::from_secs(10),
-        /// A client's reload (`no-cache`, `max-age=0`) of what another reload has fetched or validated within so long is a hit, if it is
+        /// A client's reload (`no-cache`, `max-age`, `min-fresh`) of what another reload has fetched or validated within so long is a hit, if it is
         /// fresh; reloads at once share a fetch. 0 asks the origin each time.
         #[limits(Duration::ZERO..=Duration::from_secs(60))]
         pub reload_interval: Duration = Duration::from_secs(1),

@@ -92,7 +92,7 @@ fn authorized_responses_need_leave_to_be_shared() {
 fn request_directives_are_heeded() {
     let origin = Origin::start();
     origin.on("/a", Answer::fresh("body", 60).field("Age", "20").field("ETag", "\"a\""));
-    let shoal = Setup::to(&origin).start();
+    let shoal = Setup::to(&origin).set("cache.reload_interval", "0s").start();
     shoal.get("/a").expect_body("body");
     for (directive, hit) in [
         ("max-age=100", true),

@@ -1,4 +1,4 @@
-//! Reloads: requests for a validation whatever is stored (`no-cache`, `max-age=0`), of which a client may send as many as it likes.
+//! Reloads: requests that a fresh response may not do for (`no-cache`, `max-age`, `min-fresh`), of which a client may send as many as it likes.
 //!
 //! A reload waits with others for one fetch. When the response has come, further reloads of it are hits for as long as
 //! `cache.reload_interval` says. So a URL that is fresh costs its origin one request in that time, and a reload gets what is
