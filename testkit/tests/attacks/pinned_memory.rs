@@ -1,5 +1,6 @@
 //! Clients that ask for much and take nothing: what others have in RAM stays there.
 
+use crate::frames;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use shoal_testkit::seeded::body;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
@@ -92,26 +93,14 @@ fn connect(shoal: &Shoal) -> TcpStream {
 
 /// The beginning of an HTTP/2 connection and one request, whose stream and connection may be sent `window` bytes.
 fn http2(path: &str, window: u32, is_ordinary: bool) -> Vec<u8> {
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    let mut frame = |kind: u8, flags: u8, id: u32, payload: &[u8]| {
-        bytes.extend_from_slice(&(payload.len() as u32).to_be_bytes()[1..]);
-        bytes.extend_from_slice(&[kind, flags]);
-        bytes.extend_from_slice(&id.to_be_bytes());
-        bytes.extend_from_slice(payload);
-    };
     // SETTINGS_INITIAL_WINDOW_SIZE
-    frame(4, 0, 0, &[&[0, 4][..], &window.to_be_bytes()].concat());
+    let mut bytes = frames::preface(&[&[0, 4][..], &window.to_be_bytes()].concat());
     if window > 0 {
-        frame(8, 0, 0, &(window - 65_535).to_be_bytes());
+        bytes.extend(frames::frame(frames::WINDOW_UPDATE, 0, 0, &(window - 65_535).to_be_bytes()));
     }
-    // :method GET, :scheme http, :path and :authority as literals.
-    let mut block = vec![0x82, 0x86, 0x04, path.len() as u8];
-    block.extend_from_slice(path.as_bytes());
-    block.extend_from_slice(b"\x01\x09site.test");
-    if is_ordinary {
-        block.extend_from_slice(b"\x00\x0dcache-control\x0bmax-stale=1");
-    }
-    frame(1, 5, 1, &block);
+    let others: &[_] = if is_ordinary { &[("cache-control", "max-stale=1")] } else { &[] };
+    let block = frames::request("GET", path, others);
+    bytes.extend(frames::frame(frames::HEADERS, frames::END_STREAM | frames::END_HEADERS, 1, &block));
     bytes
 }
 
@@ -165,7 +154,7 @@ fn clients_that_took_nothing_get_all_of_it() {
                 way => {
                     if !matches!(way, Way::Unread) {
                         let more = (LARGE_BYTES as u32).to_be_bytes();
-                        let update = |id: u8| [&[0, 0, 4, 8, 0, 0, 0, 0, id][..], &more].concat();
+                        let update = |id| frames::frame(frames::WINDOW_UPDATE, 0, id, &more);
                         stream.write_all(&[update(0), update(1)].concat()).expect("the windows");
                     }
                     let mut taken = Vec::new();
