@@ -117,3 +117,33 @@ fn a_login_stays_with_one_upstream() {
         assert_eq!(alice.ask(&Request::get("/page"), "site.test").status, 200);
     }
 }
+
+/// RFC 4559, section 6: a client may log in through a proxy that says so with the challenge. One that speaks HTTP/2, for which no
+/// connection is kept, is not told.
+#[test]
+fn proxy_says_with_a_challenge_that_logins_work() {
+    let origin = ntlm_origin(&[]);
+    let shoal = Setup::to(&origin).start();
+    let url = |path: &str| format!("{}{path}", origin.url());
+    let mut client = shoal.connect_forward();
+    for (token, status, said) in [
+        ("", 401, Some("Session-Based-Authentication")),
+        ("NTLM one", 401, Some("Session-Based-Authentication")),
+        ("NTLM three", 200, None),
+    ] {
+        let request = Request::get(&url("/page"));
+        let request = if token.is_empty() { request } else { request.field("Authorization", token) };
+        let answer = client.ask(&request, &origin.address().to_string());
+        assert_eq!((answer.status, answer.field("proxy-support")), (status, said), "{token:?}");
+    }
+    // Who asks a site knows of no proxy.
+    assert_eq!(shoal.get("/page").field("proxy-support"), None);
+    // Other challenges need no such thing.
+    let basic = Origin::start();
+    basic.on("/*", Answer::new(401).field("WWW-Authenticate", "Basic realm=\"a\""));
+    let answer = shoal.ask_forward(&Request::get(&format!("{}/page", basic.url())));
+    assert_eq!((answer.status, answer.field("proxy-support")), (401, None));
+    let mut http2 = shoal_testkit::h2::H2Connection::open(shoal.address("forward"));
+    let answer = http2.ask(&Request::get("/page"), &origin.address().to_string());
+    assert_eq!((answer.status, answer.field("proxy-support")), (401, None));
+}

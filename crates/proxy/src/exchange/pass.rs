@@ -59,7 +59,7 @@ impl Exchange {
         let mut request = self.request_for(ask, self.forwardable(ask, is_left_out).finish());
         request.body = body.map(|body| without_spoken_trailers(ask, body));
         // One request at a time is sent on such a connection, and its response goes to nobody else.
-        request.caller.pins = ask.version != Version::HTTP_2;
+        request.caller.pins = pins(ask);
         request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
         let verdict = Verdict::forwarded(forwarded).outcome(Outcome::Pass);
         match self.upstreams.fetch(request).await {
@@ -119,7 +119,7 @@ impl Exchange {
     /// A reply that carries an upstream's response to one client.
     pub(super) fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
         let verdict = verdict.upstream(response.peer);
-        let (head, cache_status, content_type) = relayed(&response, &ask.live, &verdict);
+        let (head, cache_status, content_type) = relayed(ask, &response, &verdict);
         let record = verdict.record(ask, cache_status, response.status, content_type);
         let body = match response.upgraded {
             Some(far_end) => ReplyBody::Tunnel(far_end),
@@ -318,17 +318,21 @@ impl Exchange {
 
 /// The head of a reply that carries this response; the Cache-Status member of this node, and the content type, in it.
 fn relayed(
+    ask: &Ask,
     response: &UpstreamResponse,
-    live: &Live,
     verdict: &Verdict,
 ) -> (RelayedHead, Bytes, Option<HeaderValue>) {
-    let fields = &response.fields;
+    let (live, fields) = (&*ask.live, &response.fields);
     let is_left_out =
         |name: &[u8]| matches!(name, b"content-length" | b"via" | b"cache-status" | b"proxy-status");
     let mut onward = Onward::of(fields, is_left_out);
     onward.member(&header::VIA, |out| fields::write_via(response.version, &live.hop, out));
     if !fields.has(&header::DATE) {
         onward.field(&header::DATE, date::format(response.response_time).as_bytes());
+    }
+    if pins_logins(ask) && connection_auth::challenges(fields) && !fields.has(&connection_auth::PROXY_SUPPORT)
+    {
+        onward.field(&connection_auth::PROXY_SUPPORT, connection_auth::SESSION_BASED);
     }
     let cache_status = verdict.join(&mut onward, live);
     if response.upgraded.is_some()
@@ -344,6 +348,16 @@ fn relayed(
     let stays = onward.leaves_behind(&header::CONTENT_TYPE);
     let content_type = fields.shared_value(&header::CONTENT_TYPE).filter(|_| !stays);
     (RelayedHead { status: response.status, lines: onward.finish(), length }, cache_status, content_type)
+}
+
+/// Whether a connection that a login authenticates is kept for the client.
+fn pins(ask: &Ask) -> bool {
+    ask.version != Version::HTTP_2
+}
+
+/// Whether the client knows of the proxy through which it may log in so.
+fn pins_logins(ask: &Ask) -> bool {
+    ask.site.is_none() && pins(ask)
 }
 
 /// Whether the client said `TE: trailers`.

@@ -19,6 +19,18 @@ pub fn is_of_connection(response: &impl Fields) -> bool {
         || response.values(&PERSISTENT_AUTH).any(|value| value.trim_ascii().eq_ignore_ascii_case(b"true"))
 }
 
+/// Whether an origin asks for a login that authenticates the connection.
+pub fn challenges(response: &impl Fields) -> bool {
+    response.has(&header::WWW_AUTHENTICATE) && names_scheme(response, &header::WWW_AUTHENTICATE)
+}
+
+/// Says of a proxy that it keeps an authenticated connection for its client (RFC 4559, section 6). A client is not to log in so
+/// through a proxy that does not say it with the challenge.
+pub const PROXY_SUPPORT: HeaderName = HeaderName::from_static("proxy-support");
+
+/// The value of [`PROXY_SUPPORT`].
+pub const SESSION_BASED: &[u8] = b"Session-Based-Authentication";
+
 /// Whether a list of challenges or credentials under `name` has one of these schemes. A word of a quoted parameter
 /// may be taken for a scheme, which costs a connection and no more.
 fn names_scheme(fields: &impl Fields, name: &HeaderName) -> bool {
