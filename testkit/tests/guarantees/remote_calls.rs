@@ -129,6 +129,22 @@ async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     stream.send_trailers(trailers).expect("an open stream");
 }
 
+/// Trailers after a head that announces no bytes pass, also where the response may be stored, and for those who share it.
+#[tokio::test(flavor = "multi_thread")]
+async fn trailers_of_an_empty_stored_body_pass() {
+    let origin = Origin::start_h2c();
+    let answer = Answer::ok("").field("content-length", "0").field("cache-control", "max-age=60");
+    origin.on("/a", answer.trailer("x-sum", "42"));
+    let shoal = before(origin.address());
+    let mut body = ask(&connect(&shoal).await, call("GET", "/a")).await.into_body();
+    while let Some(data) = next(&mut body).await {
+        assert!(data.is_empty(), "{data:?}");
+    }
+    let trailers = in_time(body.trailers()).await.expect("an open stream").expect("trailers");
+    assert_eq!(trailers["x-sum"], "42");
+    assert_eq!(origin.count("/a"), 1);
+}
+
 /// A stream's parts pass one by one, in either direction, while the other is open: none waits for another.
 #[tokio::test(flavor = "multi_thread")]
 async fn stream_flows_both_ways_at_once() {

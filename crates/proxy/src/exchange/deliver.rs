@@ -219,7 +219,7 @@ impl Exchange {
                     ByteRange::new(0, length).map_or(Some(Vec::new()), |all| self.stretch(&body, all))?;
                 ReplyBody::Stream { frames: SegmentBody::new(segments, shelf).boxed(), length: Some(length) }
             }
-            Source::Growing(_, Some(0), _) => ReplyBody::Empty,
+            Source::Growing(growing, Some(0), _) if !growing.expects_trailers() => ReplyBody::Empty,
             Source::Growing(growing, length, reader) => {
                 let reader = match reader {
                     Some(reader) => reader,

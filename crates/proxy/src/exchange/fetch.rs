@@ -390,6 +390,9 @@ impl Exchange {
         response: UpstreamResponse,
     ) {
         let arrived = Arc::new(self.arrived(&keeping, &fetch, Received::of(&response)));
+        if arrived.length == Some(0) && !response.body.is_end_stream() {
+            arrived.body.expect_trailers();
+        }
         // attached before anything can be dropped from the window: the owner reads from the first byte
         let first = arrived.body.attach(0);
         let fresh = self.note_sharing(&fetch.ask, &arrived.key, &arrived.head.policy, response.response_time);

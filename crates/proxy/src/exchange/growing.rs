@@ -19,11 +19,14 @@ use shoal_store::StoredBody;
 use shoal_store::memory::{Reservation, Whole};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 /// The shared state of an arriving body.
 pub struct Growing {
     state: Mutex<State>,
+    /// Trailers may follow, though the head announces a body of no bytes (HTTP/2).
+    may_have_trailers: AtomicBool,
 }
 
 /// How a body ended.
@@ -79,7 +82,17 @@ pub struct Attached {
 impl Growing {
     /// A body of which nothing has arrived.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default() })
+        Arc::new(Self { state: Mutex::default(), may_have_trailers: AtomicBool::new(false) })
+    }
+
+    /// Has readers of a body of no bytes wait for its trailers. Called before anybody reads.
+    pub fn expect_trailers(&self) {
+        self.may_have_trailers.store(true, Relaxed);
+    }
+
+    /// Whether readers of a body of no bytes wait for its end.
+    pub fn expects_trailers(&self) -> bool {
+        self.may_have_trailers.load(Relaxed)
     }
 
     /// Appends what has arrived and wakes the readers.
