@@ -90,8 +90,10 @@ impl Room {
 /// What is left to do for a body that is complete.
 #[derive(Default)]
 struct Ending {
-    /// All of it.
-    gathered: Option<Held>,
+    /// All of it, in one piece.
+    gathered: Option<Bytes>,
+    /// Replies may not hold it for long: it is charged so until it is let go.
+    is_brief: Option<Hold>,
     /// What is still to be written.
     for_disk: Option<Bytes>,
     /// Where all of it can be read from.
@@ -207,7 +209,7 @@ impl Filing {
         match std::mem::replace(&mut self.place, Place::Passing) {
             Place::Gathering { charge, room } if is_valid => {
                 let body = self.gathered(room, last.take());
-                ending = self.keep_gathered(body, charge.reservation).await;
+                ending = self.keep_gathered(body, charge).await;
             }
             Place::Writing { insert, written, reservation } if is_valid => {
                 ending.reservation = Some(reservation);
@@ -229,18 +231,16 @@ impl Filing {
             self.shelf.lane_of(&self.key).pool().catch_up().await;
         }
         kept();
-        match ending.gathered {
-            Some(Held::Memory(body)) => self.growing.settle(body),
-            Some(Held::Disk(body)) => self.growing.move_to(body, arrived),
-            None => {}
-        }
+        ending.gathered.into_iter().for_each(|body| self.growing.settle(body));
         last.into_iter().for_each(|last| self.growing.append(last));
         self.growing.finish(End::Complete(trailers));
         if let Some(body) = ending.for_disk {
             self.shelf.keep_on_disk(Kind::ChangeSoon, &self.key, &self.record, body, &self.validity).await;
         }
-        if let Some(reservation) = ending.reservation {
-            self.let_go(ending.spill, arrived, reservation).await;
+        match (ending.reservation, ending.is_brief) {
+            (Some(reservation), _) => self.let_go(ending.spill, arrived, reservation).await,
+            (None, Some(_hold)) => self.move_readers(arrived).await,
+            (None, None) => {}
         }
     }
 
@@ -252,14 +252,17 @@ impl Filing {
     }
 
     /// Keeps a body that stands in RAM whole.
-    async fn keep_gathered(&mut self, body: Body, reservation: Reservation) -> Ending {
+    async fn keep_gathered(&mut self, body: Body, charge: Charge) -> Ending {
         let bytes = body.bytes();
         let kept = self.shelf.keep_in_memory(&self.key, &self.record, body, &self.validity);
-        let is_kept = kept.is_some();
+        let (is_kept, Charge { reservation, hold }) = (kept.is_some(), charge);
+        let mut ending = Ending { gathered: Some(bytes.clone()), ..Ending::default() };
         // in the RAM tier it is charged there, for as long as anybody reads it
-        let reservation = (!is_kept).then_some(reservation);
-        let gathered = kept.unwrap_or_else(|| Held::Memory(bytes.clone()));
-        let mut ending = Ending { gathered: Some(gathered), reservation, ..Ending::default() };
+        match kept {
+            None => ending.reservation = Some(reservation),
+            Some(Held::Memory(held)) => ending.gathered = Some(held),
+            Some(Held::Disk(_)) => ending.is_brief = Some(hold),
+        }
         // an older object on disk must not show when RAM gives this one up
         if is_kept && self.record.is_for_disk() && !self.shelf.on_disk(&self.key) {
             ending.for_disk = Some(bytes);
@@ -272,17 +275,29 @@ impl Filing {
     /// Lets go of the window, which slow readers would keep in RAM: what is in the store they read from there; for the rest they are charged.
     /// Where replies may hold no more, they read what has been kept of it elsewhere, or are cut.
     async fn let_go(self, spill: Option<Arc<dyn StoredBody>>, arrived: u64, reservation: Reservation) {
-        let spill = match spill {
-            Some(spill) => spill,
-            None => match self.shelf.holds().hold(reservation.bytes()) {
-                Some(hold) => return self.growing.charge(reservation, hold),
-                None => self.shelf.window(&self.key, &self.record, arrived),
-            },
+        let Some(spill) = spill else {
+            return match self.shelf.holds().hold(reservation.bytes()) {
+                Some(hold) => self.growing.charge(reservation, hold),
+                None => self.move_readers(arrived).await,
+            };
         };
         self.growing.spilled(&spill, arrived);
         // most are about to have it all, and need not go to the disk for the rest
         let _ = timeout(READ_OUT, self.growing.read_out()).await;
-        self.growing.drop_window();
+        self.growing.trim(0);
+    }
+
+    /// Has those who are late read the body, all of which is in the window, from where it is kept.
+    async fn move_readers(self, arrived: u64) {
+        if timeout(READ_OUT, self.growing.read_out()).await.is_ok() {
+            return;
+        }
+        // The disk may have had it on probation, and takes it when it is asked again.
+        if self.record.is_for_disk() && self.growing.is_whole() && !self.shelf.on_disk(&self.key) {
+            let whole = self.growing.gathered(None);
+            self.shelf.keep_on_disk(Kind::ChangeSoon, &self.key, &self.record, whole, &self.validity).await;
+        }
+        self.growing.move_to(self.shelf.window(&self.key, &self.record, arrived), arrived);
     }
 
     /// Writes the rest and completes the object on disk; an older one in RAM goes. False when it could not be kept.

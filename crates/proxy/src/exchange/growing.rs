@@ -228,12 +228,9 @@ impl Growing {
         self.state.lock().charge = Some((reservation, hold));
     }
 
-    /// Drops all of the window. Whoever has not read it reads it from the spill, or is cut.
-    pub fn drop_window(&self) {
-        let mut state = self.state.lock();
-        state.window_start = state.appended;
-        state.window.clear();
-        state.wake_readers();
+    /// Whether the window has all of it.
+    pub fn is_whole(&self) -> bool {
+        self.state.lock().window_start == 0
     }
 
     /// Attaches a reader at `offset`. `None` when the bytes there can no longer be had.
