@@ -6,7 +6,7 @@
 
 pub use crate::hit::{Form, Glance, Hit, HitFields, Keeper, Sent};
 pub use crate::holds::Hold;
-pub use crate::server_name::ServerName;
+pub use crate::server_name::{ServerName, Shown};
 pub use crate::stored_head::StoredHead;
 
 use bytes::Bytes;

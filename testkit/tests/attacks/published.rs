@@ -1,4 +1,4 @@
-//! Attacks over HTTP/1, from clients and from origins, that were published against other proxies: `docs/attacks.md` names them.
+//! Attacks over HTTP/1, from clients and from origins, that were published against other proxies: `docs/ATTACKS.md` names them.
 
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup};
 

@@ -1,4 +1,4 @@
-//! Attacks over HTTP/2 that were published against other proxies: `docs/attacks.md` names them.
+//! Attacks over HTTP/2 that were published against other proxies: `docs/ATTACKS.md` names them.
 
 use crate::frames::{self, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM};
 use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Setup, Shoal, wait};

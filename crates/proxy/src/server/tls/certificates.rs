@@ -1,5 +1,6 @@
 //! Certificates by server name, out of PEM files that may change under us.
 
+use crate::message::Shown;
 use crate::server::Error;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -36,7 +37,7 @@ struct Table {
 #[derive(Debug)]
 struct Named {
     key: Arc<CertifiedKey>,
-    names: Arc<[String]>,
+    names: Vec<String>,
 }
 
 /// Where the certificates came from, and what the files looked like.
@@ -89,9 +90,33 @@ impl Certificates {
 }
 
 impl Certificates {
-    /// The names of the certificate for `name`.
-    pub fn names_for(&self, name: &str) -> Arc<[String]> {
-        Arc::clone(&self.table.load().choose(name).names)
+    /// The certificate for `name`, among those that there are now.
+    pub fn shown_for(&self, name: &str) -> Arc<dyn Shown> {
+        let table = self.table.load_full();
+        let named = Arc::clone(table.choose(name));
+        Arc::new(Chosen { table, named })
+    }
+}
+
+/// A certificate among the others of its listener.
+struct Chosen {
+    table: Arc<Table>,
+    named: Arc<Named>,
+}
+
+impl Shown for Chosen {
+    fn is_for(&self, host: &str) -> bool {
+        self.named.is_for(host) || Arc::ptr_eq(self.table.choose(host), &self.named)
+    }
+}
+
+impl Named {
+    fn is_for(&self, host: &str) -> bool {
+        let parent = host.split_once('.').map(|(_, parent)| parent);
+        self.names.iter().any(|name| match name.strip_prefix("*.") {
+            Some(suffix) => parent == Some(suffix),
+            None => name == host,
+        })
     }
 }
 
@@ -107,7 +132,7 @@ impl Table {
         let (mut exact, mut wildcard, mut default) = (HashMap::new(), HashMap::new(), None);
         for source in files {
             let named = Arc::new(read_one(source)?);
-            for name in &*named.names {
+            for name in &named.names {
                 match name.strip_prefix("*.") {
                     Some(parent) => wildcard.entry(parent.to_owned()).or_insert_with(|| Arc::clone(&named)),
                     None => exact.entry(name.clone()).or_insert_with(|| Arc::clone(&named)),

@@ -75,9 +75,9 @@ impl Tls {
         self.acceptor.accept(Records::new(io, !self.offer.is_empty())).await
     }
 
-    /// The server that a client has asked for, with what its certificate stands for.
+    /// The server that a client has asked for, with the certificate that it is shown for that.
     pub fn server_name(&self, name: &str) -> ServerName {
-        ServerName::new(name, self.certificates.names_for(name))
+        ServerName::new(name, self.certificates.shown_for(name))
     }
 
     /// Reads these certificates, for [`Self::replace`].
