@@ -1,5 +1,6 @@
 //! What an HTTP/2 connection can make the node hold.
 
+use crate::frames;
 use shoal_testkit::h2::H2Connection;
 use shoal_testkit::{Answer, Gate, Origin, Request, Response, Setup, Shoal, wait};
 
@@ -48,6 +49,50 @@ fn repeated_table_entries_hold_bounded_memory() {
 }
 
 const CONNECTIONS: usize = 8;
+
+/// The same in trailers, which wait until an origin takes the body before them.
+#[test]
+fn repeated_trailers_hold_bounded_memory() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    origin.on("/*", Answer::ok("slow").field("Cache-Control", "no-store").held_by(&gate));
+    let setup = Setup::to(&origin).set("cache.ram", "16 MiB");
+    let shoal = setup.set("upstream.connections_per_origin", 1).start();
+    let before = peak_bytes(&shoal);
+    // A literal of 4,000 bytes that the table takes (RFC 7541, section 6.2.1), and references to it.
+    let literal = [&b"\x40\x07x-large\x7f\xa1\x1e"[..], &[b'a'; 4000]].concat();
+    let mut clients: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut client = shoal.connect();
+            let mut bytes = frames::preface(&[]);
+            for number in 0..100 {
+                let stream = 1 + 2 * number;
+                let block = frames::request("POST", "/a", &[]);
+                bytes.extend(frames::frame(frames::HEADERS, frames::END_HEADERS, stream, &block));
+                bytes.extend(frames::frame(frames::DATA, 0, stream, b"body"));
+                let first = if number == 0 { &literal[..] } else { &[0xbe] };
+                let block = [first, &[0xbe; 14]].concat();
+                let flags = frames::END_HEADERS | frames::END_STREAM;
+                bytes.extend(frames::frame(frames::HEADERS, flags, stream, &block));
+            }
+            client.send(bytes);
+            client
+        })
+        .collect();
+    // Each is told of the streams that were too many.
+    for client in &mut clients {
+        wait::until("streams are reset", || {
+            client.limit(std::time::Duration::from_millis(300));
+            let resets = frames::read(&client.everything().0);
+            resets
+                .iter()
+                .any(|(kind, _, payload)| *kind == frames::RST_STREAM && payload[..] == [0, 0, 0, 11])
+        });
+    }
+    let more = peak_bytes(&shoal).saturating_sub(before);
+    // Unbounded it is 48 MB.
+    assert!(more < 28 << 20, "{more} bytes more");
+    gate.open();
+}
 
 /// Each stream of CONNECT takes a descriptor, beside the connections that are counted.
 #[test]

@@ -70,10 +70,12 @@ struct Nominated<'a>(SmallVec<[(&'a HeaderName, &'a [u8]); LINES_EXPECTED]>);
 impl<'a> Nominated<'a> {
     fn of(plain: &PlainRequest<'a>, names: &'a [HeaderName]) -> Self {
         let mut lines = SmallVec::new();
+        // A request has many lines: what is compared with each is looked up once.
+        let texts: SmallVec<[&[u8]; NAMES_EXPECTED]> =
+            names.iter().map(|name| name.as_str().as_bytes()).collect();
         plain.each_field(|name, value| {
-            let is_nominated = |other: &&HeaderName| name.eq_ignore_ascii_case(other.as_str().as_bytes());
-            if let Some(name) = names.iter().find(is_nominated) {
-                lines.push((name, value));
+            if let Some(at) = texts.iter().position(|other| name.eq_ignore_ascii_case(other)) {
+                lines.push((&names[at], value));
             }
         });
         Self(lines)

@@ -124,10 +124,10 @@ impl Window {
     fn is_body_of(&self, record: &Record, length: u64) -> bool {
         let is_same = match (&self.record, record) {
             (Record::Response(own), Record::Response(other)) => {
-                own.identity() == other.identity()
-                    // A validation gives it another head.
-                    || own.names.via_site == other.names.via_site
-                        && range::same_representation(&own.stored.fields(), &other.stored.fields())
+                // A validation gives it another head.
+                own.names.via_site == other.names.via_site
+                    && (own.identity() == other.identity()
+                        || range::same_representation(&own.stored.fields(), &other.stored.fields()))
             }
             (own, other) => own.is_same(other),
         };

@@ -1,4 +1,5 @@
-//! Memory of request heads that streams hold until they are answered: bounded for a connection and for all.
+//! Memory of request heads that streams hold until they are answered, and of trailers until they are read: bounded for a connection and
+//! for all.
 //!
 //! HPACK makes a head of 64 KiB out of the few bytes that name entries of a table (RFC 7541, section 7.3), and a stream
 //! keeps its head while an origin is asked. So a connection may hold [`OF_CONNECTION`] of them, and all together

@@ -2,7 +2,6 @@
 
 use super::held_heads::HeldHead;
 use super::output::Output;
-use super::state::Link;
 use super::stream::{self, Asked};
 use super::{Streams, glance};
 use crate::message::Handler;
@@ -274,7 +273,7 @@ impl Incoming {
             } else if stream > self.last_stream {
                 self.request(stream, fields, end_stream, output, streams)
             } else {
-                trailers(stream, fields, end_stream, &streams.link)
+                trailers(stream, fields, end_stream, streams)
             };
             if fields.is_too_large() {
                 fields.shrink();
@@ -379,14 +378,17 @@ fn is_ours(stream: u32) -> bool {
 /// Trailers, after which nothing comes; of a stream that is over they mean nothing. But it is not opened again: "The identifier of
 /// a newly established stream MUST be numerically greater than all streams that the initiating endpoint has opened or reserved"
 /// (section 5.1.1).
-fn trailers(stream: u32, fields: &FieldList, end_stream: bool, link: &Link) -> Result<(), Fault> {
+fn trailers<H>(stream: u32, fields: &FieldList, end_stream: bool, streams: &Streams<H>) -> Result<(), Fault> {
+    let link = &streams.link;
     if link.lock().stream(stream).is_err() {
         let is_request = fields.iter().next().is_some_and(|(name, _)| name.starts_with(b":"));
         return if is_request { Err(Fault::connection(Code::PROTOCOL_ERROR)) } else { Ok(()) };
     }
+    let held = streams.heads.hold(fields.text().len());
+    let held = held.ok_or(Fault::stream(stream, Code::ENHANCE_YOUR_CALM))?;
     let trailers = http2::trailers(fields).ok().filter(|_| end_stream && !fields.is_too_large());
     let trailers = trailers.ok_or(Fault::stream(stream, Code::PROTOCOL_ERROR))?;
-    link.lock().received_trailers(stream, trailers)
+    link.lock().received_trailers(stream, (trailers, held))
 }
 
 /// Streams that may be reset before they are answered, beyond those that are answered meanwhile: a browser that leaves a page

@@ -63,7 +63,8 @@ impl Receiving {
 
     /// The trailers, once the end was read.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
-        self.link.lock().stream(self.id).ok()?.receive.trailers.take()
+        let (trailers, _held) = self.link.lock().stream(self.id).ok()?.receive.trailers.take()?;
+        Some(trailers)
     }
 
     /// Lets the client send so many bytes more.

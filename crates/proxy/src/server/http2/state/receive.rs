@@ -1,5 +1,6 @@
 //! The client's half of streams: what came and was not read, and how much more may come.
 
+use super::super::held_heads::HeldHead;
 use super::{CONNECTION_WINDOW, STREAM_WINDOW, State, Stream};
 use bytes::BytesMut;
 use http::HeaderMap;
@@ -20,7 +21,7 @@ pub(in super::super) struct ReceiveHalf {
     pub queue: VecDeque<BytesMut>,
     /// Bytes still to come, when the client said how many.
     remaining: Option<u64>,
-    pub trailers: Option<HeaderMap>,
+    pub trailers: Option<(HeaderMap, HeldHead)>,
     pub ended: bool,
     /// Nobody reads it any more.
     pub unread: bool,
@@ -111,7 +112,7 @@ impl State {
     }
 
     /// The client's half ends with trailers.
-    pub fn received_trailers(&mut self, id: u32, trailers: HeaderMap) -> Result<(), Fault> {
+    pub fn received_trailers(&mut self, id: u32, trailers: (HeaderMap, HeldHead)) -> Result<(), Fault> {
         let Ok(Stream { receive, .. }) = self.stream(id) else { return Ok(()) };
         match receive.remaining {
             _ if receive.ended => Err(Fault::stream(id, STREAM_CLOSED)),
@@ -123,7 +124,7 @@ impl State {
         }
     }
 
-    fn end_received(&mut self, id: u32, trailers: Option<HeaderMap>) {
+    fn end_received(&mut self, id: u32, trailers: Option<(HeaderMap, HeldHead)>) {
         if let Ok(Stream { receive, .. }) = self.stream(id) {
             receive.ended = true;
             receive.trailers = trailers;
