@@ -2,6 +2,7 @@
 //! happen. `docs/THREATS.md` lists the doors and the worst behind each.
 
 mod access;
+mod bounds;
 mod collisions;
 mod credentials;
 mod forwarded;

@@ -3,7 +3,7 @@
 use crate::frames;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
+use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Setup, Shoal, wait};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -168,4 +168,29 @@ fn clients_that_took_nothing_get_all_of_it() {
             }
         }
     }
+}
+
+/// Bodies whose origin never ends them, such as one that is the attacker's own, have their share of RAM likewise.
+#[test]
+fn bodies_that_do_not_end_leave_ram_to_others() {
+    let (origin, gate) = (origin(), Gate::new());
+    let held = gate.clone();
+    origin.on_request("/endless/*", move |_| {
+        Answer::fresh(vec![b'x'; LARGE_BYTES - 1], 600).wait_for(&held).piece("y")
+    });
+    let shoal = setup(&origin).set("store.directory", "").start();
+    assert_eq!(hits(&shoal), SMALL);
+    let clients: Vec<_> = (0..LARGE)
+        .map(|number| {
+            let mut client = shoal.connect();
+            client.send(Request::get(&format!("/endless/{number}")).to_bytes("site.test"));
+            assert_eq!(client.head().map(|head| head.status), Ok(200));
+            // All of it is there but for its end, which does not come.
+            client.exactly(LARGE_BYTES - 1).expect("what there is");
+            client
+        })
+        .collect();
+    assert!(hits(&shoal) >= SMALL * 9 / 10, "{}", shoal.status()["ram"]);
+    gate.open();
+    drop(clients);
 }

@@ -1,0 +1,64 @@
+//! Bounds that have no attack of their own: each test tries to pass one, and others are served meanwhile.
+
+use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal, wait};
+use std::time::Duration;
+
+fn descriptors(shoal: &Shoal) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", shoal.pid())).map_or(0, Iterator::count)
+}
+
+#[test]
+fn idle_connections_to_an_origin_stay_within_their_number() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    origin.on("/*", Answer::ok("x").field("Cache-Control", "no-store").held_by(&gate));
+    let shoal = Setup::to(&origin).set("upstream.idle_per_origin", 3).start();
+    let before = descriptors(&shoal);
+    let clients: Vec<_> = (0..40)
+        .map(|number| {
+            let mut client = shoal.connect();
+            client.send(Request::get(&format!("/{number}")).to_bytes("site.test"));
+            client
+        })
+        .collect();
+    wait::until("all are asked for", || origin.total() == 40);
+    gate.open();
+    for mut client in clients {
+        client.response("GET").expect_body("x");
+    }
+    // The clients have left.
+    wait::until("idle connections are closed", || descriptors(&shoal) <= before + 3);
+}
+
+/// The 1,024 that may wait for a connection are a client's own share of them at most.
+#[test]
+fn requests_beyond_those_that_may_wait_are_refused() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    origin.on("/slow/*", Answer::ok("x").field("Cache-Control", "no-store").held_by(&gate));
+    origin.on("/stored", Answer::fresh("stored", 60));
+    let shoal = Setup::to(&origin).set("upstream.connections_per_origin", 2).start();
+    shoal.get("/stored").expect_body("stored");
+    let mut clients: Vec<_> = (0..1_300)
+        .map(|number| {
+            let mut client = shoal.connect();
+            client.send(Request::get(&format!("/slow/{number}")).to_bytes("site.test"));
+            client
+        })
+        .collect();
+    let mut refused = 0;
+    wait::until("some are refused", || {
+        clients.retain_mut(|client| {
+            client.limit(Duration::from_millis(1));
+            match client.head() {
+                Ok(head) => {
+                    assert_eq!(head.status, 503);
+                    refused += 1;
+                    false
+                }
+                Err(_) => true,
+            }
+        });
+        refused > 0
+    });
+    shoal.get("/stored").expect_hit();
+    gate.open();
+}
