@@ -105,7 +105,7 @@ impl AsRef<[u8]> for Charged {
 const BLOCK: u64 = 64 * 1024;
 
 /// Bytes read at once where no block may be held.
-const PIECE: u64 = 8 * 1024;
+pub const PIECE: u64 = 8 * 1024;
 
 /// Blocks take at most this part of the ledger.
 const PART: u64 = 4;

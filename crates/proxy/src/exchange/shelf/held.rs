@@ -4,7 +4,7 @@
 //! expense of the blocks that slow clients have (see [`Blocks`]), from RAM as long as the object is there, and then
 //! from the disk. So a client that takes nothing keeps nothing in the tier.
 
-use super::super::blocks::Blocks;
+use super::super::blocks::{Blocks, PIECE};
 use super::super::record::Record;
 use super::{Held, Resident, Shelf};
 use crate::holds::Holds;
@@ -22,6 +22,10 @@ impl Shelf {
     pub fn hold(&self, resident: &Arc<Resident>) -> Held {
         match Held::share(&self.holds, resident) {
             Some(bytes) => Held::Memory(bytes),
+            // No more than a piece of a window.
+            None if resident.body.len() as u64 <= PIECE => {
+                Held::Memory(Bytes::copy_from_slice(&resident.body))
+            }
             None => Held::Disk(self.window(&resident.key, &resident.record, resident.body.len() as u64)),
         }
     }
@@ -177,5 +181,70 @@ impl StoredBody for Window {
 
     fn lane(&self) -> usize {
         self.disk.as_ref().map_or(0, |disk| disk.lane(self.key.hash()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::invalidations::Invalidations;
+    use super::super::super::record::VaryNote;
+    use super::super::{Limits, Metrics};
+    use super::*;
+    use crate::io_pool::IoPool;
+    use shoal_store::memory::Ledger;
+
+    /// RAM of which replies may hold 256 KiB, and no disk.
+    fn shelf() -> Shelf {
+        let ledger = Ledger::new(1 << 20);
+        let memory = MemoryTier::new(Arc::clone(&ledger), 1);
+        let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
+        let limits = Limits { memory_object_max: 1 << 20, disk_object_max: 0 };
+        Shelf::new((memory, ledger, None), None, pools, Arc::new(Metrics::default()), limits)
+    }
+
+    fn key(number: usize) -> ObjectKey {
+        ObjectKey::new(format!("http://a/{number}").into_bytes())
+    }
+
+    fn keep(shelf: &Shelf, number: usize, length: usize) -> Arc<Resident> {
+        let key = key(number);
+        let record = Record::Vary(Arc::new(VaryNote { generation: number as u64, lists: Vec::new() }));
+        let body = Bytes::from(vec![number as u8; length]);
+        let validity = Invalidations::new().begin(&key);
+        drop(shelf.keep_in_memory(&key, &record, body.into(), &validity).expect("room"));
+        shelf.resident(&key).expect("it is there")
+    }
+
+    #[test]
+    fn object_that_many_hold_counts_once() {
+        let shelf = shelf();
+        let resident = keep(&shelf, 1, 100_000);
+        let charged = resident.body.room_bytes();
+        let held: Vec<Held> = (0..50).map(|_| shelf.hold(&resident)).collect();
+        assert!(held.iter().all(|held| matches!(held, Held::Memory(bytes) if bytes.len() == 100_000)));
+        assert_eq!(shelf.holds().held(), charged);
+        drop(held);
+        assert_eq!((shelf.holds().held(), shelf.holds().refused()), (0, 0));
+    }
+
+    #[test]
+    fn what_exceeds_the_share_is_read_piece_by_piece_until_it_is_gone() {
+        let shelf = shelf();
+        let (one, other, small) =
+            (keep(&shelf, 1, 260_000), keep(&shelf, 2, 100_000), keep(&shelf, 3, 5_000));
+        let first = shelf.hold(&one);
+        let Held::Disk(window) = shelf.hold(&other) else { panic!("both are more than a quarter") };
+        let Held::Memory(copy) = shelf.hold(&small) else { panic!("a small body is copied") };
+        drop((other, small));
+        let piece = window.read_at_once(90_000, 1 << 20).expect("it is in RAM");
+        assert!(!piece.is_empty() && piece.iter().all(|byte| *byte == 2) && copy[..] == [3; 5_000]);
+        assert_eq!(window.read_at_once(99_999, 10).as_deref(), Some(&[2][..]));
+        // Another of the same key is another body.
+        keep(&shelf, 2, 100_000);
+        assert!(window.read_at_once(0, 10).is_none());
+        assert!(matches!(window.read(0, 10), Err(Error::Gone)));
+        shelf.memory.remove(key(3).hash());
+        drop((first, one));
+        assert_eq!(shelf.holds().held(), 0);
     }
 }
