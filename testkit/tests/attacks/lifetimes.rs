@@ -240,3 +240,32 @@ fn guesses_go_by_site() {
         assert_eq!(origin.count(path), asked, "{target}");
     }
 }
+
+/// A member's page is his own. That says nothing of the page that all others get: they go on to share fetches.
+#[test]
+fn private_answers_to_one_leave_others_collapsed() {
+    for (name, value) in [("Cookie", "sid=1"), ("Authorization", "Basic YTpi")] {
+        let (origin, gate) = (Origin::start(), Gate::new());
+        let held = gate.clone();
+        origin.on_request("/", move |request| match request.fields.has(&name.to_lowercase()) {
+            true => Answer::ok("a member's").field("Cache-Control", "private"),
+            false => Answer::fresh("the page", 60).held_by(&held),
+        });
+        let shoal = Setup::to(&origin).start();
+        shoal.ask(&Request::get("/").field(name, value)).expect_body("a member's");
+        let before = shoal.metric("shoal_requests_total", "");
+        let mut clients: Vec<_> = (0..20)
+            .map(|_| {
+                let mut client = shoal.connect();
+                client.send(Request::get("/").to_bytes("site.test"));
+                client
+            })
+            .collect();
+        wait::until("all have asked", || shoal.metric("shoal_requests_total", "") >= before + 20);
+        gate.open();
+        for client in &mut clients {
+            client.response("GET").expect_body("the page");
+        }
+        assert_eq!(origin.count("/"), 2, "{name}");
+    }
+}

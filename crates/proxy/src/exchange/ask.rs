@@ -2,13 +2,14 @@
 
 use super::flight::FlightKey;
 use super::live::Live;
+use super::passes::PassKey;
 use super::target::Target;
 use super::variant::push_selecting;
 use crate::message::{Client, InterimSink};
 use crate::route::{Route, Speaking, Way};
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, Version, header};
-use shoal_core::{FieldLines, Fields, Key, ObjectKey, Timestamp, value_text};
+use shoal_core::{FieldLines, Fields, ObjectKey, Timestamp, value_text};
 use shoal_semantics::directives::RequestDirectives;
 use std::sync::Arc;
 
@@ -85,12 +86,12 @@ impl Ask {
         FlightKey::of(key, self.site.is_some())
     }
 
-    /// What is remembered when responses to such a request may not be stored. Those to authorized ones are others.
-    pub fn pass_key(&self) -> Key {
-        match self.fields.has(&header::AUTHORIZATION) {
-            true => Key::of(&[self.primary.full(), b"\0authorized"].concat()),
-            false => self.primary.hash(),
-        }
+    /// What is remembered when responses to such a request may not be stored. Those to clients with credentials are others, and
+    /// so are those of the other mode.
+    pub fn pass_key(&self) -> PassKey {
+        let kind =
+            [self.fields.has(&header::AUTHORIZATION), self.fields.has(&header::COOKIE), self.site.is_some()];
+        PassKey { url: self.primary.hash(), kind }
     }
 
     /// Whether the request says of its user, through a trusted proxy, what no key has: then the cache has no part in it.

@@ -8,6 +8,15 @@ use shoal_core::{Key, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// Which requests it is remembered of.
+#[derive(Clone, Copy, Debug)]
+pub struct PassKey {
+    /// The primary key's hash.
+    pub url: Key,
+    /// What tells requests for it apart whose responses may differ in that.
+    pub kind: [bool; 3],
+}
+
 /// The table: each word holds 32 bits of the key and the second at which the memory ends.
 pub struct Passes {
     slots: Box<[AtomicU64]>,
@@ -21,13 +30,13 @@ impl Default for Passes {
 
 impl Passes {
     /// Remembers `key` from `now` on for [`MEMORY`].
-    pub fn remember(&self, key: Key, now: Timestamp) {
+    pub fn remember(&self, key: PassKey, now: Timestamp) {
         let until = now.plus(MEMORY).seconds() & u64::from(u32::MAX);
         self.slot(key).store(mark(key) | until, Ordering::Relaxed);
     }
 
     /// Forgets `key`: a response for it could be stored after all.
-    pub fn forget(&self, key: Key) {
+    pub fn forget(&self, key: PassKey) {
         let slot = self.slot(key);
         let word = slot.load(Ordering::Relaxed);
         if word & !u64::from(u32::MAX) == mark(key) {
@@ -36,19 +45,21 @@ impl Passes {
     }
 
     /// Whether `key` is remembered at `now`.
-    pub fn holds(&self, key: Key, now: Timestamp) -> bool {
+    pub fn holds(&self, key: PassKey, now: Timestamp) -> bool {
         let word = self.slot(key).load(Ordering::Relaxed);
         word & !u64::from(u32::MAX) == mark(key) && word & u64::from(u32::MAX) > now.seconds()
     }
 
-    fn slot(&self, key: Key) -> &AtomicU64 {
-        &self.slots[key.low() as usize % SLOTS]
+    fn slot(&self, key: PassKey) -> &AtomicU64 {
+        let kind = key.kind.iter().fold(0, |bits, bit| bits << 1 | usize::from(*bit));
+        // Each kind has a slot of its own.
+        &self.slots[(key.url.low() as usize ^ kind) % SLOTS]
     }
 }
 
 /// The half of the key that does not choose the slot, never zero.
-fn mark(key: Key) -> u64 {
-    (key.high() | 1 << 32) & !u64::from(u32::MAX)
+fn mark(key: PassKey) -> u64 {
+    (key.url.high() | 1 << 32) & !u64::from(u32::MAX)
 }
 
 const SLOTS: usize = 16_384;
@@ -63,12 +74,18 @@ mod tests {
     #[test]
     fn remembers_for_a_while_and_forgets_on_demand() {
         let passes = Passes::default();
-        let (key, now) = (Key::of(b"a"), Timestamp::from_seconds(1_000));
+        let of = |url: &[u8]| PassKey { url: Key::of(url), kind: [false; 3] };
+        let (key, now) = (of(b"a"), Timestamp::from_seconds(1_000));
         assert!(!passes.holds(key, now));
         passes.remember(key, now);
         assert!(passes.holds(key, now.plus(Duration::from_secs(119))));
         assert!(!passes.holds(key, now.plus(Duration::from_secs(120))));
-        assert!(!passes.holds(Key::of(b"b"), now));
+        assert!(!passes.holds(of(b"b"), now));
+        for at in 0..3 {
+            let mut other = key;
+            other.kind[at] = true;
+            assert!(!passes.holds(other, now), "requests of another kind are not meant");
+        }
         passes.forget(key);
         assert!(!passes.holds(key, now));
     }
