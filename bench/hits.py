@@ -54,7 +54,7 @@ def main():
     if memory:
         with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
             os.chmod(folder, 0o755)
-            text += misses.report(folder, options, ["bare"]) + memory
+            text += misses.report(folder, options, ["may not be stored"]) + memory
     print(text)
     if options.write:
         page.write("hits.md", "hits.py", text)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""CPU per miss: 8 KB that may not be stored, fetched for every request, Shoal against nginx, in turn.
+"""CPU per miss: one URL of 8 KB that may not be stored, or is stale at once, so that the origin is asked for every request; Shoal against
+nginx, in turn.
 
     python3 bench/misses.py                 print the table
     python3 bench/misses.py --write         also put it into docs/experiments/hits.md
@@ -23,7 +24,12 @@ import programs
 import servers
 
 NGINX = "nginx, no sendfile, open_file_cache"
-KINDS = {"bare": measure.BARE, "browser": measure.BROWSER}
+KINDS = {
+    "may not be stored": ("/8192", measure.BARE),
+    "may not be stored, asked as a browser does": ("/8192", measure.BROWSER),
+    "lifetime 0, ETag": ("/stale/8192", measure.BARE),
+    "lifetime 0, no validator": ("/stale-unmarked/8192", measure.BARE),
+}
 
 
 def main():
@@ -46,21 +52,23 @@ def main():
 def report(folder, options, kinds=tuple(KINDS)):
     """The table of misses."""
     lines = [
-        "| 8 KB that may not be stored | nginx: µs of CPU a miss | shoal | misses per CPU-second, nginx = 1.00 | quartiles of the rounds |",
-        "|---|---|---|---|---|",
+        "| 8 KB from the origin | nginx: µs of CPU a miss | shoal | misses per CPU-second, nginx = 1.00 | quartiles of the rounds "
+        "| misses a second, nginx = 1.00 |",
+        "|---|---|---|---|---|---|",
     ]
     points = measured(folder, options, kinds)
     for kind in kinds:
-        nginx, shoal = points[NGINX, kind], points["shoal", kind]
+        nginx, shoal = ([point["us"] for point in points[name, kind]] for name in (NGINX, "shoal"))
         ratios = [theirs / ours for theirs, ours in zip(nginx, shoal)]
         low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
         theirs, ours = statistics.median(nginx), statistics.median(shoal)
-        lines.append(f"| {kind} | {theirs:.1f} | {ours:.1f} | {theirs / ours:.2f} | {low:.2f}, {middle:.2f}, {high:.2f} |")
+        rates = statistics.median(ours["rate"] / theirs["rate"] for theirs, ours in zip(points[NGINX, kind], points["shoal", kind]))
+        lines.append(f"| {kind} | {theirs:.1f} | {ours:.1f} | {theirs / ours:.2f} | {low:.2f}, {middle:.2f}, {high:.2f} | {rates:.2f} |")
     return "\n" + "\n".join(lines) + f"\n\n{options.rounds} rounds of {options.seconds} s.\n"
 
 
 def measured(folder, options, kinds):
-    """Microseconds of CPU a miss of each server and kind of request, round by round."""
+    """What each server and kind of request took, round by round."""
     origin = servers.start_miss_origin(folder)
     running = [origin]
     points = {}
@@ -72,11 +80,12 @@ def measured(folder, options, kinds):
         running += rivals
         for number in range(options.rounds):
             for kind in kinds:
+                path, fields = KINDS[kind]
                 for server in rivals if number % 2 == 0 else rivals[::-1]:
                     measure.wait_until_quiet(options.patience)
-                    server.get("/8192")
-                    point = measure.point(server, lambda: load.wrk(server, "/8192", options.seconds, KINDS[kind]))
-                    points.setdefault((server.name, kind), []).append(point["us"])
+                    server.get(path)
+                    point = measure.point(server, lambda: load.wrk(server, path, options.seconds, fields))
+                    points.setdefault((server.name, kind), []).append(point)
     finally:
         for server in running[::-1]:
             server.stop()

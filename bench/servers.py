@@ -182,14 +182,19 @@ listen = "127.0.0.1:{admin_port}"
 access = "{log}"
 """
 
-# What answers misses: 8 KB that may not be stored, from a server that is faster than those in front of it.
+# What answers misses: 8 KB that may not be stored, or are stale at once, with and without a validator, from a server that is faster than those in
+# front of it.
 MISS_FILE = """
 {user}daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
 events {{ worker_connections 1024; }}
 http {{
   access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; sendfile on;
   open_file_cache max=10 inactive=1h; open_file_cache_valid 1h;
-  server {{ listen 127.0.0.1:{port}; root {folder}; add_header Cache-Control no-store; }}
+  server {{
+    listen 127.0.0.1:{port}; root {folder}; add_header Cache-Control no-store;
+    location /stale/ {{ alias {folder}/; add_header Cache-Control max-age=0; }}
+    location /stale-unmarked/ {{ alias {folder}/; etag off; add_header Last-Modified ""; add_header Cache-Control max-age=0; }}
+  }}
 }}
 """
 
@@ -221,7 +226,8 @@ def one_nginx(folder, origin, name, setting, log, pair=None):
 
 
 def start_miss_origin(folder):
-    """An nginx beside the load generator whose `/8192` may not be stored."""
+    """An nginx beside the load generator whose `/8192` may not be stored; `/stale/8192` has a lifetime of zero and an ETag,
+    `/stale-unmarked/8192` no validator either."""
     own = tempfile.mkdtemp(prefix="origin-", dir=folder)
     with open(os.path.join(own, "8192"), "wb") as file:
         file.write(BODY[:8192])

@@ -374,7 +374,6 @@ fn requests_that_each_want_a_validation_make_no_whole_fetches() {
     }
 }
 
-/// An origin that fails is not asked again by each who waited.
 /// What has no freshness at all is validated for each, and nobody waits for the validation of another more than once.
 #[test]
 fn nobody_waits_twice_for_what_is_not_fresh() {
@@ -411,6 +410,43 @@ fn nobody_waits_twice_for_what_is_not_fresh() {
     for answer in answers(second) {
         answer.expect_body("body");
     }
+}
+
+/// Pages that differ by cookie come slowly, and the first of them shows only when its head arrives that it is for one client. The
+/// origin answers nobody until it has been asked by all.
+#[test]
+fn clients_with_cookies_do_not_queue_for_the_page_of_another() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let held = gate.clone();
+    origin.on_request("/mine", move |request| {
+        Answer::ok(request.fields.joined("cookie")).field("Cache-Control", "private").held_by(&held)
+    });
+    let shoal = Setup::to(&origin).start();
+    let clients = crowd(&shoal, 3, |number| Request::get("/mine").field("Cookie", &format!("id={number}")));
+    origin.wait_for("/mine", 3);
+    gate.open();
+    for (number, answer) in answers(clients).iter().enumerate() {
+        answer.expect_body(format!("id={number}"));
+    }
+}
+
+/// The page may be for all, in spite of their cookies: they do not all go at once, and who has none waits.
+#[test]
+fn few_of_many_clients_ask_a_slow_origin_for_the_same_page() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    origin.on("/page", Answer::fresh("for all", 60).held_by(&gate));
+    let shoal = Setup::to(&origin).start();
+    let clients = crowd(&shoal, 40, |number| match number % 2 {
+        0 => Request::get("/page").field("Cookie", &format!("id={number}")),
+        _ => Request::get("/page"),
+    });
+    origin.wait_for("/page", 3);
+    let asked = origin.count("/page");
+    gate.open();
+    answers(clients).iter().for_each(|answer| {
+        answer.expect_body("for all");
+    });
+    assert!(asked < 20, "{asked} of 40 asked the origin, which had answered none");
 }
 
 /// Ranges wait for the whole that is being fetched, and when it is for nobody else go on together.

@@ -16,7 +16,6 @@ use super::growing::{Attached, Growing};
 use super::invalidations::Validity;
 use super::keeping::{Keeping, Refused};
 use super::lookup::StoredResponse;
-use super::pass::{Fate, Freshened};
 use super::record::{Head, Record};
 use crate::boxed::in_place;
 use crate::message::{BodyError, StreamBody};
@@ -26,7 +25,6 @@ use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body::{Body, Frame};
 use shoal_core::{FieldLines, ObjectKey, Timestamp};
 use shoal_semantics::status_fields::ProxyError;
-use shoal_semantics::{reuse, validation};
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -202,14 +200,14 @@ impl Exchange {
     }
 
     /// Goes on with a fetch whose response has come, as a task; its owner is told through the channel.
-    pub(super) fn spawn_receive(
+    pub(super) fn spawn_answered(
         self: &Arc<Self>,
         fetch: Fetch,
         response: UpstreamResponse,
     ) -> oneshot::Receiver<Fetched> {
         let (owner, told) = oneshot::channel();
         let exchange = Arc::clone(self);
-        tokio::spawn(in_place(|| exchange.receive(fetch, owner, response)));
+        tokio::spawn(in_place(|| exchange.answered(fetch, owner, response)));
         told
     }
 
@@ -235,39 +233,13 @@ impl Exchange {
         }
     }
 
-    async fn fetch(self: Arc<Self>, mut fetch: Fetch, mut owner: oneshot::Sender<Fetched>) {
+    pub(super) async fn fetch(self: Arc<Self>, mut fetch: Fetch, mut owner: oneshot::Sender<Fetched>) {
         let response = match self.ask_while_wanted(&mut fetch, &mut owner).await {
             Some(Ok(response)) => response,
             Some(Err(error)) => return fail(&fetch, owner, &error),
             None => return self.metrics.fetches_abandoned.count(),
         };
-        let Some((key, stored)) = fetch.stored.take() else {
-            return self.receive(fetch, owner, response).await;
-        };
-        if response.status == StatusCode::NOT_MODIFIED {
-            if validation::selects(&response.fields.to_map(), &stored.head.stored.fields()) {
-                let freshened = self.freshen(&fetch.ask, &stored.head, Received::of(&response));
-                let told = StoredResponse { head: freshened.head.with(&freshened.own), ..stored.clone() };
-                return self
-                    .refreshed(fetch, owner, (key, stored.head, freshened), (told, response.peer))
-                    .await;
-            }
-            // a 304 for another representation than ours: ask again for the whole
-            return Box::pin(self.fetch(fetch, owner)).await;
-        }
-        if self.may_stand_in(&fetch.ask, &stored, response.status) {
-            self.heed_retry_after(&fetch.ask, Received::of(&response));
-            // Errors are shared.
-            self.unshared.forget((&key, fetch.ask.site.is_some()));
-            // RFC 5861, section 4: also where the error itself might be stored
-            if let Some(leader) = &fetch.leader {
-                leader.land(Landing::Erred(response.status));
-            }
-            let _ =
-                owner.send(Fetched::Private(Box::new(PrivateResponse { response, why: "stale-if-error" })));
-            return;
-        }
-        self.receive(fetch, owner, response).await;
+        self.answered(fetch, owner, response).await;
     }
 
     /// Asks the origin for as long as somebody waits for its response, or the fetch may go on for nobody; `None` when
@@ -300,54 +272,8 @@ impl Exchange {
         Some(asking.await)
     }
 
-    /// Whether a stored response may be sent in place of one with this status, an error.
-    fn may_stand_in(&self, ask: &Ask, stored: &StoredResponse, status: StatusCode) -> bool {
-        let rules = ask.live.rules(ask);
-        reuse::is_error(status)
-            && ask.live.allowed_address(&stored.head)
-            && reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), rules)
-    }
-
-    /// Remembers for how long the origin asks to be left alone, where a stale response may stand in for its error.
-    pub(super) fn heed_retry_after(&self, ask: &Ask, response: Received<'_>) {
-        let (now, rules) = (response.response_time, ask.live.rules(ask));
-        let rest = reuse::rest_asked_for(response.status, response.fields, now, rules);
-        if !rest.is_zero() {
-            self.resting.remember((&ask.primary, ask.site.is_some()), now.plus(rest));
-        }
-    }
-
-    /// A 304 for what we hold: it stands refreshed (RFC 9111, section 4.3.4); tell everybody, as soon as a lookup would
-    /// find it so. The owner is told of `refreshed`, whose head may have fields for it alone.
-    async fn refreshed(
-        &self,
-        fetch: Fetch,
-        owner: oneshot::Sender<Fetched>,
-        (key, old, freshened): (ObjectKey, Arc<Head>, Freshened),
-        (refreshed, peer): (StoredResponse, SocketAddr),
-    ) {
-        let Freshened { head, fate, .. } = freshened;
-        if fate == Fate::Goes {
-            self.shelf.remove(&key).await;
-        }
-        let keep = fate == Fate::Renewed && fetch.validity.holds();
-        let in_memory = keep && self.shelf.refresh_in_memory(&key, (&old, &head), &fetch.validity);
-        if keep && !in_memory {
-            self.shelf.refresh_on_disk(&key, (&old, &head)).await;
-        }
-        // What is not fresh for any time would send the followers into a second flight, one after the other.
-        let shares = self.note_sharing(&fetch.ask, &key, &head.policy, head.policy.response_time());
-        if let Some(leader) = &fetch.leader {
-            leader.land(if keep && shares { Landing::Refreshed } else { Landing::Unshareable });
-        }
-        let _ = owner.send(Fetched::Refreshed(refreshed, peer));
-        if in_memory {
-            self.shelf.refresh_on_disk(&key, (&old, &head)).await;
-        }
-    }
-
     /// A full or partial response: keep it, share it, or pass it to its owner.
-    async fn receive(
+    pub(super) async fn receive(
         self: Arc<Self>,
         fetch: Fetch,
         owner: oneshot::Sender<Fetched>,

@@ -3,6 +3,9 @@
 //! The first request for a key leads; it starts the fetch as a task of its own, so that its client may leave. The
 //! others follow: they learn how the fetch *landed* as soon as the response's head has arrived, and then read the
 //! body as it comes, or go their own way. A leader that vanishes releases its followers.
+//!
+//! What a request with credentials gets is often for its client alone, and that shows when the head arrives. So that a slow response
+//! does not make such clients queue in vain, one of those who wait goes its own way in every [`PATIENCE`].
 
 use super::fetch::{Arrived, Failure};
 use http::StatusCode;
@@ -11,7 +14,9 @@ use shoal_core::ObjectKey;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 /// The fetches under way, by key.
 pub struct Flights {
@@ -45,6 +50,8 @@ pub struct PartKey {
 /// A fetch under way.
 pub struct Flight {
     landing: watch::Sender<Option<Landing>>,
+    /// When a follower has last gone its own way, or the flight has begun.
+    left: Mutex<Instant>,
 }
 
 /// How a fetch turned out, as its followers are told.
@@ -78,7 +85,10 @@ pub struct Leader {
 }
 
 /// A place among those who wait for a fetch.
-pub struct Follower(watch::Receiver<Option<Landing>>);
+pub struct Follower {
+    flight: Arc<Flight>,
+    landing: watch::Receiver<Option<Landing>>,
+}
 
 impl Flights {
     /// No fetch under way.
@@ -90,16 +100,16 @@ impl Flights {
     pub fn join(self: &Arc<Self>, key: FlightKey) -> Part {
         let mut shard = self.shard(&key).lock();
         if let Some(flight) = shard.get(&key) {
-            return Part::Follow(Follower(flight.landing.subscribe()));
+            return Part::Follow(Follower::of(flight));
         }
-        let flight = Arc::new(Flight { landing: watch::Sender::new(None) });
+        let flight = Arc::new(Flight { landing: watch::Sender::new(None), left: Mutex::new(Instant::now()) });
         shard.insert(key.clone(), Arc::clone(&flight));
         Part::Lead(Leader { flights: Arc::clone(self), keys: vec![key], flight })
     }
 
     /// A place among the followers of the fetch under way for `key`, if there is one.
     pub fn follow(&self, key: &FlightKey) -> Option<Follower> {
-        self.shard(key).lock().get(key).map(|flight| Follower(flight.landing.subscribe()))
+        self.shard(key).lock().get(key).map(Follower::of)
     }
 
     /// Lets nobody more join the fetches of the whole for `key`, of either mode: their responses are
@@ -176,9 +186,36 @@ impl Drop for Leader {
 }
 
 impl Follower {
-    /// Waits for the landing. A response whose body has broken off meanwhile is none to share: a follower has got nothing of it yet.
+    fn of(flight: &Arc<Flight>) -> Self {
+        Self { flight: Arc::clone(flight), landing: flight.landing.subscribe() }
+    }
+
+    /// Waits for the landing, or until it is this follower's turn to go its own way: then `None`.
+    pub async fn landed_before_turn(mut self) -> Option<Landing> {
+        let own = Instant::now() + PATIENCE;
+        loop {
+            let turn = own.max(*self.flight.left.lock() + PATIENCE);
+            tokio::select! {
+                biased;
+                landing = self.landing() => return Some(landing),
+                () = sleep_until(turn) => {}
+            }
+            let (mut left, now) = (self.flight.left.lock(), Instant::now());
+            if *left + PATIENCE <= now {
+                *left = now;
+                return None;
+            }
+        }
+    }
+
+    /// Waits for the landing.
     pub async fn landed(mut self) -> Landing {
-        match self.0.wait_for(Option::is_some).await.map(|landing| landing.clone()) {
+        self.landing().await
+    }
+
+    /// A response whose body has broken off meanwhile is none to share: a follower has got nothing of it yet.
+    async fn landing(&mut self) -> Landing {
+        match self.landing.wait_for(Option::is_some).await.map(|landing| landing.clone()) {
             Ok(Some(Landing::Shared(arrived))) if arrived.body.is_cut() => Landing::Unshareable,
             Ok(Some(landing)) => landing,
             Ok(None) | Err(_) => Landing::Unshareable,
@@ -188,11 +225,15 @@ impl Follower {
 
 const SHARDS: usize = 64;
 
+/// How long a follower with credentials waits at least, and how seldom one of them goes its own way.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 #[cfg(test)]
 mod tests {
     use super::super::growing::{End, Growing};
+    use super::super::identity::Identity;
     use super::super::invalidations::Invalidations;
-    use super::super::record::{Head, Names};
+    use super::super::record::{Head, Names, Provenance};
     use super::*;
     use http::header::CACHE_CONTROL;
     use http::{HeaderMap, HeaderValue, Method};
@@ -247,8 +288,8 @@ mod tests {
             response_time: Timestamp::from_seconds(10),
         };
         let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
-        let origin =
-            (exchanged.request_time, Names { slots: Box::new([]), groups: Box::new([]), via_site: true });
+        let names = Names { slots: Box::new([]), groups: Box::new([]), via_site: true };
+        let origin = Provenance { requested: exchanged.request_time, names, identity: Identity::unique() };
         let head = Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin));
         Arc::new(Arrived {
             validity: Invalidations::new().begin(&key),

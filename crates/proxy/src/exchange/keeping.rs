@@ -5,8 +5,9 @@ use super::ask::Ask;
 use super::epochs::{Name, group_key, origin_key};
 use super::fetch::{Arrived, Fetch, Received, Selecting};
 use super::growing::Growing;
+use super::identity::Identity;
 use super::invalidations::Validity;
-use super::record::{Head, Names, PartRange, PartsNote, Record, VaryNote};
+use super::record::{Head, Names, PartRange, PartsNote, Provenance, Record, VaryNote};
 use super::shelf::Found;
 use super::target::part_key;
 use super::variant::variant_key;
@@ -155,7 +156,12 @@ impl Exchange {
         let fields = response.fields.to_map();
         let names = self.names(ask, &fields);
         let (stored, own) = self.split_fields(ask, response, &fields);
-        let head = Head::new(response.status, stored, keeping.policy, (ask.purge_time, names));
+        let head = Head::new(
+            response.status,
+            stored,
+            keeping.policy,
+            Provenance { requested: ask.purge_time, names, identity: Identity::unique() },
+        );
         let head = Arc::new(head);
         Arrived {
             key: keeping.key.clone(),
@@ -234,7 +240,8 @@ impl Exchange {
         }
         parts.retain(|known| *known != part.range);
         parts.push(part.range);
-        let origin = (head.requested, head.names.clone());
+        let origin =
+            Provenance { requested: head.requested, names: head.names.clone(), identity: Identity::unique() };
         let whole = Head::new(StatusCode::OK, fields, head.policy, origin);
         let note = PartsNote {
             head: Arc::new(whole),

@@ -5,7 +5,7 @@ use super::answers;
 use super::ask::Ask;
 use super::fetch::{Failure, Fetch, Received};
 use super::live::Live;
-use super::record::Head;
+use super::record::{Head, Provenance};
 use super::serve::Why;
 use super::verdict::Verdict;
 use crate::ip_text::push_address;
@@ -93,12 +93,14 @@ impl Exchange {
             return reply;
         }
         if let Some(stored) = &why.stored {
-            let (held, length) = (&stored.head.stored, stored.body.length());
+            let (held, length) = (stored.head.stored.fields(), stored.body.length());
             let (fields, status) = (response.fields.to_map(), response.status);
-            let update = validation::head_update((held.status(), &held.fields()), length, status, &fields);
+            let before = (stored.head.stored.status(), &held);
+            let update = validation::head_update(before, length, status, &fields);
             let (head, fate) = match update {
                 HeadUpdate::Freshen => {
-                    let freshened = self.freshen(ask, &stored.head, Received::of(&response));
+                    let freshened =
+                        self.freshen(ask, (&stored.head, held), (Received::of(&response), fields));
                     self.note_reload(ask, &why.key, response.response_time);
                     (freshened.head, freshened.fate)
                 }
@@ -106,7 +108,7 @@ impl Exchange {
                 HeadUpdate::Leave => (Arc::clone(&stored.head), Fate::Stays),
             };
             match fate {
-                Fate::Renewed => self.shelf.refresh(&why.key, (&stored.head, &head), &validity).await,
+                Fate::Renewed => self.shelf.refresh(&why.key, &head, &validity).await,
                 Fate::Goes => drop(self.shelf.remove(&why.key).await),
                 Fate::Stays => {}
             }
@@ -241,11 +243,15 @@ impl Exchange {
         onward
     }
 
-    /// The stored head, freshened by a 304 or a HEAD.
-    pub(super) fn freshen(&self, ask: &Ask, stored: &Head, response: Received<'_>) -> Freshened {
+    /// The stored head, freshened by a 304 or a HEAD; its fields and the response's come along as maps.
+    pub(super) fn freshen(
+        &self,
+        ask: &Ask,
+        (stored, mut fields): (&Head, HeaderMap),
+        (response, mut newer): (Received<'_>, HeaderMap),
+    ) -> Freshened {
         let live = &ask.live;
         let rules = live.rules(ask);
-        let (mut fields, mut newer) = (stored.stored.fields(), response.fields.to_map());
         // What it brings for this client, a cookie say, is no reason to judge the stored response anew.
         let names = storage::unstored_fields(&newer, rules);
         let mut own = storage::take_apart(&mut newer, &names);
@@ -282,7 +288,8 @@ impl Exchange {
         for (name, value) in apart.iter().filter(|(name, _)| newer.contains_key(*name)) {
             own.append(name.clone(), value.clone());
         }
-        let head = Head::new(stored.stored.status(), fields, policy, (ask.purge_time, names));
+        let origin = Provenance { requested: ask.purge_time, names, identity: stored.identity.renewed() };
+        let head = Head::new(stored.stored.status(), fields, policy, origin);
         Freshened { head: Arc::new(head), own, fate }
     }
 

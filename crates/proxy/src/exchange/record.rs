@@ -5,6 +5,7 @@
 //! only ranges have been seen (RFC 9111, section 3.3); each part is an object of its own.
 
 use super::epochs::Slot;
+use super::identity::Identity;
 use crate::message::StoredHead;
 use http::{HeaderMap, HeaderName, StatusCode};
 use shoal_core::{Key, Timestamp};
@@ -32,6 +33,18 @@ pub struct Head {
     pub requested: Timestamp,
     /// How it can be purged, and in which mode it is served.
     pub names: Names,
+    /// Which response it belongs to.
+    pub identity: Identity,
+}
+
+/// Where a head comes from.
+pub struct Provenance {
+    /// When it was asked for.
+    pub requested: Timestamp,
+    /// How it can be purged, and in which mode it is served.
+    pub names: Names,
+    /// Which response it belongs to.
+    pub identity: Identity,
 }
 
 /// Under which names a response can be purged, and in which mode it is served.
@@ -79,9 +92,9 @@ pub struct PartRange {
 
 impl Head {
     /// A head to store. `fields` hold nothing hop-by-hop and no framing.
-    pub fn new(status: StatusCode, fields: HeaderMap, policy: Policy, origin: (Timestamp, Names)) -> Self {
-        let (requested, names) = origin;
-        Self { stored: Arc::new(StoredHead::new(status, &fields)), policy, requested, names }
+    pub fn new(status: StatusCode, fields: HeaderMap, policy: Policy, origin: Provenance) -> Self {
+        let Provenance { requested, names, identity } = origin;
+        Self { stored: Arc::new(StoredHead::new(status, &fields)), policy, requested, names, identity }
     }
 
     /// The same head, to be validated before its next use.
@@ -92,6 +105,7 @@ impl Head {
             policy: self.policy.invalidated(),
             requested: self.requested,
             names: self.names.clone(),
+            identity: self.identity.renewed(),
         }
     }
 
@@ -105,13 +119,20 @@ impl Head {
         for (name, value) in fields {
             all.append(name.clone(), value.clone());
         }
-        let origin = (self.requested, self.names.clone());
+        let origin =
+            Provenance { requested: self.requested, names: self.names.clone(), identity: self.identity };
         Arc::new(Self::new(self.stored.status(), all, self.policy, origin))
     }
 
-    /// What tells this response from others of its key, and from itself before and after a validation.
-    pub fn identity(&self) -> (Timestamp, Timestamp, StatusCode) {
-        (self.requested, self.policy.response_time(), self.stored.status())
+    /// Whether both are heads of one response.
+    pub fn is_of_same_response(&self, other: &Self) -> bool {
+        self.identity.response() == other.identity.response()
+    }
+
+    /// Whether this is the later of two heads of one response: renewed more often, or as often and later.
+    pub fn is_later_than(&self, other: &Self) -> bool {
+        let rank = |head: &Self| (head.identity.renewals(), head.policy.response_time());
+        self.is_of_same_response(other) && rank(self) > rank(other)
     }
 
     /// Bytes of RAM that it takes.
@@ -127,11 +148,6 @@ impl Names {
 }
 
 impl Record {
-    /// Whether this is the response with that head.
-    pub fn is_response(&self, head: &Head) -> bool {
-        matches!(self, Self::Response(own) if own.identity() == head.identity())
-    }
-
     /// Whether the other is a clone of this one.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -226,7 +242,8 @@ fn encode_head(head: &Head, out: &mut Vec<u8>) {
     let via_site = if head.names.via_site { VIA_SITE } else { 0 };
     let groups = &head.names.groups[..head.names.groups.len().min(SLOTS_MAX)];
     let has_groups = if groups.is_empty() { 0 } else { HAS_GROUPS };
-    out.extend((slots.len() as u16 | via_site | has_groups).to_le_bytes());
+    out.extend((slots.len() as u16 | via_site | has_groups | HAS_IDENTITY).to_le_bytes());
+    out.extend(head.identity.to_bytes());
     slots.iter().for_each(|slot| out.extend(slot.0.to_le_bytes()));
     if !groups.is_empty() {
         out.extend((groups.len() as u16).to_le_bytes());
@@ -244,6 +261,10 @@ fn decode_head(reader: &mut Reader<'_>) -> Option<Head> {
     let requested = Timestamp::from_millis(reader.u64()?);
     let status = StatusCode::from_u16(reader.u16()?).ok()?;
     let names = reader.u16()?;
+    let identity = match names & HAS_IDENTITY {
+        0 => Identity::of_unnumbered(requested, policy.response_time(), status),
+        _ => Identity::from_bytes(reader.array()?),
+    };
     let count = usize::from(names) & SLOTS_MAX;
     let slots = (0..count).map(|_| reader.u16().map(Slot)).collect::<Option<_>>()?;
     let groups = if names & HAS_GROUPS == 0 { 0 } else { reader.u16()? };
@@ -253,7 +274,7 @@ fn decode_head(reader: &mut Reader<'_>) -> Option<Head> {
     let count = reader.u32()?;
     let fields = (0..count).map(|_| Some((reader.take()?, reader.take()?)));
     let stored = Arc::new(StoredHead::read(status, fields)?);
-    Some(Head { stored, policy, requested, names })
+    Some(Head { stored, policy, requested, names, identity })
 }
 
 fn decode_vary(reader: &mut Reader<'_>) -> Option<VaryNote> {
@@ -323,8 +344,10 @@ const ALLOCATION_BYTES: usize = 24;
 const VIA_SITE: u16 = 1 << 15;
 /// In the number of slots: the keys of groups follow.
 const HAS_GROUPS: u16 = 1 << 14;
+/// In the number of slots: the response's number and renewals follow. Earlier versions wrote neither.
+const HAS_IDENTITY: u16 = 1 << 13;
 /// Slots of a record, and groups of it: more than the names that are read of a response.
-const SLOTS_MAX: usize = HAS_GROUPS as usize - 1;
+const SLOTS_MAX: usize = HAS_IDENTITY as usize - 1;
 const RESPONSE: u8 = 1;
 const VARY: u8 = 2;
 const PARTS: u8 = 3;
@@ -356,29 +379,45 @@ mod tests {
             StatusCode::OK,
             fields.clone(),
             policy,
-            (
-                Timestamp::from_seconds(10),
-                Names {
+            Provenance {
+                requested: Timestamp::from_seconds(10),
+                names: Names {
                     slots: Box::new([Slot(3), Slot(9)]),
                     groups: Box::new([Key::of(b"a"), Key::of(b"b")]),
                     via_site: true,
                 },
-            ),
+                identity: Identity::unique().renewed(),
+            },
         )
     }
 
     #[test]
     fn responses_survive_the_store() {
-        let bytes = Record::Response(Arc::new(head())).encode();
+        let written = Arc::new(head());
+        let bytes = Record::Response(Arc::clone(&written)).encode();
         let Some(Record::Response(read)) = Record::decode(&bytes) else { panic!("a response was written") };
-        let written = head();
         assert_eq!(read.stored.fields(), written.stored.fields());
         assert_eq!(read.stored.as_bytes(), written.stored.as_bytes());
         assert_eq!(
-            (read.policy, read.requested, &read.names),
-            (written.policy, written.requested, &written.names)
+            (read.policy, read.requested, &read.names, read.identity),
+            (written.policy, written.requested, &written.names, written.identity)
         );
         assert!(written.stored.as_bytes().ends_with(b"x-two: a\r\nx-two: \xe9\r\n"));
+    }
+
+    #[test]
+    fn head_of_an_earlier_version_keeps_its_identity() {
+        let mut bytes = Record::Response(Arc::new(head())).encode();
+        let names = 1 + Policy::BYTES + 8 + 2;
+        bytes[names + 1] &= !(HAS_IDENTITY >> 8) as u8;
+        bytes.drain(names + 2..names + 2 + Identity::BYTES);
+        let Some(Record::Response(read)) = Record::decode(&bytes) else { panic!("a response was written") };
+        let bytes = Record::Response(Arc::new(read.invalidated())).encode();
+        let Some(Record::Response(renewed)) = Record::decode(&bytes) else {
+            panic!("a response was written")
+        };
+        assert!(renewed.is_later_than(&read) && !read.is_later_than(&renewed));
+        assert!(!read.is_of_same_response(&head()));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::reloads::shared_directives;
 use super::verdict::Verdict;
 use crate::boxed::in_place;
 use crate::message::{Outcome, Reply};
+use crate::upstream::UpstreamResponse;
 use http::{Method, StatusCode, header};
 use shoal_core::{Fields, ObjectKey, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
@@ -162,8 +163,15 @@ impl Exchange {
         match self.flights.join(flight_key(ask, &why)) {
             Part::Lead(leader) => Step::Done(Box::new(self.lead(ask, why, Some(leader)).await)),
             Part::Follow(follower) => {
-                let landing = follower.landed().await;
-                self.landed(ask, why, landing)
+                let may_leave = why.stored.is_none() && storage::brings_credentials(&ask.fields);
+                let landing = match may_leave {
+                    true => follower.landed_before_turn().await,
+                    false => Some(follower.landed().await),
+                };
+                match landing {
+                    Some(landing) => self.landed(ask, why, landing),
+                    None => Step::Alone(why),
+                }
             }
         }
     }
@@ -174,7 +182,7 @@ impl Exchange {
     }
 
     /// Whether what was stored under the key lately has no freshness at all, so that each request needs an answer of its own.
-    fn waits_in_vain(&self, ask: &Ask, key: &ObjectKey) -> bool {
+    pub(super) fn waits_in_vain(&self, ask: &Ask, key: &ObjectKey) -> bool {
         self.unshared.holds((key, ask.site.is_some()), ask.requested)
     }
 
@@ -219,7 +227,10 @@ impl Exchange {
         if ask.method == Method::HEAD {
             return Box::pin(self.pass_head(ask, why));
         }
-        if why.stored.is_none() && (ask.directives.no_store || self.is_pass(ask)) {
+        if why.stored.is_some() {
+            return in_place(|| self.validate_in_place(ask, why));
+        }
+        if ask.directives.no_store || self.is_pass(ask) {
             return in_place(|| self.fetch_in_place(ask, why));
         }
         Box::pin(self.lead(ask, why, None))
@@ -234,22 +245,27 @@ impl Exchange {
     /// own future, so that it ends when the owner leaves. Only what may be stored after all becomes a task.
     async fn fetch_in_place(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Reply {
         let fetch = self.plan_for(ask, &why, None);
-        let outcome = {
-            let mut errand = self.upstreams.errand(self.upstream_request(&fetch));
-            errand.run().await
-        };
-        let response = match outcome {
+        let response = match self.ask_in_place(&fetch).await {
             Ok(response) => response,
-            Err(error) => return self.failed(ask, &why, &Failure::of(&ask.target.url, &error)),
+            Err(failure) => return self.failed(ask, &why, &failure),
         };
         match self.refused(&fetch, &response) {
             Some(refusal) => self.private(ask, &why, PrivateResponse { response, why: refusal }),
-            None => self.told(ask, &why, self.spawn_receive(fetch, response)).await,
+            None => self.told(ask, &why, self.spawn_answered(fetch, response)).await,
         }
     }
 
+    /// Asks the origin within the request's own future.
+    pub(super) async fn ask_in_place(&self, fetch: &Fetch) -> Result<UpstreamResponse, Failure> {
+        let outcome = {
+            let mut errand = self.upstreams.errand(self.upstream_request(fetch));
+            errand.run().await
+        };
+        outcome.map_err(|error| Failure::of(&fetch.ask.target.url, &error))
+    }
+
     /// The fetch that a request leads, or makes alone.
-    fn plan_for(&self, ask: &Arc<Ask>, why: &Why, leader: Option<Leader>) -> Fetch {
+    pub(super) fn plan_for(&self, ask: &Arc<Ask>, why: &Why, leader: Option<Leader>) -> Fetch {
         let stored = why.stored.clone().map(|stored| (why.key.clone(), stored));
         let mut fetch = Fetch { leader, ..self.plan_fetch(ask, stored) };
         if why.stored.is_none() && ask.range().is_some() {
@@ -266,7 +282,7 @@ impl Exchange {
     }
 
     /// The reply for the owner of a fetch that is a task.
-    async fn told(&self, ask: &Ask, why: &Why, told: oneshot::Receiver<Fetched>) -> Reply {
+    pub(super) async fn told(&self, ask: &Ask, why: &Why, told: oneshot::Receiver<Fetched>) -> Reply {
         match told.await {
             Ok(fetched) => self.fetched(ask, why, fetched),
             Err(_) => {

@@ -15,10 +15,11 @@ mod removals;
 pub use found::{Found, Held};
 pub use jobs::commit_valid;
 pub use lanes::{Lane, NoAnswer};
+pub use refreshes::{Pace, Renewal};
 
 use super::blocks::Blocks;
 use super::invalidations::Validity;
-use super::record::{Head, Record};
+use super::record::Record;
 use crate::holds::Holds;
 use crate::io_pool::{IoPool, Kind};
 use crate::metrics::Metrics;
@@ -385,58 +386,6 @@ impl Shelf {
         let store = self.disk.clone().filter(|_| record.is_for_disk())?;
         let (lane, key, metadata) = (store.lane(key.hash()), key.clone(), record.encode());
         self.run((lane, Kind::Change), move || store.insert(&key, &metadata, length)).await
-    }
-
-    /// Replaces the head of a stored response, in RAM and on disk; `old` is the head it had.
-    pub async fn refresh(&self, key: &ObjectKey, (old, new): (&Head, &Arc<Head>), validity: &Validity) {
-        self.refresh_in_memory(key, (old, new), validity);
-        self.refresh_on_disk(key, (old, new)).await;
-    }
-
-    /// Replaces the head of a response that is in RAM. False when it is not, or another has taken its place.
-    pub fn refresh_in_memory(
-        &self,
-        key: &ObjectKey,
-        (old, new): (&Head, &Arc<Head>),
-        validity: &Validity,
-    ) -> bool {
-        // Its body may have been put elsewhere meanwhile, which is done once.
-        (0..2).any(|_| self.refresh_where_it_is(key, (old, new), validity))
-    }
-
-    fn refresh_where_it_is(
-        &self,
-        key: &ObjectKey,
-        (old, new): (&Head, &Arc<Head>),
-        validity: &Validity,
-    ) -> bool {
-        let is_old = |resident: &Resident| resident.key == *key && resident.record.is_response(old);
-        let before = self.memory.peek(key.hash()).filter(|before| is_old(before));
-        let Some(body) = before.map(|before| before.body.clone()) else { return false };
-        let place = body.as_ptr().addr();
-        let resident = Resident::new(key, Record::Response(Arc::clone(new)), body);
-        resident.is_settled.store(self.disk.is_none() || self.on_disk(key), Relaxed);
-        let weight = resident.weight();
-        // The body that is replaced leaves the books: it must be this one.
-        let is_old = |now: &Resident| is_old(now) && now.body.as_ptr().addr() == place;
-        let kept = self.memory.replace_if(key.hash(), Arc::new(resident), weight, is_old);
-        if kept && !validity.holds() {
-            self.memory.remove(key.hash());
-            return false;
-        }
-        kept
-    }
-
-    /// Replaces the head of a response on disk, unless another response has taken its place.
-    pub async fn refresh_on_disk(&self, key: &ObjectKey, (old, new): (&Head, &Arc<Head>)) {
-        let Some(store) = self.disk.clone().filter(|disk| disk.may_contain(key)) else { return };
-        let lane = store.lane(key.hash());
-        let refresh = self.refreshes.begin(key, (old, new));
-        let update = move || refresh.perform(&*store);
-        if self.run((lane, Kind::Change), update).await.is_none() {
-            // an outdated record on disk would be validated again, which is safe: nothing more to do
-            tracing::debug!(?key, "metadata on disk stays as it was");
-        }
     }
 
     /// Counts what went wrong on the disk; passes on what went well.

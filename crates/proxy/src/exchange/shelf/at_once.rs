@@ -96,8 +96,9 @@ impl Shelf {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::identity::Identity;
     use super::super::super::invalidations::Invalidations;
-    use super::super::super::record::{Head, Names, VaryNote};
+    use super::super::super::record::{Head, Names, Provenance, VaryNote};
     use super::super::{IoPool, Ledger, Limits, Metrics};
     use super::*;
     use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -203,8 +204,9 @@ mod tests {
                 response_time: Timestamp::from_seconds(10),
             };
             let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
+            let names = Names { slots: Box::new([]), groups: Box::new([]), via_site: true };
             let origin =
-                (exchanged.request_time, Names { slots: Box::new([]), groups: Box::new([]), via_site: true });
+                Provenance { requested: exchanged.request_time, names, identity: Identity::unique() };
             Record::Response(Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin))).encode()
         };
         for (name, begins, is_found) in

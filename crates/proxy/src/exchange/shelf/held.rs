@@ -130,7 +130,7 @@ impl Window {
             (Record::Response(own), Record::Response(other)) => {
                 // A validation gives it another head.
                 own.names.via_site == other.names.via_site
-                    && (own.identity() == other.identity()
+                    && (own.is_of_same_response(other)
                         || range::same_representation(&own.stored.fields(), &other.stored.fields()))
             }
             (own, other) => own.is_same(other),

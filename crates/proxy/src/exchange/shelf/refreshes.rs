@@ -1,112 +1,189 @@
-//! Heads on their way to the disk: of several for one response the latest stays, in whatever order they come there.
+//! Renewed heads of stored responses: in RAM at once, and on their way to the disk.
 //!
-//! A head replaces the one that it was made from, so that nothing comes to stand with another response's body. The jobs for two
-//! heads, the second made from the first, may be done at once and the second first, which then finds neither: it would be refused, and the older
-//! head would stay. So each job takes the latest head that there is for the response by then, and lets it
-//! replace all those that are on their way too.
+//! A head replaces an earlier one of the same response only, so that nothing comes to stand with another's body, and jobs may come
+//! to the disk in any order. A job takes the latest head that there is for the response by then: at most one waits.
 
+use super::super::invalidations::Validity;
 use super::super::record::{Head, Record};
-use http::StatusCode;
+use super::{Resident, Shelf};
+use crate::io_pool::Kind;
 use parking_lot::Mutex;
-use shoal_core::{ObjectKey, Timestamp};
+use shoal_core::ObjectKey;
 use shoal_store::{Error, Store};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-/// Heads that are on their way.
+/// What became of a renewed head in RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// It is there.
+    Kept,
+    /// There is a later one of the same response.
+    Outrun,
+    /// The response is not in RAM, or may not be used any more.
+    Absent,
+}
+
+/// How soon the disk has to have a renewed head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As soon as it can.
+    AtOnce,
+    /// Within [`SOON`]: the response is renewed with every request.
+    Soon,
+}
+
+/// Heads that wait for a job to take them to the disk.
 #[derive(Default)]
 pub(super) struct Refreshes {
-    ways: Mutex<HashMap<ObjectKey, Way>>,
+    waiting: Mutex<HashMap<Place, Arc<Head>>>,
 }
 
-/// To one response.
-struct Way {
-    latest: Arc<Head>,
-    /// What the latest may replace.
-    older: Vec<Identity>,
-    /// Jobs that have not been done. As many as the pool takes.
-    jobs: usize,
-}
+/// A response: its key and its number.
+type Place = (ObjectKey, u64);
 
-/// See [`Head::identity`].
-type Identity = (Timestamp, Timestamp, StatusCode);
-
-/// A job that brings the latest head to the disk. Its part in that ends with it, also when it is never done.
+/// A job that brings the latest head of a response to the disk.
 pub(super) struct Refresh {
     refreshes: Arc<Refreshes>,
-    key: ObjectKey,
+    place: Place,
+    is_taken: bool,
 }
 
-impl Refreshes {
-    /// A head that is to replace another is on its way.
-    pub(super) fn begin(self: &Arc<Self>, key: &ObjectKey, (old, new): (&Head, &Arc<Head>)) -> Refresh {
-        match self.ways.lock().entry(key.clone()) {
-            Entry::Vacant(way) => {
-                way.insert(Way { latest: Arc::clone(new), older: vec![old.identity()], jobs: 1 });
-            }
-            Entry::Occupied(way) => way.into_mut().add(old, new),
+impl Shelf {
+    /// Replaces the head of a stored response, in RAM and on disk.
+    pub async fn refresh(self: &Arc<Self>, key: &ObjectKey, head: &Arc<Head>, validity: &Validity) {
+        if self.refresh_in_memory(key, head, validity) != Renewal::Outrun {
+            self.refresh_on_disk(key, head, Pace::AtOnce).await;
         }
-        Refresh { refreshes: Arc::clone(self), key: key.clone() }
+    }
+
+    /// Replaces the head of a response that is in RAM.
+    pub fn refresh_in_memory(&self, key: &ObjectKey, head: &Arc<Head>, validity: &Validity) -> Renewal {
+        // Its body may have been put elsewhere meanwhile, or its head been replaced, each of which is seldom.
+        let outcome = (0..RENEWALS_MAX).find_map(|_| self.refresh_where_it_is(key, head));
+        let outcome = outcome.unwrap_or(Renewal::Absent);
+        if outcome == Renewal::Kept && !validity.holds() {
+            self.memory.remove(key.hash());
+            return Renewal::Absent;
+        }
+        outcome
+    }
+
+    /// The same, where the response's body is now. `None` when it was changed meanwhile.
+    fn refresh_where_it_is(&self, key: &ObjectKey, head: &Arc<Head>) -> Option<Renewal> {
+        let is_one = |it: &Resident| {
+            it.key == *key && it.record.head().is_some_and(|own| own.is_of_same_response(head))
+        };
+        let Some(before) = self.memory.peek(key.hash()).filter(|before| is_one(before)) else {
+            return Some(Renewal::Absent);
+        };
+        if !before.record.head().is_some_and(|own| head.is_later_than(own)) {
+            return Some(Renewal::Outrun);
+        }
+        let resident = Resident::new(key, Record::Response(Arc::clone(head)), before.body.clone());
+        resident.is_settled.store(self.disk.is_none() || self.on_disk(key), Relaxed);
+        let weight = resident.weight();
+        // The body that is replaced leaves the books: it must be this one.
+        let place = before.body.as_ptr().addr();
+        let is_before = |now: &Resident| now.is_same(&before) && now.body.as_ptr().addr() == place;
+        let kept = self.memory.replace_if(key.hash(), Arc::new(resident), weight, is_before);
+        kept.then_some(Renewal::Kept)
+    }
+
+    /// Replaces the head of a response on disk, unless another response has taken its place.
+    pub async fn refresh_on_disk(self: &Arc<Self>, key: &ObjectKey, head: &Arc<Head>, pace: Pace) {
+        if !self.disk.as_ref().is_some_and(|disk| disk.may_contain(key)) {
+            return;
+        }
+        // One that waits takes this head along.
+        let Some(refresh) = self.refreshes.begin(key, head) else { return };
+        if pace == Pace::AtOnce || self.refreshes.waiting.lock().len() > SLEEPERS_MAX {
+            return self.perform(refresh).await;
+        }
+        let shelf = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(SOON).await;
+            shelf.perform(refresh).await;
+        });
+    }
+
+    async fn perform(&self, refresh: Refresh) {
+        let Some(store) = self.disk.clone() else { return };
+        let key = refresh.place.0.clone();
+        let lane = store.lane(key.hash());
+        let update = move || refresh.perform(&*store);
+        if self.run((lane, Kind::Change), update).await.is_none() {
+            // an outdated record on disk would be validated again, which is safe: nothing more to do
+            tracing::debug!(?key, "metadata on disk stays as it was");
+        }
     }
 }
 
-impl Way {
-    fn add(&mut self, old: &Head, new: &Arc<Head>) {
-        self.jobs += 1;
-        let (from, latest) = (old.identity(), self.latest.identity());
-        if from != latest && !self.older.contains(&from) {
-            // Another response has taken the place.
-            (self.latest, self.older) = (Arc::clone(new), vec![from]);
-            return;
+impl Refreshes {
+    /// A head is to go to the disk: the job for it, unless one that waits will take it.
+    pub(super) fn begin(self: &Arc<Self>, key: &ObjectKey, head: &Arc<Head>) -> Option<Refresh> {
+        let place = (key.clone(), head.identity.response());
+        match self.waiting.lock().entry(place.clone()) {
+            Entry::Vacant(free) => {
+                free.insert(Arc::clone(head));
+                Some(Refresh { refreshes: Arc::clone(self), place, is_taken: false })
+            }
+            Entry::Occupied(mut taken) => {
+                if head.is_later_than(taken.get()) {
+                    taken.insert(Arc::clone(head));
+                }
+                None
+            }
         }
-        if new.policy.response_time() < self.latest.policy.response_time() {
-            return;
-        }
-        if self.older.len() >= OLDER_MAX {
-            self.older.remove(0);
-        }
-        self.older.push(latest);
-        self.latest = Arc::clone(new);
     }
 }
 
 impl Refresh {
-    /// Has the latest head replace what the disk has, if that is older and of the same response.
-    pub(super) fn perform(&self, store: &dyn Store) -> Result<bool, Error> {
-        let Some((latest, older)) = self.latest() else { return Ok(false) };
+    /// Has the latest head replace what the disk has, if that is earlier and of the same response.
+    pub(super) fn perform(mut self, store: &dyn Store) -> Result<bool, Error> {
+        let Some(latest) = self.take() else { return Ok(false) };
         let replaces = |stored: &[u8]| match Record::decode(stored) {
-            Some(Record::Response(head)) => older.contains(&head.identity()),
+            Some(Record::Response(head)) => latest.is_later_than(&head),
             _ => false,
         };
-        store.update_metadata(&self.key, &Record::Response(latest).encode(), &replaces)
+        store.update_metadata(&self.place.0, &Record::Response(Arc::clone(&latest)).encode(), &replaces)
     }
 
-    fn latest(&self) -> Option<(Arc<Head>, Vec<Identity>)> {
-        let ways = self.refreshes.ways.lock();
-        ways.get(&self.key).map(|way| (Arc::clone(&way.latest), way.older.clone()))
-    }
-}
-
-impl Drop for Refresh {
-    fn drop(&mut self) {
-        let mut ways = self.refreshes.ways.lock();
-        let Some(way) = ways.get_mut(&self.key) else { return };
-        way.jobs -= 1;
-        if way.jobs == 0 {
-            ways.remove(&self.key);
+    /// The latest head. From now on another job is begun for those that come.
+    fn take(&mut self) -> Option<Arc<Head>> {
+        match std::mem::replace(&mut self.is_taken, true) {
+            true => None,
+            false => self.refreshes.waiting.lock().remove(&self.place),
         }
     }
 }
 
-/// Heads that the latest may replace: one that has fallen this far behind while jobs wait is forgotten, and stays until it is validated again.
-const OLDER_MAX: usize = 32;
+/// What is never done is not waited for.
+impl Drop for Refresh {
+    fn drop(&mut self) {
+        self.take();
+    }
+}
+
+/// A response that each request renews comes to the disk as often.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Jobs that wait for that at once.
+const SLEEPERS_MAX: usize = 1024;
+
+/// How often a head is brought to where the response is by then.
+const RENEWALS_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::record::Names;
+    use super::super::super::identity::Identity;
+    use super::super::super::record::{Names, Provenance};
     use super::*;
-    use http::{HeaderMap, Method};
+    use http::{HeaderMap, Method, StatusCode};
+    use shoal_core::Timestamp;
     use shoal_semantics::Rules;
     use shoal_semantics::storage::{Exchanged, Storage, assess};
     use shoal_store::{Insert, Stored, Usage};
@@ -190,9 +267,18 @@ mod tests {
         }
     }
 
-    /// The response as it was when it came or was validated, so many seconds after the epoch.
-    fn head(second: u64) -> Arc<Head> {
-        let at = Timestamp::from_seconds(second);
+    /// Heads of one response: when it came, and as validations renewed it, a second apart.
+    fn heads(count: usize) -> Vec<Arc<Head>> {
+        let mut identity = Identity::unique();
+        let each = |second| {
+            let head = head(Timestamp::from_seconds(second), identity);
+            identity = identity.renewed();
+            head
+        };
+        (1..=count as u64).map(each).collect()
+    }
+
+    fn head(at: Timestamp, identity: Identity) -> Arc<Head> {
         let exchanged = Exchanged {
             method: &Method::GET,
             query: None,
@@ -207,7 +293,8 @@ mod tests {
         };
         let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
         let names = Names { slots: Box::new([]), groups: Box::new([]), via_site: false };
-        Arc::new(Head::new(StatusCode::OK, HeaderMap::new(), policy, (at, names)))
+        let origin = Provenance { requested: at, names, identity };
+        Arc::new(Head::new(StatusCode::OK, HeaderMap::new(), policy, origin))
     }
 
     fn key() -> ObjectKey {
@@ -216,65 +303,66 @@ mod tests {
 
     #[test]
     fn the_second_of_two_heads_stays_when_it_comes_to_the_disk_first() {
-        let (disk, refreshes) = (OneHead::new(&head(1), true), Arc::<Refreshes>::default());
+        let heads = heads(3);
+        let (disk, refreshes) = (OneHead::new(&heads[0], true), Arc::<Refreshes>::default());
         std::thread::scope(|scope| {
-            let (disk, refresh) = (&disk, refreshes.begin(&key(), (&head(1), &head(2))));
+            let (disk, refresh) = (&disk, refreshes.begin(&key(), &heads[1]).expect("none waits"));
             let first = scope.spawn(move || refresh.perform(disk));
             while disk.updates.load(SeqCst) == 0 {
                 std::thread::yield_now();
             }
-            let second = refreshes.begin(&key(), (&head(2), &head(3)));
+            let second = refreshes.begin(&key(), &heads[2]).expect("the first is under way");
             assert!(second.perform(disk).expect("it is there"));
             assert!(!first.join().expect("no panic").expect("it is there"), "it is older");
         });
         assert_eq!(disk.second(), 3);
-        assert!(refreshes.ways.lock().is_empty());
-    }
-
-    /// What is on the disk in the end when each of these pairs was to replace, in this order, and all jobs are done afterwards,
-    /// the last one first.
-    fn left_by(pairs: &[(u64, u64)]) -> u64 {
-        let (disk, refreshes) = (OneHead::new(&head(1), false), Arc::<Refreshes>::default());
-        let begin = |(old, new): &(u64, u64)| refreshes.begin(&key(), (&head(*old), &head(*new)));
-        let jobs: Vec<Refresh> = pairs.iter().map(begin).collect();
-        for job in jobs.iter().rev() {
-            job.perform(&disk).expect("it is there");
-        }
-        drop(jobs);
-        assert!(refreshes.ways.lock().is_empty());
-        disk.second()
+        assert!(refreshes.waiting.lock().is_empty());
     }
 
     #[test]
-    fn the_latest_replaces_what_is_on_its_way_too() {
-        assert_eq!(left_by(&[(1, 2)]), 2);
-        assert_eq!(left_by(&[(1, 2), (2, 3), (3, 4)]), 4);
-        assert_eq!(left_by(&[(1, 3), (1, 2)]), 3, "of two for the same the later");
-        assert_eq!(left_by(&[(1, 2), (1, 3)]), 3);
-        assert_eq!(left_by(&[(7, 8)]), 1, "of another response");
-        assert_eq!(left_by(&[(1, 2), (7, 8)]), 1, "which has taken the place by now");
+    fn one_job_takes_the_latest_of_all_that_came_meanwhile() {
+        let heads = heads(100);
+        let (disk, refreshes) = (OneHead::new(&heads[0], false), Arc::<Refreshes>::default());
+        let job = refreshes.begin(&key(), &heads[1]).expect("none waits");
+        for head in heads[2..].iter().rev() {
+            assert!(refreshes.begin(&key(), head).is_none(), "one waits");
+        }
+        assert!(job.perform(&disk).expect("it is there"));
+        assert_eq!((disk.second(), disk.updates.load(SeqCst)), (100, 1));
+    }
+
+    /// Also where both came at one moment, with one status.
+    #[test]
+    fn heads_of_another_response_stay_away() {
+        let at = Timestamp::from_seconds(1);
+        let [stored, other] = [Identity::unique(), Identity::unique()].map(|identity| head(at, identity));
+        let (disk, refreshes) = (OneHead::new(&stored, false), Arc::<Refreshes>::default());
+        let jobs = [&other, &stored].map(|old| {
+            let renewed = head(Timestamp::from_seconds(2), old.identity.renewed());
+            refreshes.begin(&key(), &renewed).expect("none waits of this response")
+        });
+        let done = jobs.map(|job| job.perform(&disk).expect("it is there"));
+        assert_eq!((done, disk.second()), ([false, true], 2));
     }
 
     /// It bears the same times as before.
     #[test]
     fn one_that_is_to_be_validated_counts_as_later() {
-        let (disk, refreshes) = (OneHead::new(&head(1), false), Arc::<Refreshes>::default());
-        let invalidated = Arc::new(head(2).invalidated());
-        let jobs = [
-            refreshes.begin(&key(), (&head(1), &head(2))),
-            refreshes.begin(&key(), (&head(2), &invalidated)),
-        ];
-        assert!(jobs[0].perform(&disk).expect("it is there"));
+        let heads = heads(2);
+        let (disk, refreshes) = (OneHead::new(&heads[0], false), Arc::<Refreshes>::default());
+        let invalidated = Arc::new(heads[1].invalidated());
+        let job = refreshes.begin(&key(), &heads[1]).expect("none waits");
+        assert!(refreshes.begin(&key(), &invalidated).is_none(), "one waits");
+        assert!(job.perform(&disk).expect("it is there"));
         assert!(*disk.metadata.lock() == Record::Response(invalidated).encode());
     }
 
     #[test]
-    fn what_may_be_replaced_is_bounded() {
+    fn job_that_is_never_done_is_not_waited_for() {
+        let heads = heads(3);
         let refreshes = Arc::<Refreshes>::default();
-        let jobs: Vec<Refresh> =
-            (1..100).map(|second| refreshes.begin(&key(), (&head(second), &head(second + 1)))).collect();
-        assert_eq!(refreshes.ways.lock()[&key()].older.len(), OLDER_MAX);
-        drop(jobs);
-        assert!(refreshes.ways.lock().is_empty());
+        drop(refreshes.begin(&key(), &heads[1]).expect("none waits"));
+        assert!(refreshes.waiting.lock().is_empty());
+        assert!(refreshes.begin(&key(), &heads[2]).is_some());
     }
 }

@@ -1,0 +1,85 @@
+//! Which response a stored head belongs to, and how often it was renewed.
+//!
+//! Responses of one URL may come within one millisecond, with one status, and both modes store under one key. A head that a validation renewed
+//! must come to stand with its own body alone, so every response gets a number of its own when it comes, which its renewed heads keep.
+
+use http::StatusCode;
+use shoal_core::Timestamp;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Its stored form is [`Identity::BYTES`] bytes, little-endian: the response's number (8), renewals (4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// As good as random, so that no two responses share it, whichever process stored them.
+    response: u64,
+    /// How often its head was renewed since it came.
+    renewals: u32,
+}
+
+impl Identity {
+    /// Length of the stored form.
+    pub const BYTES: usize = 12;
+
+    /// Of a response that has just come.
+    pub fn unique() -> Self {
+        let number = COUNT.fetch_add(1, Relaxed);
+        Self { response: SECRET.hash_one(number), renewals: 0 }
+    }
+
+    /// Of a head that earlier versions stored, which told responses apart by these.
+    pub fn of_unnumbered(requested: Timestamp, response_time: Timestamp, status: StatusCode) -> Self {
+        let times = requested.millis().rotate_left(24) ^ response_time.millis();
+        Self { response: times ^ u64::from(status.as_u16()).rotate_left(48), renewals: 0 }
+    }
+
+    /// Of the head that is made from one with this identity.
+    pub fn renewed(self) -> Self {
+        Self { renewals: self.renewals.saturating_add(1), ..self }
+    }
+
+    /// The response's number.
+    pub fn response(self) -> u64 {
+        self.response
+    }
+
+    /// How often its head was renewed since it came.
+    pub fn renewals(self) -> u32 {
+        self.renewals
+    }
+
+    /// The stored form.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.response.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.renewals.to_le_bytes());
+        bytes
+    }
+
+    /// Out of the stored form.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let (response, renewals) = bytes.split_at(8);
+        Self {
+            response: u64::from_le_bytes(response.try_into().expect("eight bytes")),
+            renewals: u32::from_le_bytes(renewals.try_into().expect("four bytes")),
+        }
+    }
+}
+
+/// Another one in every process.
+static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_responses_share_one() {
+        let (one, other) = (Identity::unique(), Identity::unique());
+        assert_ne!(one.response(), other.response());
+        assert_eq!(one.renewed().response(), one.response());
+        assert_eq!(Identity::from_bytes(&one.renewed().to_bytes()), one.renewed());
+    }
+}
