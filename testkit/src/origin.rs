@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Origin {
     address: SocketAddr,
     scheme: &'static str,
+    is_http2: bool,
     shared: Arc<Shared>,
 }
 
@@ -72,6 +73,11 @@ impl Origin {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whether it speaks HTTP/2 without TLS.
+    pub fn is_h2c(&self) -> bool {
+        self.is_http2
     }
 
     /// Its base URL, without a final slash.
@@ -139,9 +145,10 @@ impl Origin {
             stopping: AtomicBool::new(false),
         });
         let scheme = if matches!(speech, Speech::Tls(_)) { "https" } else { "http" };
+        let is_http2 = matches!(speech, Speech::Http2);
         let threads = shared.clone();
         std::thread::spawn(move || accept(&listener, &speech, &threads));
-        Self { address, scheme, shared }
+        Self { address, scheme, is_http2, shared }
     }
 }
 

@@ -24,9 +24,11 @@ pub struct Setup {
 impl Setup {
     /// A reverse proxy for `origin`, which is also a forward proxy.
     pub fn to(origin: &Origin) -> Self {
-        Self::bare()
-            .listen("reverse", "mode = 'reverse'")
-            .site(&format!("hosts = ['*']\nupstreams = [{{ url = '{}' }}]\n", origin.url()))
+        Self::bare().listen("reverse", "mode = 'reverse'").site(&format!(
+            "hosts = ['*']\nupstreams = [{{ url = '{}', h2c = {} }}]\n",
+            origin.url(),
+            origin.is_h2c()
+        ))
     }
 
     /// A forward proxy alone.

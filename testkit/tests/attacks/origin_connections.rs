@@ -59,7 +59,11 @@ fn stranger_gets(shoal: &Shoal, path: &str) -> (Response, Duration) {
 
 /// An origin that answers `/silent/*` when the gate opens, and others at once; with so many connections.
 fn silent_origin(connections: i64) -> (Origin, Gate, Shoal) {
-    let (origin, gate) = (Origin::start(), Gate::new());
+    silent(Origin::start(), connections)
+}
+
+fn silent(origin: Origin, connections: i64) -> (Origin, Gate, Shoal) {
+    let gate = Gate::new();
     origin.on("/silent/*", Answer::fresh("late", 60).held_by(&gate));
     origin.on("/fast/*", Answer::fresh("fast", 60));
     let shoal = setup(&origin, connections).start();
@@ -216,4 +220,42 @@ fn a_client_that_reads_nothing_gives_way_to_those_who_wait() {
     assert_eq!(shoal.metric("shoal_upstream_stalled_shed_total", ""), 1, "one made way for one");
     let (read, _) = idle.remove(0).everything();
     assert!(read.len() < 40_000_000, "the first of them was cut");
+}
+
+/// An HTTP/2 connection carries many requests, and they are shared out as connections are.
+#[test]
+fn one_client_that_waits_leaves_streams_to_others() {
+    let (origin, gate, shoal) = silent(Origin::start_h2c(), 2);
+    let attackers: Vec<_> = (0..4).map(|_| Streams::open(shoal.address("reverse"))).collect();
+    let ask = |number: usize| attackers[number / 64].ask(&format!("/silent/{number}"));
+    let _streams: Vec<_> = (0..256).map(ask).collect();
+    wait::until("the attacker has its share of two connections' streams", || origin.total() >= 160);
+    for number in 0..3 {
+        let (response, took) = stranger_gets(&shoal, &format!("/fast/{number}"));
+        response.expect_body("fast");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+    assert!(origin.total() <= 163, "four for each that is free, of two hundred: {}", origin.total());
+    assert_eq!(shoal.metric("shoal_upstream_connections", ""), 2);
+    gate.open();
+}
+
+#[test]
+fn a_client_that_reads_nothing_gives_its_stream_to_those_who_wait() {
+    let origin = Origin::start_h2c();
+    origin.on("/large/*", Answer::ok(vec![b'x'; 20_000_000]).field("Cache-Control", "no-store"));
+    origin.on("/fast/*", Answer::ok("fast").field("Cache-Control", "no-store"));
+    let shoal = setup(&origin, 1).start();
+    // Each of another address, so that shares do not help.
+    let ask = |address| {
+        let mut client = connect_from(&shoal, address);
+        client.send(Request::get(&format!("/large/{address}")).to_bytes("site.test"));
+        client
+    };
+    let mut idle: Vec<_> = (10..110).map(ask).collect();
+    for client in &mut idle {
+        assert_eq!(client.head().map(|head| head.status), Ok(200));
+    }
+    stranger_gets(&shoal, "/fast/1").0.expect_body("fast");
+    assert_eq!(shoal.metric("shoal_upstream_stalled_shed_total", ""), 1, "one made way for one");
 }

@@ -136,7 +136,7 @@ impl Carrier {
         if !wish.http1_only
             && !wish.fresh
             // Whoever opened before may have left room on an HTTP/2 connection.
-            && let Some(stream) = place.roomy_stream()
+            && let Some(stream) = place.roomy_stream(aim.caller.party())
         {
             return Ok(inner.reused(Self::H2(stream), Instant::now()));
         }
@@ -174,7 +174,7 @@ impl Carrier {
             Protocol::Http2 => {
                 let opened = H2::open(socket, peer, permit, place, &inner.metrics);
                 let connection = timeout_at(deadline, opened).await.map_err(late)?.map_err(failed)?;
-                Ok(Self::H2(place.share(connection)))
+                Ok(Self::H2(place.share(connection, aim.caller.party())))
             }
         }
     }
@@ -280,7 +280,9 @@ impl Answer {
                 let responding = Responding::new(length, is_chunked, may_persist, requesting);
                 Source::H1 { responding, lease: Some(lease) }
             }
-            Self::H2(response, pump, lease) => Source::H2 { frames: response.into_body(), lease, pump },
+            Self::H2(response, pump, lease) => {
+                Source::H2 { frames: response.into_body(), lease: Some(lease), pump }
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
 use super::head::{Failure, HEAD_MAX, Sending};
 use super::outgoing::{Outgoing, Upload};
-use super::pool::{Permit, PlaceHandle, REQUESTS_MAX};
+use super::pool::{Permit, PlaceHandle, STREAMS_MAX};
 use super::socket::Socket;
 use crate::message::BodyError;
 use crate::metrics::Metrics;
@@ -37,6 +37,8 @@ pub(super) struct H2 {
 
 struct Usage {
     in_flight: usize,
+    /// Streams that its place counts on.
+    counted: usize,
     /// When `in_flight` last changed.
     changed: Instant,
 }
@@ -70,7 +72,7 @@ impl H2 {
         tokio::spawn(drive(codec, id, place.downgrade()));
         // From now on it serves all clients.
         permit.disown();
-        let usage = Mutex::new(Usage { in_flight: 0, changed: Instant::now() });
+        let usage = Mutex::new(Usage { in_flight: 0, counted: 0, changed: Instant::now() });
         Ok(Arc::new(Self { sender, peer, id, usage, _permit: permit }))
     }
 
@@ -101,14 +103,21 @@ impl H2 {
         self.id
     }
 
-    /// Requests that use it now.
-    pub fn in_flight(&self) -> usize {
-        self.usage.lock().in_flight
+    /// Streams that the place may count on: as many as the origin has said that it takes, `most` at most. Gives what it counted on before, too.
+    pub fn count(&self, most: usize) -> (usize, usize) {
+        let now = self.sender.current_max_send_streams().min(most);
+        (std::mem::replace(&mut self.usage.lock().counted, now), now)
     }
 
-    /// Whether the origin takes another stream at once, as far as it has said.
-    pub fn has_room(&self) -> bool {
-        self.in_flight() < self.sender.current_max_send_streams()
+    /// The same for one that is no longer in use: what was counted on.
+    pub fn discount(&self) -> usize {
+        std::mem::take(&mut self.usage.lock().counted)
+    }
+
+    /// Streams that can begin at once.
+    pub fn room(&self) -> usize {
+        let usage = self.usage.lock();
+        usage.counted.saturating_sub(usage.in_flight)
     }
 
     /// Since when no request uses it; `None` when one does.
@@ -253,4 +262,4 @@ fn failure_of(error: &h2::Error, upload: &Upload) -> Failure {
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// The same for all responses of one connection: as many as it may carry, lest responses that nobody reads keep the others from
 /// arriving.
-const CONNECTION_WINDOW: u32 = STREAM_WINDOW * REQUESTS_MAX as u32;
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX as u32;

@@ -44,8 +44,8 @@ pub(super) enum Source {
     H2 {
         /// The frames.
         frames: RecvStream,
-        /// Its place on the connection.
-        lease: StreamLease,
+        /// Its place on the connection, given back after the last frame.
+        lease: Option<StreamLease>,
         /// What still sends the request's body.
         pump: Option<Pump>,
     },
@@ -71,17 +71,17 @@ impl Received {
         body
     }
 
-    /// The place and the number of the HTTP/1 connection that the body holds, if it holds one.
+    /// The place and the number of the HTTP/1 connection, or of the stream, that the body holds, if it holds one.
     pub fn whereabouts(&self) -> Option<(Arc<Place>, u64)> {
         match &self.source {
             Source::H1 { lease, .. } => lease.as_ref().map(Lease::whereabouts),
-            Source::H2 { .. } => None,
+            Source::H2 { lease, .. } => lease.as_ref().map(StreamLease::whereabouts),
         }
     }
 
-    /// Whether the body holds an HTTP/1 connection.
-    pub fn holds_connection(&self) -> bool {
-        matches!(self.source, Source::H1 { lease: Some(_), .. })
+    /// Whether the body holds an HTTP/1 connection or a stream.
+    pub fn holds_carrier(&self) -> bool {
+        matches!(self.source, Source::H1 { lease: Some(_), .. } | Source::H2 { lease: Some(_), .. })
     }
 
     /// Frees what the body occupied, after its last frame.
@@ -94,7 +94,7 @@ impl Received {
                 }
             }
             // The rest of a request's body is of no use after the response.
-            Source::H2 { pump, .. } => drop(pump.take()),
+            Source::H2 { pump, lease, .. } => drop((pump.take(), lease.take())),
         }
         self.in_flight = None;
     }
@@ -168,7 +168,7 @@ impl Body for Received {
             }
             Poll::Pending => {
                 ready!(this.stall.poll(cx));
-                if let Source::H2 { lease, .. } = &this.source {
+                if let Source::H2 { lease: Some(lease), .. } = &this.source {
                     lease.retire();
                 }
                 Some(Err(BodyError::Timeout))
@@ -176,8 +176,9 @@ impl Body for Received {
         };
         if matches!(frame, Some(Err(_))) {
             this.ended = true;
-            if let Source::H1 { lease, .. } = &mut this.source {
-                drop(lease.take());
+            match &mut this.source {
+                Source::H1 { lease, .. } => drop(lease.take()),
+                Source::H2 { lease, .. } => drop(lease.take()),
             }
         }
         Poll::Ready(frame)

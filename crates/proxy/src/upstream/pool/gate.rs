@@ -43,6 +43,8 @@ pub(in crate::upstream) struct Waiting {
 
 struct State {
     free: usize,
+    /// Permits that are held and are not to come back.
+    owed: usize,
     waiting: usize,
     /// Numbers waiters in their order.
     next: u64,
@@ -67,8 +69,37 @@ struct Waiter {
 impl Gate {
     /// A gate with `permits`, for which `waiting_max` may wait.
     pub fn new(permits: usize, waiting_max: usize) -> Arc<Self> {
-        let state = State { free: permits, waiting: 0, next: 0, accounts: BTreeMap::new() };
+        let state = State { free: permits, owed: 0, waiting: 0, next: 0, accounts: BTreeMap::new() };
         Arc::new(Self { state: Mutex::new(state), waiting_max })
+    }
+
+    /// Makes so many permits more; gives one to the party, whatever its share.
+    pub fn enlarge(self: &Arc<Self>, permits: usize, party: Party) -> Permit {
+        let mut state = self.state.lock();
+        state.add(permits);
+        if state.free == 0 {
+            // This one is beyond the number until it comes back.
+            state.free += 1;
+            state.owed += 1;
+        }
+        state.take(party);
+        drop(state);
+        self.hand_out();
+        self.permit(party)
+    }
+
+    /// Makes so many permits more.
+    pub fn add(self: &Arc<Self>, permits: usize) {
+        self.state.lock().add(permits);
+        self.hand_out();
+    }
+
+    /// Takes so many permits out of use: those that are free, then those that come back next.
+    pub fn remove(&self, permits: usize) {
+        let mut state = self.state.lock();
+        let free = state.free.min(permits);
+        state.free -= free;
+        state.owed += permits - free;
     }
 
     /// A permit, if one is free and within the party's share.
@@ -133,8 +164,7 @@ impl Permit {
     pub fn disown(&mut self) {
         let Some(party) = self.party.take() else { return };
         let mut state = self.gate.state.lock();
-        state.put_back(Some(party));
-        state.take(None);
+        state.hand_over(party);
         drop(state);
         self.gate.hand_out();
     }
@@ -184,8 +214,14 @@ impl State {
         }
     }
 
+    fn add(&mut self, permits: usize) {
+        let paid = self.owed.min(permits);
+        self.owed -= paid;
+        self.free += permits - paid;
+    }
+
     fn put_back(&mut self, party: Party) {
-        self.free += 1;
+        self.add(1);
         let account =
             self.accounts.get_mut(&address_of(party)).expect("whoever holds a permit has an account");
         account.held -= 1;
@@ -198,6 +234,14 @@ impl State {
             }
         }
         self.tidy(party);
+    }
+
+    /// Has the node itself hold one of the party's permits.
+    fn hand_over(&mut self, party: SocketAddr) {
+        let owed = std::mem::take(&mut self.owed);
+        self.put_back(Some(party));
+        self.take(None);
+        self.owed = owed;
     }
 
     /// Forgets an address that neither holds nor waits.
@@ -326,6 +370,27 @@ mod tests {
         drop(greedy);
         drop(newcomer.await);
         assert_eq!((gate.free(), gate.waiting()), (1, 0));
+        assert!(gate.state.lock().accounts.is_empty());
+    }
+
+    #[tokio::test]
+    async fn permits_become_more_and_fewer() {
+        let gate = Gate::new(0, 8);
+        let waiting = gate.queue(party(1, 1)).expect("room");
+        let first = gate.enlarge(3, party(2, 1));
+        let second = waiting.await;
+        assert_eq!(gate.free(), 1);
+        gate.remove(3);
+        drop(first);
+        assert_eq!(gate.free(), 0, "it was owed");
+        gate.add(1);
+        assert_eq!(gate.free(), 0, "another was owed still");
+        drop(second);
+        assert_eq!(gate.free(), 1);
+        let third = gate.enlarge(0, party(1, 1));
+        let beyond = gate.enlarge(0, party(1, 1));
+        drop((third, beyond));
+        assert_eq!(gate.free(), 1);
         assert!(gate.state.lock().accounts.is_empty());
     }
 

@@ -1,6 +1,6 @@
 //! What a request may be sent on, taken from a place and returned to it.
 
-use super::{Permit, PlaceHandle};
+use super::{Permit, Place, PlaceHandle};
 use crate::message::Client;
 use crate::upstream::exchanged::Caller;
 use crate::upstream::http1::H1;
@@ -48,12 +48,20 @@ pub(in crate::upstream) struct StreamLease {
     /// The connection.
     pub connection: Arc<H2>,
     pub(super) place: PlaceHandle,
+    /// Tells it apart from others, and from connections.
+    pub(super) id: u64,
+    pub(super) _permit: Permit,
 }
 
 impl Lease {
     /// A connection that anybody may use.
     pub(super) fn new(connection: H1, permit: Permit, place: PlaceHandle) -> Self {
         Self { connection, permit, place, bond: Bond::None, tunnel: None }
+    }
+
+    /// The place and the number of its connection.
+    pub fn whereabouts(&self) -> (Arc<Place>, u64) {
+        (Arc::clone(&self.place.0), self.connection.id())
     }
 
     /// Parks the connection, keeps it for one client, or lets it go.
@@ -101,6 +109,11 @@ impl Lease {
 }
 
 impl StreamLease {
+    /// The place and the number of the stream.
+    pub fn whereabouts(&self) -> (Arc<Place>, u64) {
+        (Arc::clone(&self.place.0), self.id)
+    }
+
     /// Takes the connection out of use for further requests.
     pub fn retire(&self) {
         self.place.retire(self.connection.id());

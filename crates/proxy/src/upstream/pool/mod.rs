@@ -3,8 +3,7 @@
 //! An HTTP/1 connection is either leased, with a permit of its origin, or parked, without. A request takes its permit first,
 //! then a parked connection, and opens one only when none is parked; so connections to one origin never outnumber its
 //! permits, of which each client has a share ([`gate`]). Connections opened by the calling thread's runtime are preferred, since the others are woken
-//! across threads. An HTTP/2 connection keeps one permit for as long as it lives and carries
-//! up to [`STREAMS_MAX`] requests before another is opened.
+//! across threads. An HTTP/2 connection keeps one permit for as long as it lives; its streams are shared out likewise ([`streams`]).
 //!
 //! A connection that becomes a tunnel gives its permit back for one of the tunnels', which are a limit of their own. One whose
 //! body nobody takes gives way when others wait ([`stalled`]).
@@ -17,17 +16,18 @@ mod gate;
 mod lease;
 mod pinned;
 mod stalled;
+mod streams;
 
 pub(super) use gate::{Gate, Party, Permit};
 pub(super) use lease::{Lease, StreamLease, Ticket};
 pub(super) use stalled::HoldingBody;
+pub(super) use streams::STREAMS_MAX;
 
 use crate::metrics::Metrics;
 use crate::upstream::error::Cause;
 use crate::upstream::exchanged::Origin;
 use crate::upstream::http1::H1;
 use crate::upstream::http2::H2;
-use gate::Waiting;
 use parking_lot::Mutex;
 use pinned::{Owners, Pinned};
 use shoal_settings::Upstream;
@@ -37,7 +37,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// Whose connections may stand in for each other: the same origin under the same rules.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +65,8 @@ pub(super) struct Place {
     permits: Arc<Gate>,
     /// Permits for connections that became tunnels.
     tunnels: Arc<Gate>,
+    /// Permits for streams, as many as the HTTP/2 connections can carry at once.
+    streams: Arc<Gate>,
     /// The bodies that hold connections, by the connection's number.
     holding: Mutex<BTreeMap<u64, Arc<Holding>>>,
     connections: Mutex<Connections>,
@@ -116,6 +118,7 @@ impl Pool {
             key: key.clone(),
             permits: Gate::new(permits, WAITING_MAX),
             tunnels: Gate::new(self.settings.tunnels_per_origin.max(1), 0),
+            streams: Gate::new(0, WAITING_MAX),
             holding: Mutex::default(),
             connections: Mutex::default(),
             opening: tokio::sync::Mutex::new(()),
@@ -147,11 +150,11 @@ impl PlaceHandle {
 
     /// Something to send a request on, if it is there; `fresh` asks for a new HTTP/1 connection.
     pub fn ticket_at_once(&self, fresh: bool, party: Party) -> Option<Ticket> {
-        if !fresh && let Some(stream) = self.roomy_stream() {
+        if !fresh && let Some(stream) = self.roomy_stream(party) {
             return Some(Ticket::Stream(stream));
         }
         let permit = self.0.permits.try_acquire(party)?;
-        Some(self.ticket_with(permit, fresh))
+        Some(self.ticket_with(permit, fresh, party))
     }
 
     /// The same, waited for until `deadline`.
@@ -161,19 +164,42 @@ impl PlaceHandle {
         party: Party,
         deadline: Instant,
     ) -> Result<Ticket, (Cause, String)> {
-        if let Some(permit) = self.permit(fresh, party, deadline).await? {
-            return Ok(self.ticket_with(permit, fresh));
+        let place = &self.0;
+        let for_stream = !fresh && place.carries_streams();
+        let Some(mut waiting) = place.gate(for_stream).queue(party) else {
+            let why = format!("{WAITING_MAX} requests wait for a connection, or too many of this client's");
+            return Err((Cause::ConnectionLimit, why));
+        };
+        if let Some(pool) = place.pool.upgrade() {
+            pool.metrics.upstream_waits.count();
         }
-        let queued = self.stream(|connection| connection.in_flight() < REQUESTS_MAX);
-        queued.map(Ticket::Stream).ok_or((Cause::ConnectionLimit, "all streams are taken".into()))
+        while Instant::now() < deadline {
+            place.make_way(for_stream);
+            let pause = deadline.min(Instant::now() + SHED_PAUSE);
+            if let Ok(permit) = timeout_at(pause, &mut waiting).await {
+                if !for_stream {
+                    return Ok(self.ticket_with(permit, fresh, party));
+                }
+                return match self.stream(permit) {
+                    Some(stream) => Ok(Ticket::Stream(stream)),
+                    // The last connection has ended just now.
+                    None => Box::pin(self.ticket(fresh, party, deadline)).await,
+                };
+            }
+            // A connection may have been opened that has streams, or the last of those have ended.
+            if let Some(ticket) = self.ticket_at_once(fresh, party) {
+                return Ok(ticket);
+            }
+        }
+        Err((Cause::ConnectionLimit, "waited too long for a connection".into()))
     }
 
-    fn ticket_with(&self, permit: Permit, fresh: bool) -> Ticket {
+    fn ticket_with(&self, permit: Permit, fresh: bool, party: Party) -> Ticket {
         if fresh {
             self.make_room();
             return Ticket::Open(permit);
         }
-        if let Some(stream) = self.roomy_stream() {
+        if let Some(stream) = self.roomy_stream(party) {
             return Ticket::Stream(stream);
         }
         match self.unpark() {
@@ -197,40 +223,12 @@ impl PlaceHandle {
         Ok((!known()).then_some(turn))
     }
 
-    /// A stream of a connection that carries few enough not to open another.
-    pub fn roomy_stream(&self) -> Option<StreamLease> {
-        self.stream(|connection| connection.in_flight() < STREAMS_MAX && connection.has_room())
-    }
-
-    /// A stream of the connection with the fewest of them among those that `may_take` one more.
-    fn stream(&self, may_take: impl Fn(&H2) -> bool) -> Option<StreamLease> {
-        let connections = self.0.connections.lock();
-        let those = connections.h2.iter().filter(|connection| may_take(connection));
-        let connection = those.min_by_key(|connection| connection.in_flight())?;
-        connection.begin();
-        Some(StreamLease { connection: Arc::clone(connection), place: self.clone() })
-    }
-
     /// A new HTTP/1 connection, leased to its opener; `chosen` when the origin could have chosen HTTP/2.
     pub fn lease(&self, connection: H1, permit: Permit, chosen: bool) -> Lease {
         if chosen {
             self.0.connections.lock().speaks_http1 = true;
         }
         Lease::new(connection, permit, self.clone())
-    }
-
-    /// A new HTTP/2 connection, shared from now on.
-    pub fn share(&self, connection: Arc<H2>) -> StreamLease {
-        connection.begin();
-        let mut connections = self.0.connections.lock();
-        connections.speaks_http1 = false;
-        connections.h2.push(Arc::clone(&connection));
-        StreamLease { connection, place: self.clone() }
-    }
-
-    /// Takes HTTP/2 connection `id` out of use for further requests.
-    fn retire(&self, id: u64) {
-        self.0.connections.lock().h2.retain(|connection| connection.id() != id);
     }
 
     /// A permit for a connection that becomes a tunnel, if one is free and within the client's share.
@@ -245,29 +243,6 @@ impl PlaceHandle {
     /// For the connection's driver task.
     pub fn downgrade(&self) -> Weak<Place> {
         Arc::downgrade(&self.0)
-    }
-
-    /// A permit to open a connection, which has to be waited for. `None` when the origin's HTTP/2 connections are to carry
-    /// the request instead.
-    async fn permit(
-        &self,
-        fresh: bool,
-        party: Party,
-        deadline: Instant,
-    ) -> Result<Option<Permit>, (Cause, String)> {
-        let place = &self.0;
-        if !fresh && !place.connections.lock().h2.is_empty() {
-            return Ok(None);
-        }
-        let Some(waiting) = place.permits.queue(party) else {
-            let why = format!("{WAITING_MAX} requests wait for a connection, or too many of this client's");
-            return Err((Cause::ConnectionLimit, why));
-        };
-        if let Some(pool) = place.pool.upgrade() {
-            pool.metrics.upstream_waits.count();
-        }
-        let permit = Box::pin(timeout_at(deadline, place.make_way(waiting))).await;
-        permit.map(Some).map_err(|_| (Cause::ConnectionLimit, "waited too long for a connection".into()))
     }
 
     /// A parked connection that still lives: the last parked, of this thread if there is one.
@@ -363,7 +338,7 @@ impl Place {
             if now < expires {
                 return Some(expires);
             }
-            connections.h2.swap_remove(index);
+            self.discount(connections.h2.swap_remove(index));
             return None;
         }
         Some(now + self.keep_alive.max(CHECK_MIN))
@@ -380,20 +355,23 @@ impl Place {
         connections.parked.retain(|parked| parked.connection.id() != id);
         self.unparked(before - connections.parked.len());
         connections.forget_pinned(id);
-        connections.h2.retain(|connection| connection.id() != id);
+        self.take_out(&mut connections, id);
     }
 
-    /// Waits for a permit. While none is free, connections that are kept and hardly used give way, one at a time.
-    async fn make_way(&self, mut waiting: Waiting) -> Permit {
-        loop {
-            if self.permits.free() == 0 {
-                self.shed_pinned();
-                self.shed_stalled();
-            }
-            if let Ok(permit) = timeout(SHED_PAUSE, &mut waiting).await {
-                return permit;
-            }
+    /// While no permit is free, connections that are kept and hardly used give way to those who wait, one at a time.
+    fn make_way(&self, for_stream: bool) {
+        if self.gate(for_stream).free() > 0 {
+            return;
         }
+        match for_stream {
+            true => self.recount(),
+            false => self.shed_pinned(),
+        }
+        self.shed_stalled();
+    }
+
+    fn gate(&self, for_stream: bool) -> &Arc<Gate> {
+        if for_stream { &self.streams } else { &self.permits }
     }
 
     fn is_empty(&self) -> bool {
@@ -408,13 +386,8 @@ impl Place {
     }
 }
 
-/// Requests on one HTTP/2 connection before another is opened. RFC 9113, 6.5.2: "It is recommended that this value
-/// be no smaller than 100" of SETTINGS_MAX_CONCURRENT_STREAMS, so that most origins take as many.
-const STREAMS_MAX: usize = 100;
 /// Requests that wait for a connection to one origin; further ones fail at once.
 const WAITING_MAX: usize = 1024;
-/// Requests on one HTTP/2 connection, those included that wait on it where no other may be opened.
-pub(super) const REQUESTS_MAX: usize = STREAMS_MAX + WAITING_MAX;
 /// Connections parked over all origins.
 const PARKED_MAX: usize = 4096;
 /// How often one who waits looks for a connection that may give way.

@@ -1,11 +1,11 @@
-//! Bodies that hold a connection while nobody takes them: the one that stands still for longest gives its connection up when
+//! Bodies that hold a connection, or a stream of one, while nobody takes them: the one that stands still for longest gives it up when
 //! others wait for one.
 //!
 //! A response that is not stored arrives at the pace of its client. What its client has not taken waits in windows of fixed
 //! size, and its connection with it. A body that has moved within [`PATIENCE`] keeps its connection, and so does one that
 //! waits for the origin. Of the others the one at rest for longest is cut, which its client hears of when it reads on.
 
-use super::{Lease, Place};
+use super::Place;
 use crate::message::BodyError;
 use crate::upstream::incoming::Received;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A body that holds one of its place's connections.
+/// A body that holds one of its place's connections or streams.
 pub(in crate::upstream) struct HoldingBody {
     holding: Arc<Holding>,
     place: Arc<Place>,
@@ -25,7 +25,7 @@ pub(in crate::upstream) struct HoldingBody {
     ended: bool,
 }
 
-/// What a place knows of a body that holds a connection.
+/// What a place knows of a body that holds a connection or a stream.
 pub(super) struct Holding(Mutex<Held>);
 
 struct Held {
@@ -36,19 +36,12 @@ struct Held {
 }
 
 impl HoldingBody {
-    /// The body of a response that came over this place's connection `id`.
+    /// The body of a response that came over this place's connection or stream `id`.
     pub fn new(body: Received, place: Arc<Place>, id: u64) -> Self {
         let held = Held { body: Some(body), at_rest: Some(Instant::now()) };
         let holding = Arc::new(Holding(Mutex::new(held)));
         place.holding.lock().insert(id, Arc::clone(&holding));
         Self { holding, place, id, ended: false }
-    }
-}
-
-impl Lease {
-    /// The place and the number of its connection.
-    pub fn whereabouts(&self) -> (Arc<Place>, u64) {
-        (Arc::clone(&self.place.0), self.connection.id())
     }
 }
 
@@ -99,7 +92,7 @@ impl Body for HoldingBody {
                 Some(body) => Pin::new(body).poll_frame(context),
                 None => Poll::Ready(Some(Err(BodyError::Cut(SHED.into())))),
             };
-            let holds = held.body.as_ref().is_some_and(Received::holds_connection);
+            let holds = held.body.as_ref().is_some_and(Received::holds_carrier);
             held.at_rest = (holds && polled.is_ready()).then(Instant::now);
             polled
         };
