@@ -5,6 +5,7 @@ use super::ask::Ask;
 use super::awaited::Awaited;
 use super::denials;
 use super::live::Live;
+use super::passes::Kind;
 use super::target::{BadTarget, Target};
 use super::verdict::{self, Verdict};
 use super::{Exchange, answers};
@@ -112,13 +113,16 @@ impl Exchange {
             }));
         }
         let (user, site) = (grant.user, grant.site.map(Arc::clone));
+        let directives = RequestDirectives::of(&head.fields);
+        let fields = fields::without_nominated(head.fields);
         let ask = Arc::new(Ask {
             primary: target.key(),
             path: target.path_and_query(&head.uri),
             target,
-            directives: RequestDirectives::of(&head.fields),
+            directives,
+            kind: Kind::of(&fields, site.is_some()),
             method: head.method,
-            fields: fields::without_nominated(head.fields),
+            fields,
             version: head.version,
             client,
             way,

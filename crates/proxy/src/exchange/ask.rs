@@ -2,7 +2,7 @@
 
 use super::flight::FlightKey;
 use super::live::Live;
-use super::passes::PassKey;
+use super::passes::{Kind, PassKey};
 use super::target::Target;
 use super::variant::push_selecting;
 use crate::message::{Client, InterimSink};
@@ -25,6 +25,8 @@ pub struct Ask {
     pub primary: ObjectKey,
     /// Fields as received, hop-by-hop fields included, but without those that Connection takes out of what goes on.
     pub fields: FieldLines,
+    /// What responses to it may differ by, as far as passes are remembered by it.
+    pub kind: Kind,
     /// The client's HTTP version.
     pub version: Version,
     /// Its Cache-Control.
@@ -86,12 +88,14 @@ impl Ask {
         FlightKey::of(key, self.site.is_some())
     }
 
-    /// What is remembered when responses to such a request may not be stored. Those to clients with credentials are others, and
-    /// so are those of the other mode.
+    /// What is remembered when responses to such a request may not be stored.
     pub fn pass_key(&self) -> PassKey {
-        let kind =
-            [self.fields.has(&header::AUTHORIZATION), self.fields.has(&header::COOKIE), self.site.is_some()];
-        PassKey { url: self.primary.hash(), kind }
+        PassKey { url: self.primary.hash(), kind: self.kind }
+    }
+
+    /// Whether the request says who sends it.
+    pub fn brings_credentials(&self) -> bool {
+        self.kind.has_authorization || self.kind.has_cookie
     }
 
     /// Whether the request says of its user, through a trusted proxy, what no key has: then the cache has no part in it.

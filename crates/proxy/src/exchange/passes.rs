@@ -4,7 +4,8 @@
 //! would make clients queue for nothing. The memory is a fixed table in which a newer key displaces an older one
 //! of the same slot; forgetting costs one wait.
 
-use shoal_core::{Key, Timestamp};
+use http::header::{AUTHORIZATION, COOKIE};
+use shoal_core::{Fields, Key, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -14,7 +15,30 @@ pub struct PassKey {
     /// The primary key's hash.
     pub url: Key,
     /// What tells requests for it apart whose responses may differ in that.
-    pub kind: [bool; 3],
+    pub kind: Kind,
+}
+
+/// Responses to clients with credentials are others than those to clients without, and so are those of the other mode.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Whether the request has Authorization.
+    pub has_authorization: bool,
+    /// Whether it has Cookie.
+    pub has_cookie: bool,
+    /// Whether a site serves it.
+    pub via_site: bool,
+}
+
+impl Kind {
+    /// Of a request with these fields.
+    pub fn of(fields: &impl Fields, via_site: bool) -> Self {
+        Self { has_authorization: fields.has(&AUTHORIZATION), has_cookie: fields.has(&COOKIE), via_site }
+    }
+
+    fn number(self) -> usize {
+        let Self { has_authorization, has_cookie, via_site } = self;
+        usize::from(has_authorization) << 2 | usize::from(has_cookie) << 1 | usize::from(via_site)
+    }
 }
 
 /// The table: each word holds 32 bits of the key and the second at which the memory ends.
@@ -51,9 +75,8 @@ impl Passes {
     }
 
     fn slot(&self, key: PassKey) -> &AtomicU64 {
-        let kind = key.kind.iter().fold(0, |bits, bit| bits << 1 | usize::from(*bit));
         // Each kind has a slot of its own.
-        &self.slots[(key.url.low() as usize ^ kind) % SLOTS]
+        &self.slots[(key.url.low() as usize ^ key.kind.number()) % SLOTS]
     }
 }
 
@@ -74,17 +97,20 @@ mod tests {
     #[test]
     fn remembers_for_a_while_and_forgets_on_demand() {
         let passes = Passes::default();
-        let of = |url: &[u8]| PassKey { url: Key::of(url), kind: [false; 3] };
+        let plain = Kind { has_authorization: false, has_cookie: false, via_site: false };
+        let of = |url: &[u8]| PassKey { url: Key::of(url), kind: plain };
         let (key, now) = (of(b"a"), Timestamp::from_seconds(1_000));
         assert!(!passes.holds(key, now));
         passes.remember(key, now);
         assert!(passes.holds(key, now.plus(Duration::from_secs(119))));
         assert!(!passes.holds(key, now.plus(Duration::from_secs(120))));
         assert!(!passes.holds(of(b"b"), now));
-        for at in 0..3 {
-            let mut other = key;
-            other.kind[at] = true;
-            assert!(!passes.holds(other, now), "requests of another kind are not meant");
+        for kind in [
+            Kind { has_authorization: true, ..plain },
+            Kind { has_cookie: true, ..plain },
+            Kind { via_site: true, ..plain },
+        ] {
+            assert!(!passes.holds(PassKey { kind, ..key }, now), "requests of another kind are not meant");
         }
         passes.forget(key);
         assert!(!passes.holds(key, now));

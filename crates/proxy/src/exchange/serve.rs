@@ -18,7 +18,7 @@ use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
-use shoal_semantics::storage::{self, Policy};
+use shoal_semantics::storage::Policy;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ impl Exchange {
         match self.flights.join(flight_key(ask, &why)) {
             Part::Lead(leader) => Step::Done(Box::new(self.lead(ask, why, Some(leader)).await)),
             Part::Follow(follower) => {
-                let may_leave = why.stored.is_none() && storage::brings_credentials(&ask.fields);
+                let may_leave = why.stored.is_none() && ask.brings_credentials();
                 let landing = match may_leave {
                     true => follower.landed_before_turn().await,
                     false => Some(follower.landed().await),
@@ -473,7 +473,7 @@ fn flight_key(ask: &Ask, why: &Why) -> FlightKey {
 
 /// Whether such a client may be sent it: an error that nobody said may be kept is not for one whose credentials may change it.
 fn is_for(ask: &Ask, policy: &Policy) -> bool {
-    !policy.is_negative() || !storage::brings_credentials(&ask.fields)
+    !policy.is_negative() || !ask.brings_credentials()
 }
 
 /// Whether the request, or the stored response that it selects, asks for a validation of its own.

@@ -276,8 +276,8 @@ impl<'a> Journey<'a> {
             let metrics = (!aim.is_check).then(|| Arc::clone(&self.inner.metrics));
             let (source, in_flight) = (answer.source(length), self.in_flight.take());
             let body = Received::new(source, length, stall, in_flight, metrics);
-            let body = match body.whereabouts() {
-                Some((place, id)) => HoldingBody::new(body, place, id).boxed_unsync(),
+            let body = match body.place().cloned() {
+                Some(place) => HoldingBody::new(body, place).boxed_unsync(),
                 None => body.boxed_unsync(),
             };
             (body, None)

@@ -71,11 +71,11 @@ impl Received {
         body
     }
 
-    /// The place and the number of the HTTP/1 connection, or of the stream, that the body holds, if it holds one.
-    pub fn whereabouts(&self) -> Option<(Arc<Place>, u64)> {
+    /// The place whose connection, or stream of one, the body holds, if it holds one.
+    pub fn place(&self) -> Option<&Arc<Place>> {
         match &self.source {
-            Source::H1 { lease, .. } => lease.as_ref().map(Lease::whereabouts),
-            Source::H2 { lease, .. } => lease.as_ref().map(StreamLease::whereabouts),
+            Source::H1 { lease, .. } => lease.as_ref().map(Lease::place),
+            Source::H2 { lease, .. } => lease.as_ref().map(StreamLease::place),
         }
     }
 

@@ -10,8 +10,9 @@
 //! some permits that a lone client leaves unused. A permit costs two lookups, one that comes back while others wait a walk
 //! over their addresses.
 
+use super::few::Few;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ struct State {
     waiting: usize,
     /// Numbers waiters in their order.
     next: u64,
-    accounts: BTreeMap<Option<IpAddr>, Account>,
+    accounts: Few<Option<IpAddr>, Account>,
 }
 
 /// An address that holds permits or waits for some.
@@ -56,7 +57,7 @@ struct State {
 struct Account {
     held: usize,
     /// Permits held by each of its connections.
-    connections: BTreeMap<SocketAddr, usize>,
+    connections: Few<SocketAddr, usize>,
     queue: VecDeque<Waiter>,
 }
 
@@ -69,7 +70,7 @@ struct Waiter {
 impl Gate {
     /// A gate with `permits`, for which `waiting_max` may wait.
     pub fn new(permits: usize, waiting_max: usize) -> Arc<Self> {
-        let state = State { free: permits, owed: 0, waiting: 0, next: 0, accounts: BTreeMap::new() };
+        let state = State { free: permits, owed: 0, waiting: 0, next: 0, accounts: Few::default() };
         Arc::new(Self { state: Mutex::new(state), waiting_max })
     }
 
@@ -116,7 +117,7 @@ impl Gate {
         let (sender, permit) = oneshot::channel();
         let mut state = self.state.lock();
         let left = self.waiting_max - state.waiting;
-        let account = state.accounts.entry(address_of(party)).or_default();
+        let account = state.accounts.get_or_default(address_of(party));
         let of_connection = || account.queue.iter().filter(|waiter| waiter.party == party).count();
         let in_share = party.is_none()
             || account.queue.len() < ADDRESS_SHARE * left && of_connection() < CONNECTION_SHARE * left;
@@ -126,7 +127,7 @@ impl Gate {
         }
         let number = state.next;
         let waiter = Waiter { number, party, permit: sender };
-        state.accounts.entry(address_of(party)).or_default().queue.push_back(waiter);
+        state.accounts.get_or_default(address_of(party)).queue.push_back(waiter);
         state.next += 1;
         state.waiting += 1;
         drop(state);
@@ -207,10 +208,10 @@ impl State {
     fn take(&mut self, party: Party) {
         assert!(self.free > 0, "a permit is taken that is not there");
         self.free -= 1;
-        let account = self.accounts.entry(address_of(party)).or_default();
+        let account = self.accounts.get_or_default(address_of(party));
         account.held += 1;
         if let Some(connection) = party {
-            *account.connections.entry(connection).or_default() += 1;
+            *account.connections.get_or_default(connection) += 1;
         }
     }
 

@@ -24,8 +24,8 @@ pub(in crate::upstream) struct Lease {
     pub(super) permit: Permit,
     pub(super) place: PlaceHandle,
     pub(super) bond: Bond,
-    /// The permit for what the connection becomes after a 101.
-    tunnel: Option<Permit>,
+    /// The permit for what the connection becomes after a 101. Boxed, since few leases have one and all are moved.
+    tunnel: Option<Box<Permit>>,
 }
 
 /// Who may send the next request on a connection.
@@ -48,8 +48,6 @@ pub(in crate::upstream) struct StreamLease {
     /// The connection.
     pub connection: Arc<H2>,
     pub(super) place: PlaceHandle,
-    /// Tells it apart from others, and from connections.
-    pub(super) id: u64,
     pub(super) _permit: Permit,
 }
 
@@ -59,9 +57,9 @@ impl Lease {
         Self { connection, permit, place, bond: Bond::None, tunnel: None }
     }
 
-    /// The place and the number of its connection.
-    pub fn whereabouts(&self) -> (Arc<Place>, u64) {
-        (Arc::clone(&self.place.0), self.connection.id())
+    /// The place that it is of.
+    pub fn place(&self) -> &Arc<Place> {
+        &self.place.0
     }
 
     /// Parks the connection, keeps it for one client, or lets it go.
@@ -98,20 +96,20 @@ impl Lease {
 
     /// Takes a permit for the tunnel that the connection may become. False when there is none to be had.
     pub fn reserve_tunnel(&mut self, caller: &Caller) -> bool {
-        self.tunnel = self.place.tunnel(caller.party());
+        self.tunnel = self.place.tunnel(caller.party()).map(Box::new);
         self.tunnel.is_some()
     }
 
     /// The connection, and what to keep as long as it lives on as a tunnel: others may have its permit.
-    pub fn into_parts(self) -> (H1, (Option<Permit>, PlaceHandle)) {
+    pub fn into_parts(self) -> (H1, (Option<Box<Permit>>, PlaceHandle)) {
         (self.connection, (self.tunnel, self.place))
     }
 }
 
 impl StreamLease {
-    /// The place and the number of the stream.
-    pub fn whereabouts(&self) -> (Arc<Place>, u64) {
-        (Arc::clone(&self.place.0), self.id)
+    /// The place that it is of.
+    pub fn place(&self) -> &Arc<Place> {
+        &self.place.0
     }
 
     /// Takes the connection out of use for further requests.

@@ -12,6 +12,7 @@
 //!
 //! Each connection's driver task ends it when it was idle for too long; a place is forgotten with its last connection.
 
+mod few;
 mod gate;
 mod lease;
 mod pinned;
@@ -31,8 +32,8 @@ use crate::upstream::http2::H2;
 use parking_lot::Mutex;
 use pinned::{Owners, Pinned};
 use shoal_settings::Upstream;
-use stalled::Holding;
-use std::collections::{BTreeMap, HashMap};
+use stalled::HoldingBodies;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -67,8 +68,8 @@ pub(super) struct Place {
     tunnels: Arc<Gate>,
     /// Permits for streams, as many as the HTTP/2 connections can carry at once.
     streams: Arc<Gate>,
-    /// The bodies that hold connections, by the connection's number.
-    holding: Mutex<BTreeMap<u64, Arc<Holding>>>,
+    /// The bodies that hold connections and streams.
+    holding: Mutex<HoldingBodies>,
     connections: Mutex<Connections>,
     /// Held while a connection is opened that may turn out as HTTP/2, so that a burst opens one and not many.
     opening: tokio::sync::Mutex<()>,

@@ -11,6 +11,7 @@ use crate::upstream::incoming::Received;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
+use slab::Slab;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,12 +22,21 @@ use tokio::time::Instant;
 pub(in crate::upstream) struct HoldingBody {
     holding: Arc<Holding>,
     place: Arc<Place>,
-    id: u64,
+    /// Where the place has it.
+    number: usize,
     ended: bool,
 }
 
+/// The bodies that hold a place's connections and streams.
+#[derive(Default)]
+pub(super) struct HoldingBodies {
+    bodies: Slab<Arc<Holding>>,
+    /// When they were looked through for one that gives way.
+    looked_at: Option<Instant>,
+}
+
 /// What a place knows of a body that holds a connection or a stream.
-pub(super) struct Holding(Mutex<Held>);
+struct Holding(Mutex<Held>);
 
 struct Held {
     /// Taken when its connection was wanted by others.
@@ -36,12 +46,12 @@ struct Held {
 }
 
 impl HoldingBody {
-    /// The body of a response that came over this place's connection or stream `id`.
-    pub fn new(body: Received, place: Arc<Place>, id: u64) -> Self {
+    /// The body of a response that came over one of this place's connections.
+    pub fn new(body: Received, place: Arc<Place>) -> Self {
         let held = Held { body: Some(body), at_rest: Some(Instant::now()) };
         let holding = Arc::new(Holding(Mutex::new(held)));
-        place.holding.lock().insert(id, Arc::clone(&holding));
-        Self { holding, place, id, ended: false }
+        let number = place.holding.lock().bodies.insert(Arc::clone(&holding));
+        Self { holding, place, number, ended: false }
     }
 }
 
@@ -50,8 +60,12 @@ impl Place {
     pub(super) fn shed_stalled(&self) {
         let now = Instant::now();
         let longest = {
-            let holding = self.holding.lock();
-            let resting = holding.values().filter_map(|holding| Some((holding.at_rest()?, holding)));
+            let mut all = self.holding.lock();
+            if all.looked_at.is_some_and(|at| now < at + LOOK_PAUSE) {
+                return;
+            }
+            all.looked_at = Some(now);
+            let resting = all.bodies.iter().filter_map(|(_, holding)| Some((holding.at_rest()?, holding)));
             resting.min_by_key(|(since, _)| *since).map(|(since, holding)| (since, Arc::clone(holding)))
         };
         let Some((since, holding)) = longest.filter(|(since, _)| now >= *since + PATIENCE) else { return };
@@ -111,14 +125,12 @@ impl Body for HoldingBody {
 
 impl Drop for HoldingBody {
     fn drop(&mut self) {
-        let mut holding = self.place.holding.lock();
-        // The connection may carry another response by now, under the same number.
-        if holding.get(&self.id).is_some_and(|holding| Arc::ptr_eq(holding, &self.holding)) {
-            holding.remove(&self.id);
-        }
+        self.place.holding.lock().bodies.remove(self.number);
     }
 }
 
 /// A body that nobody takes may keep its connection from others for so long.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How often, at most, all bodies are looked through, however many wait.
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
 const SHED: &str = "others waited for its connection, while nobody took it";

@@ -5,7 +5,6 @@
 //! has its share, another connection is opened, as long as there are permits for that; then streams are waited for.
 
 use super::{Connections, Party, Permit, Place, PlaceHandle, StreamLease};
-use crate::upstream::driver::next_id;
 use crate::upstream::http2::H2;
 use std::sync::Arc;
 
@@ -43,7 +42,7 @@ impl PlaceHandle {
 
     fn begin(&self, connection: Arc<H2>, permit: Permit) -> StreamLease {
         connection.begin();
-        StreamLease { connection, place: self.clone(), id: next_id(), _permit: permit }
+        StreamLease { connection, place: self.clone(), _permit: permit }
     }
 }
 
