@@ -265,6 +265,8 @@ pub trait Handler: Send + Sync + 'static {
 pub enum BodyError {
     /// The sender closed or reset the connection.
     Cut(String),
+    /// The sender has reset its HTTP/2 stream, for a reason that has this code (RFC 9113, section 7).
+    Reset(u32),
     /// The sender's framing made no sense.
     Malformed(&'static str),
     /// Nothing came for too long.
@@ -277,6 +279,7 @@ impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut(why) => write!(f, "body cut short: {why}"),
+            Self::Reset(code) => write!(f, "body cut short: the stream was reset with code {code}"),
             Self::Malformed(what) => write!(f, "malformed body: {what}"),
             Self::Timeout => f.write_str("body stalled"),
             Self::Store(source) => write!(f, "stored body: {source}"),

@@ -233,6 +233,7 @@ fn body_error(error: &h2::Error) -> BodyError {
         Some(Reason::PROTOCOL_ERROR | Reason::FRAME_SIZE_ERROR | Reason::COMPRESSION_ERROR) => {
             BodyError::Malformed("HTTP/2 framing, or a body of another length than announced")
         }
+        Some(reason) if error.is_reset() && error.is_remote() => BodyError::Reset(reason.into()),
         _ => BodyError::Cut(error.to_string()),
     }
 }

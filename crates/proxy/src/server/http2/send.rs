@@ -2,7 +2,7 @@
 
 use super::sending::Sending;
 use super::state::Gone;
-use crate::message::{Hit, ReplyHead, StreamBody};
+use crate::message::{BodyError, Hit, ReplyHead, StreamBody};
 use crate::server::dates::with_date;
 use crate::server::patience::{Pace, Patience, TooSlow};
 use crate::transport::Deadline;
@@ -37,8 +37,8 @@ pub(super) enum Stopped {
     ByClient,
     /// The client opened no window for too long, or too little in all.
     Stalled,
-    /// The body failed, or was not as long as announced.
-    Body,
+    /// The body failed, or was not as long as announced: what the client is told.
+    Body(Code),
 }
 
 impl<'p> BodySender<'p> {
@@ -75,14 +75,15 @@ impl<'p> BodySender<'p> {
                 Some(Ok(frame)) => frame,
                 Some(Err(error)) => {
                     tracing::debug!(%error, "reply cut");
-                    return Err(Stopped::Body);
+                    return Err(Stopped::Body(code_for(&error)));
                 }
                 None => return self.end(due, None),
             };
             match frame.into_data() {
                 Ok(data) => {
                     if let Some(due) = &mut due {
-                        *due = due.checked_sub(data.len() as u64).ok_or(Stopped::Body)?;
+                        *due =
+                            due.checked_sub(data.len() as u64).ok_or(Stopped::Body(Code::INTERNAL_ERROR))?;
                     }
                     self.bytes(data, false).await?;
                 }
@@ -94,7 +95,7 @@ impl<'p> BodySender<'p> {
     /// Ends the stream in order, unless bytes are missing.
     fn end(&mut self, due: Option<u64>, trailers: Option<HeaderMap>) -> Result<(), Stopped> {
         if due.is_some_and(|due| due > 0) {
-            return Err(Stopped::Body);
+            return Err(Stopped::Body(Code::INTERNAL_ERROR));
         }
         let mut trailers = trailers.unwrap_or_default();
         remove(&mut trailers, |name| !may_trail(name));
@@ -110,7 +111,7 @@ impl<'p> BodySender<'p> {
         match why {
             Stopped::ByClient => {}
             Stopped::Stalled => self.stream.reset(Code::CANCEL),
-            Stopped::Body => self.stream.reset(Code::INTERNAL_ERROR),
+            Stopped::Body(code) => self.stream.reset(*code),
         }
     }
 
@@ -237,6 +238,17 @@ const CONTENT_RANGE_BYTES_MAX: usize = "bytes -/".len() + 3 * 20;
 
 /// Room for most heads.
 const BLOCK_BYTES: usize = 512;
+
+/// What a client is told of a body that failed. That the origin cancelled, or wants less to do, matters to clients: gRPC has statuses of its own
+/// for them. Other reasons are about the origin's connection, and REFUSED_STREAM would have a request that was answered sent again.
+fn code_for(error: &BodyError) -> Code {
+    match error {
+        BodyError::Reset(code) if [Code::CANCEL, Code::ENHANCE_YOUR_CALM].contains(&Code(*code)) => {
+            Code(*code)
+        }
+        _ => Code::INTERNAL_ERROR,
+    }
+}
 
 /// RFC 9113 section 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing connection-specific header
 /// fields."

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 ///
 /// - `/hit/N` N bytes, to plain requests at a glance; `/hit/panic` a panic, `/hit/slow` half a second's work; `/memory/N` N bytes from memory; `/stored` the same with a stored head; `/empty`, `/204`, `/304`
 /// - `/frames/a,b,c` a stream of these frames of unknown length; `/long/a,b` announces one byte more than it gives
-/// - `/fails/a,b` a stream that fails after these frames; `/trailers` a stream with trailers
+/// - `/fails/a,b` a stream that fails after these frames; `/resets/8` one that its origin has reset with this code; `/trailers` a stream with trailers
 /// - `/gated` a stream whose second frame waits for [`Scripted::gate`]; `/waits` a reply that waits for it
 /// - `/client` who the client is; `/hints` two interim responses first; `/count` length and trailers of the body
 /// - `/first` replies after the body's first frame; `/echo` streams the body back; `/eager` does too, and asks for it
@@ -124,6 +124,10 @@ impl Scripted {
                 let mut frames = frames(argument);
                 frames.push_back(Err(BodyError::Cut("as asked".into())));
                 self.stream(frames, None)
+            }
+            "resets" => {
+                let code = argument.parse().expect("a code");
+                self.stream([Err(BodyError::Reset(code))].into(), None)
             }
             "trailers" => {
                 let mut frames = frames("a");

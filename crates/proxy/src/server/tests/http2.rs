@@ -180,15 +180,23 @@ async fn interim_responses_come_first() {
 async fn a_failed_body_resets_the_stream() {
     let server = Server::start();
     let mut client = H2Client::connect(&server).await;
-    for path in ["/fails/abc", "/long/abc", "/short/abc,def"] {
+    for (path, code) in [
+        ("/fails/abc", Reason::INTERNAL_ERROR),
+        ("/long/abc", Reason::INTERNAL_ERROR),
+        ("/short/abc,def", Reason::INTERNAL_ERROR),
+        ("/resets/8", Reason::CANCEL),
+        ("/resets/11", Reason::ENHANCE_YOUR_CALM),
+        // It was answered, so that it must not be sent again.
+        ("/resets/7", Reason::INTERNAL_ERROR),
+    ] {
         let (response, _) = client.start(request(path), true).await;
         let error = Answer::read(response).await.expect_err("the body fails");
-        assert_eq!(error.reason(), Some(Reason::INTERNAL_ERROR), "{path}");
+        assert_eq!(error.reason(), Some(code), "{path}");
     }
     assert_eq!(client.get("/memory/1").await.text(), "m");
-    until("the records", || server.handler.records.lock().len() == 4).await;
+    until("the records", || server.handler.records.lock().len() == 7).await;
     let aborted = server.handler.records.lock().iter().filter(|record| record.aborted).count();
-    assert_eq!((aborted, server.metrics.responses_cut.value()), (3, 3));
+    assert_eq!((aborted, server.metrics.responses_cut.value()), (6, 6));
 }
 
 #[tokio::test]

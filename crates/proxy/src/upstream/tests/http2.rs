@@ -267,7 +267,7 @@ async fn bodies_that_fail() {
         // What is queued when a stream is reset is not sent.
         tokio::time::sleep(Duration::from_millis(20)).await;
         match request.uri().path() {
-            "/reset" => stream.send_reset(Reason::INTERNAL_ERROR),
+            "/reset" => stream.send_reset(Reason::CANCEL),
             "/stall" => std::future::pending().await,
             _ => {}
         }
@@ -281,7 +281,7 @@ async fn bodies_that_fail() {
     assert!(
         matches!(
             &outcomes[..],
-            [Err(BodyError::Malformed(_)), Err(BodyError::Cut(_)), Err(BodyError::Timeout)]
+            [Err(BodyError::Malformed(_)), Err(BodyError::Reset(8)), Err(BodyError::Timeout)]
         ),
         "{outcomes:?}"
     );
