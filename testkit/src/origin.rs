@@ -46,7 +46,10 @@ pub(crate) struct Shared {
 enum Speech {
     Plain,
     Tls(Arc<rustls::ServerConfig>),
-    Http2,
+    /// On each connection so many requests at once.
+    Http2 {
+        streams: u32,
+    },
 }
 
 impl Origin {
@@ -67,7 +70,12 @@ impl Origin {
 
     /// HTTP/2 without TLS, prior knowledge.
     pub fn start_h2c() -> Self {
-        Self::launch(Speech::Http2, ([127, 0, 0, 1], 0).into())
+        Self::start_h2c_with(STREAMS)
+    }
+
+    /// The same, with so many requests at once on each connection.
+    pub fn start_h2c_with(streams: u32) -> Self {
+        Self::launch(Speech::Http2 { streams }, ([127, 0, 0, 1], 0).into())
     }
 
     /// Where it listens.
@@ -145,7 +153,7 @@ impl Origin {
             stopping: AtomicBool::new(false),
         });
         let scheme = if matches!(speech, Speech::Tls(_)) { "https" } else { "http" };
-        let is_http2 = matches!(speech, Speech::Http2);
+        let is_http2 = matches!(speech, Speech::Http2 { .. });
         let threads = shared.clone();
         std::thread::spawn(move || accept(&listener, &speech, &threads));
         Self { address, scheme, is_http2, shared }
@@ -186,12 +194,16 @@ fn accept(listener: &TcpListener, speech: &Speech, shared: &Arc<Shared>) {
                 let stream = rustls::StreamOwned::new(session, stream);
                 std::thread::spawn(move || http1::serve(Box::new(stream), connection, &shared));
             }
-            Speech::Http2 => {
-                std::thread::spawn(move || http2::serve(stream, connection, shared));
+            Speech::Http2 { streams } => {
+                let streams = *streams;
+                std::thread::spawn(move || http2::serve(stream, streams, connection, shared));
             }
         }
     }
 }
+
+/// Requests at once on an HTTP/2 connection, unless a test says otherwise: more than a client begins.
+const STREAMS: u32 = 1000;
 
 #[cfg(test)]
 mod tests;

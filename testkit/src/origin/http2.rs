@@ -14,16 +14,22 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Serves one connection to its end, streams concurrently.
-pub fn serve(stream: TcpStream, connection: usize, shared: Arc<Shared>) {
+pub fn serve(stream: TcpStream, streams: u32, connection: usize, shared: Arc<Shared>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a thread may have a runtime");
-    let _ = runtime.block_on(tokio::task::LocalSet::new().run_until(converse(stream, connection, shared)));
+    let conversation = converse(stream, streams, connection, shared);
+    let _ = runtime.block_on(tokio::task::LocalSet::new().run_until(conversation));
 }
 
-async fn converse(stream: TcpStream, connection: usize, shared: Arc<Shared>) -> Result<(), Box<dyn Error>> {
+async fn converse(
+    stream: TcpStream,
+    streams: u32,
+    connection: usize,
+    shared: Arc<Shared>,
+) -> Result<(), Box<dyn Error>> {
     stream.set_nonblocking(true)?;
     let stream = tokio::net::TcpStream::from_std(stream)?;
-    let mut peer = server::handshake(stream).await?;
+    let mut peer = server::Builder::new().max_concurrent_streams(streams).handshake(stream).await?;
     while let Some(request) = peer.accept().await {
         let (request, respond) = request?;
         let shared = shared.clone();

@@ -242,20 +242,21 @@ fn one_client_that_waits_leaves_streams_to_others() {
 
 #[test]
 fn a_client_that_reads_nothing_gives_its_stream_to_those_who_wait() {
-    let origin = Origin::start_h2c();
-    origin.on("/large/*", Answer::ok(vec![b'x'; 20_000_000]).field("Cache-Control", "no-store"));
+    let origin = Origin::start_h2c_with(4);
+    origin.on("/large/*", Answer::ok(vec![b'x'; 40_000_000]).field("Cache-Control", "no-store"));
     origin.on("/fast/*", Answer::ok("fast").field("Cache-Control", "no-store"));
     let shoal = setup(&origin, 1).start();
+    // From here on it is known how many streams there are.
+    stranger_gets(&shoal, "/fast/0").0.expect_body("fast");
     // Each of another address, so that shares do not help.
-    let ask = |address| {
-        let mut client = connect_from(&shoal, address);
-        client.send(Request::get(&format!("/large/{address}")).to_bytes("site.test"));
-        client
-    };
-    let mut idle: Vec<_> = (10..110).map(ask).collect();
-    for client in &mut idle {
-        assert_eq!(client.head().map(|head| head.status), Ok(200));
-    }
+    let _idle: Vec<_> = (10..14)
+        .map(|address| {
+            let mut client = connect_from(&shoal, address);
+            client.send(Request::get(&format!("/large/{address}")).to_bytes("site.test"));
+            assert_eq!(client.head().map(|head| head.status), Ok(200));
+            client
+        })
+        .collect();
     stranger_gets(&shoal, "/fast/1").0.expect_body("fast");
     assert_eq!(shoal.metric("shoal_upstream_stalled_shed_total", ""), 1, "one made way for one");
 }

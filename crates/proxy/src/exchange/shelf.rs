@@ -123,7 +123,8 @@ impl Shelf {
                 memory.upgrade().inspect(|memory| unsettle(memory, key, |_| true));
             }));
         }
-        let lanes = pools.into_iter().enumerate().map(|(number, pool)| Lane::new(number, pool)).collect();
+        let lanes =
+            pools.into_iter().enumerate().map(|(number, pool)| Lane::new(number, pool, &metrics)).collect();
         let (removals, refreshes) = (Removals::default(), Arc::default());
         Self {
             memory,

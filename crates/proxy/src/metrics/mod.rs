@@ -82,6 +82,7 @@ metrics! {
     upstream_connections = "gauge" "shoal_upstream_connections" "" "Connections to origins open now.";
     upstream_reused = "counter" "shoal_upstream_connections_reused_total" "" "Requests to origins sent on a connection that carried others.";
     upstream_waits = "counter" "shoal_upstream_waits_total" "" "Requests that waited since their origin had all its connections in use.";
+    upstream_waiting = "gauge" "shoal_upstream_waiting" "" "Requests that wait for a connection now.";
     upstream_pinned = "gauge" "shoal_upstream_pinned_connections" "" "Connections to origins kept for one client each, since NTLM or Negotiate authenticated them.";
     upstream_pinned_shed = "counter" "shoal_upstream_pinned_shed_total" "" "Connections kept for one client that were closed before their time: others waited, or too many were kept.";
     fetches_abandoned = "counter" "shoal_fetches_abandoned_total" "" "Fetches ended since every client that waited for them had left, and enough of their origin went on for nobody.";

@@ -7,11 +7,16 @@
 //! That time counts from the last job that was finished, whosever that was. Otherwise a client who began to wait just before would wait
 //! twice: for what it wanted to read, and for what it fetched instead to be stored.
 //!
+//! A disk may also be slow, or the machine busy, and the queue longer than a client waits. Then some of those who wait go to the origin, as
+//! long as nobody waits for a connection to one: of a thousand that went at once most would be refused there. The others wait on, for ten times as long
+//! at most.
+//!
 //! Three quarters of a pool's queue are for reads. Those that find no place there wait for one, and that counts as waiting for the disk: who was sent to the
 //! origin at once would make more work for the same node, with thousands of clients more than the origin takes. A read keeps its place until who
 //! waits for it has taken what was read: so however busy the workers are, what lies between disk and clients is bounded.
 
 use crate::io_pool::{Busy, IoPool, Kind};
+use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,6 +35,15 @@ pub struct Lane {
     /// How many jobs had been finished when it was found to hang.
     hangs_since: AtomicU64,
     progress: Arc<Mutex<Progress>>,
+    leaving: Mutex<Leaving>,
+    metrics: Arc<Metrics>,
+}
+
+/// Those who go to the origin, since a disk that answers has not answered them for long.
+struct Leaving {
+    /// How many went since then.
+    count: u32,
+    since: Instant,
 }
 
 /// What those who wait have seen of a disk.
@@ -67,11 +81,13 @@ impl From<Busy> for NoAnswer {
 }
 
 impl Lane {
-    pub(super) fn new(number: usize, pool: Arc<IoPool>) -> Self {
+    pub(super) fn new(number: usize, pool: Arc<IoPool>, metrics: &Arc<Metrics>) -> Self {
         let progress = Progress { unfinished: 0, finished: 0, since: Instant::now() };
         let progress = Arc::new(Mutex::new(progress));
         let places = Arc::new(Semaphore::new(pool.limit() - pool.limit() / 4));
-        Self { number, pool, places, hangs_since: AtomicU64::new(ANSWERS), progress }
+        let leaving = Mutex::new(Leaving { count: 0, since: Instant::now() });
+        let (hangs_since, metrics) = (AtomicU64::new(ANSWERS), Arc::clone(metrics));
+        Self { number, pool, places, hangs_since, progress, leaving, metrics }
     }
 
     /// The pool, for jobs that must be done however long that takes.
@@ -114,7 +130,12 @@ impl Lane {
                 self.note_hanging(finished);
                 return Err(NoAnswer::Slow);
             }
-            if waited >= PATIENCE && matches!(kind, Kind::Read { .. } | Kind::Change) {
+            let is_over = match kind {
+                Kind::Read { .. } => waited >= QUEUE_PATIENCE || waited >= PATIENCE && self.may_leave(),
+                Kind::Change => waited >= PATIENCE,
+                Kind::Completion | Kind::ChangeSoon => false,
+            };
+            if is_over {
                 return Err(NoAnswer::Slow);
             }
         }
@@ -160,6 +181,19 @@ impl Lane {
         (progress.since.elapsed() >= PATIENCE).then_some(finished)
     }
 
+    /// Whether one more may go to the origin now.
+    fn may_leave(&self) -> bool {
+        if self.metrics.upstream_waiting.value() > 0 {
+            return false;
+        }
+        let (mut leaving, now) = (self.leaving.lock(), Instant::now());
+        if leaving.since + GLANCE <= now {
+            *leaving = Leaving { count: 0, since: now };
+        }
+        leaving.count += 1;
+        leaving.count <= LEAVING_MAX
+    }
+
     fn note_hanging(&self, finished: u64) {
         if self.hangs_since.swap(finished, Relaxed) == ANSWERS {
             error!(
@@ -178,14 +212,47 @@ const GLANCE: Duration = Duration::from_millis(PATIENCE.as_millis() as u64 / 12)
 /// How long a client waits for a disk before the origin is asked instead.
 pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 1000 } else { 3000 });
 
+/// How long a client waits for a disk that answers others, at most.
+const QUEUE_PATIENCE: Duration = PATIENCE.saturating_mul(10);
+/// How many of those who wait for such a disk go to the origin in a [`GLANCE`].
+const LEAVING_MAX: u32 = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc;
 
+    fn lane(threads: usize, limit: usize) -> Arc<Lane> {
+        let pool = Arc::new(IoPool::new(threads, limit).expect("threads start"));
+        Arc::new(Lane::new(0, pool, &Arc::default()))
+    }
+
+    /// A disk that does a job in a tenth of a second, and has more of them than a client waits for.
+    #[tokio::test]
+    async fn who_waits_for_a_slow_disk_goes_to_the_origin_if_there_is_room() {
+        for is_origin_crowded in [false, true] {
+            let lane = lane(1, 100);
+            if is_origin_crowded {
+                lane.metrics.upstream_waiting.count();
+            }
+            let read = |_| {
+                let lane = Arc::clone(&lane);
+                let job = || std::thread::sleep(PATIENCE / 10);
+                tokio::spawn(async move { lane.run(Kind::READ, job).await })
+            };
+            let mut left = 0;
+            for read in (0..15).map(read).collect::<Vec<_>>() {
+                left += usize::from(read.await.expect("no panic").is_err());
+            }
+            assert_eq!(left > 0, !is_origin_crowded, "{left} left");
+            assert!(!lane.hangs());
+            lane.pool.close();
+        }
+    }
+
     #[tokio::test]
     async fn more_reads_than_have_places_are_all_done() {
-        let lane = Arc::new(Lane::new(0, Arc::new(IoPool::new(1, 4).expect("threads start"))));
+        let lane = lane(1, 4);
         let read = |number| {
             let lane = Arc::clone(&lane);
             let job = move || {
@@ -209,7 +276,7 @@ mod tests {
     /// On a machine with other work the disk reads more than the workers take.
     #[tokio::test]
     async fn what_nobody_has_taken_keeps_its_place() {
-        let lane = Arc::new(Lane::new(0, Arc::new(IoPool::new(2, 4).expect("threads start"))));
+        let lane = lane(2, 4);
         let (answer, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         let read = |number| {
@@ -239,7 +306,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_a_place_waits_no_longer_than_others() {
-        let lane = Arc::new(Lane::new(0, Arc::new(IoPool::new(1, 4).expect("threads start"))));
+        let lane = lane(1, 4);
         let (answer, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         let begun = Instant::now();
@@ -262,7 +329,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waited_when_the_disk_stopped_does_not_wait_again_as_long() {
-        let lane = Arc::new(Lane::new(0, Arc::new(IoPool::new(3, 10).expect("threads start"))));
+        let lane = lane(3, 10);
         let (answer, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         let stuck = |gate: &Arc<Mutex<mpsc::Receiver<()>>>| {

@@ -171,9 +171,7 @@ impl PlaceHandle {
             let why = format!("{WAITING_MAX} requests wait for a connection, or too many of this client's");
             return Err((Cause::ConnectionLimit, why));
         };
-        if let Some(pool) = place.pool.upgrade() {
-            pool.metrics.upstream_waits.count();
-        }
+        let _counted = place.pool.upgrade().map(|pool| Counted::new(&pool.metrics));
         while Instant::now() < deadline {
             place.make_way(for_stream);
             let pause = deadline.min(Instant::now() + SHED_PAUSE);
@@ -384,6 +382,23 @@ impl Place {
         if let Some(pool) = self.pool.upgrade() {
             pool.parked.fetch_sub(count, Ordering::Relaxed);
         }
+    }
+}
+
+/// Counts a request as waiting.
+struct Counted(Arc<Metrics>);
+
+impl Counted {
+    fn new(metrics: &Arc<Metrics>) -> Self {
+        metrics.upstream_waits.count();
+        metrics.upstream_waiting.count();
+        Self(Arc::clone(metrics))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.upstream_waiting.subtract(1);
     }
 }
 
