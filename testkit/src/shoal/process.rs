@@ -176,8 +176,7 @@ impl Shoal {
         self.wait_until_ready();
     }
 
-    /// The same with a store of `volume`, which misses what was stored since the index was last written until it has found the end
-    /// of its log.
+    /// The same with a store of `volume`, which follows its log to the end first.
     pub fn restart_and_find_all(&mut self) {
         let found = |shoal: &Self| shoal.log().matches("the end of the log has been found").count();
         let before = found(self);

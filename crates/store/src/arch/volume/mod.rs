@@ -124,6 +124,8 @@ struct Volume {
     /// The last process did not end in order: entries may be older than what they point to.
     may_be_stale: bool,
     recovery: Mutex<Recovery>,
+    /// All of the log has been entered: the table has nothing that a later record overrules.
+    is_followed: AtomicBool,
     /// The log's end has been found; nothing is written before.
     is_recovered: AtomicBool,
     /// Removed before that: what the log says of them is older. No more than lines that say so wait in the queue.
@@ -282,7 +284,8 @@ impl Volume {
     }
 
     /// Takes an object out: from now on it is not found, and once the next chunk is written it will not be after a crash
-    /// either; nor before the log has been followed up to that chunk, since its record is marked. A key that looks like this
+    /// either; nor before the log has been followed up to that chunk, since its record is marked, and records that it has replaced are not
+    /// found before the log has been followed. A key that looks like this
     /// one's is taken out as well, which costs a miss.
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
@@ -430,7 +433,7 @@ impl Upkeep for Volume {
             self.table.read_ahead();
         }
         if !self.is_recovered.load(Relaxed) {
-            // Objects are missed until this is done: it may take about half of the disk's time.
+            // Who looks for an object meanwhile does it too: it may take about half of the disk's time.
             return Step::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE) / RECOVERED_FOR_A_PAUSE);
         }
         // After a failure the next call tries again.

@@ -90,6 +90,7 @@ impl Volume {
             doubts: Mutex::new(Doubts { from: header.sequence, ..Doubts::default() }),
             may_be_stale: !is_sound,
             recovery: Mutex::new(recovery),
+            is_followed: AtomicBool::new(is_sound),
             is_recovered: AtomicBool::new(false),
             removed_early: Mutex::default(),
             next_id: AtomicU64::new(header.next_id.max(settings.now.millis() << 16)),

@@ -13,7 +13,7 @@ use crate::{Error, Stored, StoredBody};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use tracing::warn;
 
 /// A record that stood up to its checks.
@@ -61,7 +61,7 @@ impl Volume {
             // Pieces may be on the disk already.
             return matches!(object.body, PendingBody::Whole(_)).then(|| self.stored_of(object));
         }
-        if self.check_service().is_err() {
+        if self.check_service().is_err() || !self.is_followed.load(Acquire) {
             return None;
         }
         self.table.candidates(key.hash()).find_map(|entry| {
@@ -76,8 +76,12 @@ impl Volume {
         })
     }
 
-    /// Finds the object's record.
+    /// Finds the object's record. What a later record may overrule, one that has not been entered yet, is not found: the index of a process that was
+    /// killed may have an object that was replaced since, and then removed.
     pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<Found>, Error> {
+        if !self.is_followed() {
+            return Ok(None);
+        }
         for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
             self.check_service()?;
             let Some(stripe) = self.geometry.stripe_of(entry.position()) else {

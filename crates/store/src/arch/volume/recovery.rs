@@ -16,7 +16,7 @@ use super::writer::SKIPPED_MAX;
 use crate::door::PAGE_BYTES;
 use crate::together::each_together;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use tracing::info;
 
 /// How far it has come.
@@ -109,6 +109,18 @@ impl Volume {
         }
     }
 
+    /// Whether all of the log has been entered. Where the index leads to its end, which is not far, it is followed there now; where an index is
+    /// being made anew from all stripes, that is not waited for.
+    pub(super) fn is_followed(&self) -> bool {
+        while !self.is_followed.load(Acquire) {
+            if !matches!(*self.recovery.lock(), Recovery::Clean | Recovery::Following(_)) {
+                break;
+            }
+            self.recover_step(RECOVERED_AT_ONCE);
+        }
+        self.is_followed.load(Acquire)
+    }
+
     /// Looks at some stripes. Says how many.
     pub(super) fn recover_step(&self, most: usize) -> usize {
         let mut recovery = self.recovery.lock();
@@ -138,6 +150,7 @@ impl Volume {
             (Recovery::Following(following), Some(ends)) => {
                 if self.follow(ends, following) {
                     *recovery = Recovery::Counting(std::mem::take(&mut following.rewritten));
+                    self.is_followed.store(true, Release);
                 }
                 false
             }
@@ -159,7 +172,10 @@ impl Volume {
                 false
             }
             (Recovery::Following(_), None) => true,
-            (Recovery::Entering { .. }, None) => !self.count_some(&Rewritten::new()),
+            (Recovery::Entering { .. }, None) => {
+                self.is_followed.store(true, Release);
+                !self.count_some(&Rewritten::new())
+            }
         }
     }
 
@@ -193,6 +209,7 @@ impl Volume {
             info!(objects = self.table.objects(), "the end of the log has been found");
         }
         let mut removed_early = self.removed_early.lock();
+        self.is_followed.store(true, Release);
         self.is_recovered.store(true, Relaxed);
         *removed_early = HashSet::new();
         self.sync_bell.ring();
