@@ -212,7 +212,9 @@ impl Exchange {
     ) -> Reply {
         let (status, why) = match self.purge(PurgeRequest::Url(target.url.to_string())).await {
             PurgeOutcome::Purged { responses: Some(0) } => (StatusCode::NOT_FOUND, NOTHING_STORED),
-            _ => (StatusCode::OK, PURGED),
+            PurgeOutcome::Purged { .. } => (StatusCode::OK, PURGED),
+            PurgeOutcome::Invalid(_) => (StatusCode::BAD_REQUEST, NOT_A_URL),
+            PurgeOutcome::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_WRITTEN),
         };
         self.early(live, head, client, (status, why), Verdict::local("purge"))
     }
@@ -281,4 +283,6 @@ fn bad_target(why: BadTarget) -> &'static str {
 }
 
 const NOTHING_STORED: &str = "Nothing is stored under this URL.";
+const NOT_A_URL: &str = "This is no URL under which something could be stored.";
+const NOT_WRITTEN: &str = "Purged, but its disk has failed or does not answer: what is on it may be served again after the next start.";
 const PURGED: &str = "Nothing stored under this URL will be served any more.";

@@ -4,7 +4,7 @@ use super::Exchange;
 use super::ask::Ask;
 use super::epochs::Name;
 use super::record::Record;
-use super::shelf::Found;
+use super::shelf::{Found, Removed};
 use super::target::{Target, part_key};
 use crate::admin::{PurgeOutcome, PurgeRequest};
 use http::StatusCode;
@@ -51,20 +51,22 @@ impl Exchange {
     }
 
     /// Makes every response stored under a URL unreachable, and keeps those that are being fetched from being
-    /// stored. True when something was stored.
-    pub(super) async fn invalidate(&self, primary: &ObjectKey) -> bool {
+    /// stored.
+    pub(super) async fn invalidate(&self, primary: &ObjectKey) -> Removed {
         self.invalidations.mark(primary);
         self.flights.forget(primary);
+        let mut removed = Removed { was_there: false, lasts: true };
         if let Some(Found { record: Record::Parts(note), .. }) = self.find(primary, primary).await {
             for part in &note.parts {
-                self.shelf.remove(&part_key(primary, note.generation, part.start, part.end)).await;
+                removed.lasts &=
+                    self.shelf.remove(&part_key(primary, note.generation, part.start, part.end)).await.lasts;
             }
         }
-        let removed = self.shelf.remove(primary).await;
+        let removed = removed.and(self.shelf.remove(primary).await);
         // a lookup that began after the first mark may have read the disk before the removal and moved to RAM what it
         // found: after this mark it would not, and before it, it is undone here
         self.invalidations.mark(primary);
-        self.shelf.remove(primary).await | removed
+        removed.and(self.shelf.remove(primary).await)
     }
 
     /// What the operator asked to purge. What nothing stored could be named by is refused: to purge nothing and say that it was done
@@ -73,8 +75,11 @@ impl Exchange {
         match &request {
             PurgeRequest::Url(url) => match Target::parse(url) {
                 Ok(target) => {
-                    let responses = Some(u64::from(self.invalidate(&target.key()).await));
-                    PurgeOutcome::Purged { responses }
+                    let removed = self.invalidate(&target.key()).await;
+                    match removed.lasts {
+                        true => PurgeOutcome::Purged { responses: Some(u64::from(removed.was_there)) },
+                        false => PurgeOutcome::Failed(NOT_FOR_GOOD.into()),
+                    }
                 }
                 Err(_) => PurgeOutcome::Invalid(format!("{url} is not an absolute http or https URL")),
             },
@@ -135,6 +140,9 @@ fn host_named(host: &str) -> Option<Target> {
     let target = Target::parse(&format!("http://{host}/")).ok()?;
     (target.host().eq_ignore_ascii_case(host) && !host.contains('*')).then_some(target)
 }
+
+const NOT_FOR_GOOD: &str = "purged, but its disk has failed or does not answer: what is on it may be served again after the next \
+    start, unless the disk answers before";
 
 /// How long a disk is waited for that has to write a purge down.
 const WRITE_PATIENCE: Duration = Duration::from_secs(3);

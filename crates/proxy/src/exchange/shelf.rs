@@ -16,6 +16,7 @@ pub use found::{Found, Held};
 pub use jobs::commit_valid;
 pub use lanes::{Lane, NoAnswer};
 pub use refreshes::{Pace, Renewal};
+pub use removals::Removed;
 
 use super::blocks::Blocks;
 use super::invalidations::Validity;

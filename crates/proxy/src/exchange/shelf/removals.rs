@@ -34,6 +34,22 @@ struct State {
     are_seen_to: bool,
 }
 
+/// What became of an object that was to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// Whether it was somewhere.
+    pub was_there: bool,
+    /// Whether the disk has been told. Where it has failed, or does not answer, the object may be there again after the next start.
+    pub lasts: bool,
+}
+
+impl Removed {
+    /// What became of two of them.
+    pub fn and(self, other: Self) -> Self {
+        Self { was_there: self.was_there | other.was_there, lasts: self.lasts & other.lasts }
+    }
+}
+
 /// What hiding a key has come to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Hidden {
@@ -88,16 +104,16 @@ impl Removals {
 }
 
 impl Shelf {
-    /// Removes an object everywhere. True when it was somewhere.
-    pub async fn remove(self: &Arc<Self>, key: &ObjectKey) -> bool {
-        let resident = self.memory.remove(key.hash());
-        resident | self.remove_from_disk(key).await
+    /// Removes an object everywhere.
+    pub async fn remove(self: &Arc<Self>, key: &ObjectKey) -> Removed {
+        let was_there = self.memory.remove(key.hash());
+        self.remove_from_disk(key).await.and(Removed { was_there, lasts: true })
     }
 
-    pub(super) async fn remove_from_disk(self: &Arc<Self>, key: &ObjectKey) -> bool {
+    pub(super) async fn remove_from_disk(self: &Arc<Self>, key: &ObjectKey) -> Removed {
         // Also of what the store does not find: a removal holds after a crash, too.
         if self.disk.is_none() {
-            return false;
+            return Removed { was_there: false, lasts: true };
         }
         let mut removal = Box::pin(Arc::clone(self).removal(key.clone()));
         if self.lane_of(key).hangs() {
@@ -108,14 +124,14 @@ impl Shelf {
             }
             self.metrics.disk_slow.count();
         }
-        let is_there = self.on_disk(key);
+        let hidden = Removed { was_there: self.on_disk(key), lasts: false };
         match self.removals.hide(key) {
-            Hidden::Refused => self.remove_without_hiding(key, removal).await.unwrap_or(is_there),
+            Hidden::Refused => self.remove_without_hiding(key, removal).await.unwrap_or(hidden),
             Hidden::First => {
                 self.see_to_removals();
-                is_there
+                hidden
             }
-            Hidden::Another => is_there,
+            Hidden::Another => hidden,
         }
     }
 
@@ -124,8 +140,8 @@ impl Shelf {
     async fn remove_without_hiding(
         self: &Arc<Self>,
         key: &ObjectKey,
-        mut removal: Pin<Box<impl Future<Output = bool> + Send>>,
-    ) -> Option<bool> {
+        mut removal: Pin<Box<impl Future<Output = Removed> + Send>>,
+    ) -> Option<Removed> {
         let disk = self.disk.as_ref()?;
         loop {
             let lane = disk.lane(key.hash());
@@ -142,14 +158,15 @@ impl Shelf {
 
     /// Removes an object from the disk, however long that takes. A removal is not refused: what should be gone must not stay
     /// because the disk is busy.
-    async fn removal(self: Arc<Self>, key: ObjectKey) -> bool {
-        let Some(store) = self.disk.clone() else { return false };
-        let is_there = self.on_disk(&key);
+    async fn removal(self: Arc<Self>, key: ObjectKey) -> Removed {
+        let failed = Removed { was_there: self.on_disk(&key), lasts: false };
+        let Some(store) = self.disk.clone() else { return failed };
         loop {
             let (store, wanted) = (Arc::clone(&store), key.clone());
             match self.lane_of(&key).pool().submit(Kind::Change, move || store.remove(&wanted)) {
                 Ok(answer) => {
-                    return self.settle(answer.await.map_err(|_| NoAnswer::Refused)).unwrap_or(is_there);
+                    let outcome = self.settle(answer.await.map_err(|_| NoAnswer::Refused));
+                    return outcome.map_or(failed, |was_there| Removed { was_there, lasts: true });
                 }
                 Err(_) => tokio::time::sleep(REMOVE_PAUSE).await,
             }

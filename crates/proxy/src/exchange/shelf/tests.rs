@@ -77,6 +77,9 @@ impl Store for Hanging {
         if !self.is_given_up.load(SeqCst) {
             self.wait(key.hash());
         }
+        if *key == self::key(1, UNWRITABLE) {
+            return Err(Error::Corrupt { part: "sector" });
+        }
         Ok(self.keys.lock().remove(&key.hash()))
     }
 
@@ -114,6 +117,9 @@ impl Insert for HangingInsert {
         Ok(())
     }
 }
+
+/// The second disk fails to remove this one.
+const UNWRITABLE: u32 = 7777;
 
 /// A shelf over these disks, and what is told of it.
 struct World {
@@ -227,7 +233,8 @@ async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_
     world.hang().await;
     let begun = Instant::now();
     for number in 0..5 {
-        assert!(world.shelf.remove(&key(0, number)).await, "it is there");
+        let hidden = Removed { was_there: true, lasts: false };
+        assert_eq!(world.shelf.remove(&key(0, number)).await, hidden, "the disk has not been told");
     }
     assert!(begun.elapsed() < 4 * PATIENCE, "five did not wait");
     world.answer();
@@ -240,6 +247,16 @@ async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_
     until(|| (0..5).all(|number| !world.keys.lock().contains(&key(0, number).hash()))).await;
     assert!((5..10).all(|number| world.keys.lock().contains(&key(0, number).hash())));
     until(|| (0..5).all(|number| !world.shelf.removals.hides(&key(0, number)))).await;
+    world.close();
+}
+
+/// Who purges is told so: it may be there again after the next start.
+#[tokio::test]
+async fn removals_that_fail_do_not_pass_for_done() {
+    let world = World::new(10);
+    assert_eq!(world.shelf.remove(&key(1, 3)).await, Removed { was_there: true, lasts: true });
+    assert_eq!(world.shelf.remove(&key(1, 3)).await, Removed { was_there: false, lasts: true });
+    assert!(!world.shelf.remove(&key(1, UNWRITABLE)).await.lasts);
     world.close();
 }
 
@@ -258,7 +275,7 @@ async fn more_removals_than_can_be_hidden_are_not_waited_for_and_give_the_disk_u
         assert!(!world.shelf.on_disk(&key(0, number)));
     }
     assert!(world.shelf.on_disk(&key(1, 0)), "the other disk is not given up");
-    assert!(world.shelf.remove(&key(1, 0)).await);
+    assert!(world.shelf.remove(&key(1, 0)).await.was_there);
     world.close();
 }
 
