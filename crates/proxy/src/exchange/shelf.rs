@@ -280,10 +280,9 @@ impl Shelf {
         let resident = Arc::new(Resident::new(key, record.clone(), body));
         let beside = resident.weight().saturating_sub(reservation.bytes());
         let kept = reservation.grow(beside)
-            && self.memory.insert_reserved(key.hash(), Arc::clone(&resident), reservation);
-        if kept && !validity.holds() {
-            self.memory.remove(key.hash());
-        }
+            && self
+                .memory
+                .insert_reserved(key.hash(), Arc::clone(&resident), reservation, || validity.holds());
         kept.then(|| self.hold(&resident))
     }
 
@@ -301,11 +300,7 @@ impl Shelf {
         }
         let resident = Arc::new(Resident::new(key, record.clone(), body));
         let weight = resident.weight();
-        let kept = self.memory.insert(key.hash(), Arc::clone(&resident), weight);
-        if !validity.holds() {
-            self.memory.remove(key.hash());
-            return None;
-        }
+        let kept = self.memory.insert_if(key.hash(), Arc::clone(&resident), weight, || validity.holds());
         kept.then(|| self.hold(&resident))
     }
 

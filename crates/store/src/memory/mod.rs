@@ -144,27 +144,37 @@ impl<V: Content> MemoryTier<V> {
     /// Keeps `value`, replacing what the key had. False, and nothing kept, when the budget cannot take
     /// `weight_bytes` and [`ENTRY_OVERHEAD_BYTES`]; what the key had is gone then too.
     pub fn insert(&self, key: Key, value: Arc<V>, weight_bytes: u64) -> bool {
+        self.insert_if(key, value, weight_bytes, || true)
+    }
+
+    /// The same if it still may: asked under the lock that [`Self::remove`] takes, so that who makes it false and then removes the key leaves
+    /// nothing there, not for a moment.
+    pub fn insert_if(
+        &self,
+        key: Key,
+        value: Arc<V>,
+        weight_bytes: u64,
+        still_may: impl FnOnce() -> bool,
+    ) -> bool {
         // The older object goes first: its bytes may be what the newer one needs.
         self.remove(key);
         let bytes = weight_bytes.saturating_add(ENTRY_OVERHEAD_BYTES);
-        match self.ledger.try_reserve(bytes) {
-            Some(reservation) => {
-                self.put(key, value, reservation);
-                true
-            }
-            None => false,
-        }
+        self.ledger.try_reserve(bytes).is_some_and(|reservation| self.put(key, value, reservation, still_may))
     }
 
     /// Keeps `value` at the expense of a reservation that already covers it, such as that of a body that was in
-    /// flight; grown by [`ENTRY_OVERHEAD_BYTES`]. False, and nothing kept, when it cannot grow.
-    pub fn insert_reserved(&self, key: Key, value: Arc<V>, mut reservation: Reservation) -> bool {
+    /// flight; grown by [`ENTRY_OVERHEAD_BYTES`]. False, and nothing kept, when it cannot grow, or may not be kept any more, as with
+    /// [`Self::insert_if`].
+    pub fn insert_reserved(
+        &self,
+        key: Key,
+        value: Arc<V>,
+        mut reservation: Reservation,
+        still_may: impl FnOnce() -> bool,
+    ) -> bool {
         self.remove(key);
         let fits = Arc::ptr_eq(reservation.ledger(), &self.ledger) && reservation.grow(ENTRY_OVERHEAD_BYTES);
-        if fits {
-            self.put(key, value, reservation);
-        }
-        fits
+        fits && self.put(key, value, reservation, still_may)
     }
 
     /// Puts `value` in the place of what the key has, if `replaces` says so of that; looked at and replaced under one lock,
@@ -250,11 +260,24 @@ impl<V: Content> MemoryTier<V> {
         }
     }
 
-    fn put(&self, key: Key, value: Arc<V>, reservation: Reservation) {
+    fn put(
+        &self,
+        key: Key,
+        value: Arc<V>,
+        reservation: Reservation,
+        still_may: impl FnOnce() -> bool,
+    ) -> bool {
+        let mut shard = self.shard(key).lock();
+        if !still_may() {
+            // What was reserved is given back without the lock.
+            drop(shard);
+            return false;
+        }
         let bytes = reservation.transfer();
         self.bytes.fetch_add(bytes, Relaxed);
         // Of two inserts of one key at once the later wins; its predecessor goes the way of the removed.
-        self.shard(key).lock().insert(key, value, bytes);
+        shard.insert(key, value, bytes);
+        true
     }
 
     /// What was charged so many bytes is gone.

@@ -42,6 +42,33 @@ pub(super) fn key(n: u64) -> Key {
     Key::of(&n.to_le_bytes())
 }
 
+/// Who forbids it and then removes the key has removed it: the question is put under the lock that the removal takes.
+#[test]
+fn what_may_not_be_kept_any_more_is_not_there_for_a_moment() {
+    let (ledger, may) = (Ledger::new(1 << 20), std::sync::atomic::AtomicBool::new(true));
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
+    std::thread::scope(|scope| {
+        let (asked, begin) = std::sync::mpsc::channel();
+        let (tier, may) = (&tier, &may);
+        let removal = scope.spawn(move || {
+            begin.recv().unwrap();
+            may.store(false, Relaxed);
+            tier.remove(key(1))
+        });
+        let still_may = || {
+            asked.send(()).unwrap();
+            // The removal comes as far as the lock.
+            while may.load(Relaxed) {
+                std::thread::yield_now();
+            }
+            false
+        };
+        assert!(!tier.insert_if(key(1), Arc::new("old"), 100, still_may));
+        assert!(!removal.join().unwrap(), "it was never there");
+    });
+    assert_eq!((tier.peek(key(1)), ledger.used()), (None, 0));
+}
+
 #[test]
 fn objects_are_found_until_removed() {
     let tier = MemoryTier::new(Ledger::new(1 << 20), 4);
@@ -91,9 +118,9 @@ fn a_body_in_flight_becomes_an_object_without_being_counted_twice() {
     let ledger = Ledger::new(1000 + ENTRY_OVERHEAD_BYTES);
     let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     let body = ledger.try_reserve(1000).unwrap();
-    assert!(tier.insert_reserved(key(1), Arc::new(()), body));
+    assert!(tier.insert_reserved(key(1), Arc::new(()), body, || true));
     assert_eq!(ledger.used(), ledger.limit());
-    assert!(!tier.insert_reserved(key(2), Arc::new(()), Ledger::new(9).try_reserve(1).unwrap()));
+    assert!(!tier.insert_reserved(key(2), Arc::new(()), Ledger::new(9).try_reserve(1).unwrap(), || true));
 }
 
 #[test]

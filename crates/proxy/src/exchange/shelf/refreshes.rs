@@ -63,17 +63,12 @@ impl Shelf {
     /// Replaces the head of a response that is in RAM.
     pub fn refresh_in_memory(&self, key: &ObjectKey, head: &Arc<Head>, validity: &Validity) -> Renewal {
         // Its body may have been put elsewhere meanwhile, or its head been replaced, each of which is seldom.
-        let outcome = (0..RENEWALS_MAX).find_map(|_| self.refresh_where_it_is(key, head));
-        let outcome = outcome.unwrap_or(Renewal::Absent);
-        if outcome == Renewal::Kept && !validity.holds() {
-            self.memory.remove(key.hash());
-            return Renewal::Absent;
-        }
-        outcome
+        let outcome = (0..RENEWALS_MAX).find_map(|_| self.refresh_where_it_is(key, head, validity));
+        outcome.unwrap_or(Renewal::Absent)
     }
 
-    /// The same, where the response's body is now. `None` when it was changed meanwhile.
-    fn refresh_where_it_is(&self, key: &ObjectKey, head: &Arc<Head>) -> Option<Renewal> {
+    /// The same, where the response's body is now. `None` when it was changed meanwhile, or is not valid any more.
+    fn refresh_where_it_is(&self, key: &ObjectKey, head: &Arc<Head>, validity: &Validity) -> Option<Renewal> {
         let is_one = |it: &Resident| {
             it.key == *key && it.record.head().is_some_and(|own| own.is_of_same_response(head))
         };
@@ -88,7 +83,8 @@ impl Shelf {
         let weight = resident.weight();
         // The body that is replaced leaves the books: it must be this one.
         let place = before.body.as_ptr().addr();
-        let is_before = |now: &Resident| now.is_same(&before) && now.body.as_ptr().addr() == place;
+        let is_before =
+            |now: &Resident| now.is_same(&before) && now.body.as_ptr().addr() == place && validity.holds();
         let kept = self.memory.replace_if(key.hash(), Arc::new(resident), weight, is_before);
         kept.then_some(Renewal::Kept)
     }
