@@ -83,7 +83,8 @@ def one(undo, options, objects, end):
     device = None
     store = folder / "store"
     if end == "power":
-        device, store = ext4(undo, folder, disk_bytes + 512 * MIB)
+        # With what a node wants left free beside its store.
+        device, store = ext4(undo, folder, disk_bytes + disk_bytes // 8 + 512 * MIB)
     node = Node(options.shoal, folder, store, disk_bytes, objects)
     undo.callback(node.kill)
     origin = Origin()
