@@ -32,7 +32,7 @@ pub enum Renewal {
 pub enum Pace {
     /// As soon as it can.
     AtOnce,
-    /// Within [`SOON`]: the response is renewed with every request.
+    /// Within a second: the response is renewed with every request.
     Soon,
 }
 
