@@ -1,7 +1,7 @@
 //! Everything that keeps responses, made from the settings: RAM tier, disks, pools for their jobs, the table of purges.
 
+use crate::exchange::Epochs;
 use crate::exchange::shelf::{Limits, Shelf};
-use crate::exchange::{Epochs, Name};
 use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
 use crate::room;
@@ -78,7 +78,7 @@ impl Storage {
             Some(disks) if disks.serves() || !store.disks.is_empty() => purges(&store.directory),
             // The one disk has them, which may be another process's: it is brought into service with them.
             Some(disks) => lost_purges(disks),
-            None => Epochs::volatile(),
+            None => Epochs::volatile(now()),
         };
         let limits = Limits {
             memory_object_max: settings.cache.ram_object_max.0,
@@ -125,13 +125,12 @@ fn keep_memory_tidy<V: Content>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<
 /// The table of purges that outlives the process, where that can be. One that is there and cannot be read may say of anything that it was
 /// purged: all that was stored before counts as purged then.
 fn purges(directory: &Path) -> Epochs {
-    let epochs = Epochs::volatile();
+    let epochs = Epochs::volatile(now());
     if let Err(error) = take_up_purges(&epochs, directory) {
         tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
         epochs.let_go(&error.to_string());
         if !matches!(directory.join(PURGES).try_exists(), Ok(false)) {
             tracing::error!("what was purged before is not known: nothing that was stored before is served");
-            epochs.purge(Name::All, Timestamp::from_system(SystemTime::now()));
         }
     }
     epochs
@@ -139,7 +138,7 @@ fn purges(directory: &Path) -> Epochs {
 
 /// The table of purges while the one disk that has it cannot be used.
 fn lost_purges(disks: &Disks) -> Epochs {
-    let epochs = Epochs::volatile();
+    let epochs = Epochs::volatile(now());
     let why = disks.states().into_iter().next().map(|disk| disk.why);
     epochs.let_go(&why.unwrap_or_else(|| "its disk is out of service".into()));
     epochs
@@ -148,7 +147,11 @@ fn lost_purges(disks: &Disks) -> Epochs {
 /// Adds the purges that are written down in the store's folder, and writes them there from now on.
 pub(crate) fn take_up_purges(epochs: &Epochs, directory: &Path) -> std::io::Result<()> {
     private::folder(directory)?;
-    epochs.take_up(&directory.join(PURGES), Timestamp::from_system(SystemTime::now()))
+    epochs.take_up(&directory.join(PURGES))
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_system(SystemTime::now())
 }
 
 /// Bytes of RAM for the neighbourhoods of objects that were read from volumes.
@@ -178,9 +181,8 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
             if is_named {
                 room::check(&sizes[at], &sizes[..at]).map_err(Error::Unusable)?;
             }
-            let now = Timestamp::from_system(SystemTime::now());
             tell_of_new(&options.directory);
-            shoal_store::open(&OpenOptions { now, ..options.clone() })
+            shoal_store::open(&OpenOptions { now: now(), ..options.clone() })
         });
         (share, opener)
     };

@@ -75,7 +75,7 @@ impl Exchange {
         let Request { head, body, client, interim, received } = request;
         let requested = clock::time_at(received);
         // Before the settings are looked at, as Live::begin says.
-        let purge_time = self.epochs.time(requested);
+        let sequence = self.epochs.sequence();
         let live = self.live();
         let told = live.told(&client, |heard| {
             head.fields.lines().for_each(|(name, value)| heard.note(name, value));
@@ -131,7 +131,7 @@ impl Exchange {
             live,
             interim,
             requested,
-            purge_time,
+            sequence,
         });
         Admitted::Asked(ask, body, received)
     }

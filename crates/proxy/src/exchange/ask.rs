@@ -1,5 +1,6 @@
 //! What is asked: a request that the cache may answer, in the form in which its steps pass it on.
 
+use super::epochs::Sequence;
 use super::flight::FlightKey;
 use super::live::Live;
 use super::passes::{Kind, PassKey};
@@ -45,8 +46,8 @@ pub struct Ask {
     pub interim: Option<InterimSink>,
     /// When it arrived.
     pub requested: Timestamp,
-    /// The same among purges: see [`Epochs::time`](super::epochs::Epochs::time).
-    pub purge_time: Timestamp,
+    /// Its place in the order of requests and purges: see [`Epochs::sequence`](super::epochs::Epochs::sequence).
+    pub sequence: Sequence,
 }
 
 impl Ask {

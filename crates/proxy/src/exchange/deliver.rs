@@ -6,6 +6,7 @@ use super::record::Head;
 use super::shelf::Held;
 use super::verdict::Verdict;
 use super::{Exchange, ask::Ask};
+use crate::clock;
 use crate::message::{Form, Reply, ReplyBody, ReplyHead};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeSet, Resolved, if_range_holds};
@@ -102,7 +103,8 @@ impl Exchange {
     /// The reply for `ask`. `None` when the bytes can no longer be had from here.
     pub(super) fn deliver(&self, ask: &Ask, delivery: Delivery, verdict: Verdict) -> Option<Reply> {
         let Head { stored, policy, .. } = &*delivery.head;
-        let condition = validation::evaluate(&ask.fields, stored.status(), &**stored, policy, self.now());
+        let condition =
+            validation::evaluate(&ask.fields, stored.status(), &**stored, policy, clock::date_at(self.now()));
         if condition == Condition::NotModified {
             let reply = (Form::NotModified, ReplyBody::Empty);
             return Some(self.of_stored(ask, &delivery.head, reply, verdict));
@@ -131,7 +133,7 @@ impl Exchange {
             return None;
         }
         let ranges = RangeSet::of(&ask.fields)?;
-        if !if_range_holds(&ask.fields, &**stored, self.now()) {
+        if !if_range_holds(&ask.fields, &**stored, clock::date_at(self.now())) {
             return None;
         }
         Some(ranges.resolve(length)).filter(|resolved| *resolved != Resolved::Whole)

@@ -230,6 +230,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
+    use super::super::epochs::Sequence;
     use super::super::growing::{End, Growing};
     use super::super::identity::Identity;
     use super::super::invalidations::Invalidations;
@@ -289,7 +290,7 @@ mod tests {
         };
         let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
         let names = Names { slots: Box::new([]), groups: Box::new([]), via_site: true };
-        let origin = Provenance { requested: exchanged.request_time, names, identity: Identity::unique() };
+        let origin = Provenance { requested: Sequence::new(10), names, identity: Identity::unique() };
         let head = Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin));
         Arc::new(Arrived {
             validity: Invalidations::new().begin(&key),

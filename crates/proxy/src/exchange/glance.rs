@@ -73,7 +73,12 @@ impl Exchange {
             };
             self.metrics.hit_memory(&hit, sent);
             let duration_us = received.elapsed().as_micros() as u64;
-            let entry = Entry { time: now, duration_us, head_bytes, ..entry(plain, client, url, &hit) };
+            let entry = Entry {
+                time: clock::date_at(now),
+                duration_us,
+                head_bytes,
+                ..entry(plain, client, url, &hit)
+            };
             match log.tells_cache_status() {
                 true => with_cache_status(&hit, |cache_status| log.log(&Entry { cache_status, ..entry })),
                 false => log.log(&entry),
@@ -140,7 +145,8 @@ impl Exchange {
 fn form(plain: &PlainRequest<'_>, head: &Head, body: &[u8], now: Timestamp) -> Option<Form> {
     let Head { stored, policy, .. } = head;
     if !plain.conditions.is_empty() {
-        match validation::evaluate(&plain.conditions, stored.status(), &**stored, policy, now) {
+        match validation::evaluate(&plain.conditions, stored.status(), &**stored, policy, clock::date_at(now))
+        {
             Condition::NotModified => return Some(Form::NotModified),
             Condition::Proceed => {}
             Condition::Forward => return None,
@@ -240,7 +246,7 @@ fn record(
 ) -> Box<Record> {
     let value = |bytes: Option<&[u8]>| bytes.and_then(|bytes| HeaderValue::from_bytes(bytes).ok());
     Box::new(Record {
-        time: now,
+        time: clock::date_at(now),
         client: Some(client.address),
         method: Some(if plain.is_head { Method::HEAD } else { Method::GET }),
         url: String::from_utf8_lossy(url).into(),

@@ -3,6 +3,7 @@
 //! Responses of one URL may come within one millisecond, with one status, and both modes store under one key. A head that a validation renewed
 //! must come to stand with its own body alone, so every response gets a number of its own when it comes, which its renewed heads keep.
 
+use super::epochs::Sequence;
 use http::StatusCode;
 use shoal_core::Timestamp;
 use std::hash::{BuildHasher, RandomState};
@@ -29,8 +30,8 @@ impl Identity {
     }
 
     /// Of a head that earlier versions stored, which told responses apart by these.
-    pub fn of_unnumbered(requested: Timestamp, response_time: Timestamp, status: StatusCode) -> Self {
-        let times = requested.millis().rotate_left(24) ^ response_time.millis();
+    pub fn of_unnumbered(requested: Sequence, response_time: Timestamp, status: StatusCode) -> Self {
+        let times = requested.number().rotate_left(24) ^ response_time.millis();
         Self { response: times ^ u64::from(status.as_u16()).rotate_left(48), renewals: 0 }
     }
 

@@ -112,7 +112,7 @@ impl Exchange {
 
     /// Purges everything that bears the name.
     async fn purge_all(&self, name: Name<'_>) -> PurgeOutcome {
-        self.epochs.purge(name, self.now());
+        self.epochs.purge(name);
         self.purge_written().await
     }
 

@@ -11,6 +11,7 @@ use super::record::{Head, Names, PartRange, PartsNote, Provenance, Record, VaryN
 use super::shelf::Found;
 use super::target::part_key;
 use super::variant::variant_key;
+use crate::clock;
 use crate::upstream::connection_auth;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use shoal_core::{FieldLines, Key, ObjectKey};
@@ -20,7 +21,6 @@ use shoal_semantics::storage::{self, Exchanged, Policy, Refusal, Storage};
 use shoal_semantics::vary::{self, Vary};
 use shoal_semantics::{fields, groups, validation};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Where a response is going to be kept.
 pub struct Keeping {
@@ -70,11 +70,11 @@ impl Exchange {
             request: &ask.fields,
             status: response.status,
             response: response.fields,
-            request_time: response.request_time,
-            response_time: response.response_time,
+            request_time: clock::date_at(response.request_time),
+            response_time: clock::date_at(response.response_time),
         };
         let policy = match storage::assess(&exchanged, ask.live.rules(ask)) {
-            Storage::Store(policy) => policy,
+            Storage::Store(policy) => policy.received(response.response_time),
             Storage::Refuse(refusal) => {
                 // Authorized requests are remembered apart.
                 let is_of_request = matches!(refusal, Refusal::RequestNoStore | Refusal::ContentRange);
@@ -160,7 +160,7 @@ impl Exchange {
             response.status,
             stored,
             keeping.policy,
-            Provenance { requested: ask.purge_time, names, identity: Identity::unique() },
+            Provenance { requested: ask.sequence, names, identity: Identity::unique() },
         );
         let head = Arc::new(head);
         Arrived {
@@ -188,7 +188,7 @@ impl Exchange {
         }
         fields::append_via(&mut stored, response.version, &live.hop);
         if !stored.contains_key(header::DATE) {
-            stored.insert(header::DATE, date::format(response.response_time));
+            stored.insert(header::DATE, date::format(clock::date_at(response.response_time)));
         }
         (stored, own)
     }
@@ -267,13 +267,10 @@ impl Exchange {
         Names { slots: slots.into(), groups: own_groups.into(), via_site: ask.site.is_some() }
     }
 
-    /// A number that no earlier note of this store bears: the time in milliseconds, or the next number when that was given
-    /// already. A note that comes after an invalidation must not lead to what the one before it led to.
+    /// A number that no other note bears, in whichever process: a note that comes after an invalidation must not lead to what the one
+    /// before it led to.
     pub(super) fn generation(&self) -> u64 {
-        let now = self.now().millis();
-        let next = |last: u64| Some(now.max(last + 1));
-        let last = self.generations.fetch_update(Relaxed, Relaxed, next).expect("there is always a next");
-        now.max(last + 1)
+        Identity::unique().response()
     }
 }
 

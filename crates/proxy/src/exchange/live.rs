@@ -45,7 +45,7 @@ pub struct Live {
     pub(super) listeners: Vec<ListenerRules>,
     /// Which users and destinations forward mode serves.
     pub forward: Arc<ForwardRules>,
-    /// What was asked for before this, in forward mode, came from an address that other rules allowed. A time in milliseconds, which
+    /// What was asked for before this, in forward mode, came from an address that other rules allowed. A number of the order of purges, which
     /// is known only once these settings are in force.
     pub(super) forward_since: AtomicU64,
     /// The sites of reverse mode.
@@ -116,7 +116,7 @@ impl Live {
     /// Whether the rules in force allowed the address that a stored response came from, as far as it was asked for under them. Its
     /// host's name is asked about with each request; its address only a fetch can tell.
     pub fn allowed_address(&self, head: &Head) -> bool {
-        head.names.via_site || head.requested.millis() >= self.forward_since.load(Relaxed)
+        head.names.via_site || head.requested.number() >= self.forward_since.load(Relaxed)
     }
 
     /// How responses to `ask` are judged.

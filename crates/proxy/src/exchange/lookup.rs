@@ -83,8 +83,12 @@ impl Exchange {
         let found = self.shelf.find(key, || self.invalidations.begin(primary)).await?;
         let is_purged =
             |head: &Arc<Head>| self.epochs.purged(&head.names.slots, &head.names.groups, head.requested);
-        if found.record.head().is_some_and(is_purged) {
-            Box::pin(self.shelf.remove(key)).await;
+        let purged = found.record.head().filter(|head| is_purged(head));
+        if let Some(head) = purged {
+            // Of what no known era has the table may be away for a while.
+            if self.epochs.knows(head.requested) {
+                Box::pin(self.shelf.remove(key)).await;
+            }
             return None;
         }
         Some(found)

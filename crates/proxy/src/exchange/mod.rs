@@ -45,11 +45,12 @@ pub(crate) mod target;
 mod variant;
 mod verdict;
 
-pub use epochs::{Epochs, Name};
+pub use epochs::{Epochs, Name, Sequence};
 use live::InForce;
 pub use live::{Live, LiveError};
 
 use crate::access_log::{AccessLog, Entry};
+use crate::clock;
 use crate::message::{Client, Glance, Handler, Hit, Record, Reply, Request, Sent};
 use crate::metrics::Metrics;
 use crate::upstream::Upstreams;
@@ -64,8 +65,8 @@ use shelf::Shelf;
 use shoal_core::Timestamp;
 use shoal_wire::PlainRequest;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Instant, SystemTime};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// Answers requests out of the cache and from the origins.
 pub struct Exchange {
@@ -82,8 +83,6 @@ pub struct Exchange {
     abandoned: Arc<Abandoned>,
     epochs: Epochs,
     invalidations: Arc<Invalidations>,
-    /// The last number given to a note.
-    generations: AtomicU64,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
 }
@@ -118,7 +117,6 @@ impl Exchange {
             abandoned: Abandoned::new(parts.upstreams.connections_per_origin()),
             epochs: parts.epochs,
             invalidations: Invalidations::new(),
-            generations: AtomicU64::new(0),
             upstreams: parts.upstreams,
             metrics: parts.metrics,
         })
@@ -134,7 +132,7 @@ impl Exchange {
         self.in_force.rcu(|before| InForce { live: Arc::clone(&live), log: Arc::clone(&before.log) });
         if !judges_as_before {
             // Whoever was admitted by the rules before has a time before this one, having taken it before he looked at them.
-            live.forward_since.store(self.epochs.step(self.now()).millis(), Relaxed);
+            live.forward_since.store(self.epochs.step().number(), Relaxed);
         }
     }
 
@@ -164,9 +162,9 @@ impl Exchange {
         Arc::clone(&self.in_force.load().live)
     }
 
-    /// The time now. The only clock that the exchange reads.
+    /// The time now by the cache's clock, by which ages are counted; dates are compared with [`clock::date_at`] it.
     pub fn now(&self) -> Timestamp {
-        Timestamp::from_system(SystemTime::now())
+        clock::time_at(Instant::now())
     }
 
     /// Counts and logs what became of a request.
@@ -227,7 +225,7 @@ mod tests {
         Exchange::new(Parts {
             live: Live::new(settings, &[], 1).expect("sound settings"),
             shelf: Arc::new(Shelf::new((memory, ledger, None), None, pools, Arc::clone(&metrics), limits)),
-            epochs: Epochs::volatile(),
+            epochs: Epochs::volatile(Timestamp::from_seconds(10)),
             upstreams: Arc::new(Upstreams::new(settings, Arc::clone(&metrics)).expect("the defaults")),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("no log"),
             metrics,
@@ -252,12 +250,12 @@ mod tests {
         let is_over = AtomicBool::new(false);
         let admitted = std::thread::scope(|scope| {
             let admitting = scope.spawn(|| {
-                let mut admitted: Vec<(Arc<Live>, Timestamp)> = Vec::new();
+                let mut admitted: Vec<(Arc<Live>, Sequence)> = Vec::new();
                 while !is_over.load(Relaxed) {
                     let Admitted::Asked(ask, ..) = exchange.admit(request()) else { panic!("it is allowed") };
                     // The latest of those judged by the same rules.
                     admitted.pop_if(|(live, _)| Arc::ptr_eq(live, &ask.live));
-                    admitted.push((Arc::clone(&ask.live), ask.purge_time));
+                    admitted.push((Arc::clone(&ask.live), ask.sequence));
                 }
                 admitted
             });
@@ -272,9 +270,9 @@ mod tests {
         assert!(admitted.len() > 1, "some were admitted meanwhile");
         let ends = lives.windows(2).map(|pair| (Arc::as_ptr(&pair[0]), pair[1].forward_since.load(Relaxed)));
         let ends: HashMap<_, _> = ends.collect();
-        for (live, time) in &admitted {
+        for (live, sequence) in &admitted {
             let end = ends.get(&Arc::as_ptr(live)).copied().unwrap_or(u64::MAX);
-            assert!(time.millis() < end, "{time:?} is not before {end}");
+            assert!(sequence.number() < end, "{sequence:?} is not before {end}");
         }
     }
 

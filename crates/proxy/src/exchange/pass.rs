@@ -8,6 +8,7 @@ use super::live::Live;
 use super::record::{Head, Provenance};
 use super::serve::Why;
 use super::verdict::Verdict;
+use crate::clock;
 use crate::ip_text::push_address;
 use crate::message::{
     Client, NextHop, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody, StreamBody,
@@ -258,7 +259,7 @@ impl Exchange {
         let is_selected_as_before = validation::freshen(&mut fields, &newer);
         // As with a full response; by the stored Date it would be old already.
         if !newer.contains_key(header::DATE) {
-            fields.insert(header::DATE, date::format(response.response_time));
+            fields.insert(header::DATE, date::format(clock::date_at(response.response_time)));
         }
         if newer.contains_key(header::VIA) {
             fields::append_via(&mut fields, response.version, &live.hop);
@@ -269,11 +270,11 @@ impl Exchange {
             request: &ask.fields,
             status: stored.stored.status(),
             response: &fields,
-            request_time: response.request_time,
-            response_time: response.response_time,
+            request_time: clock::date_at(response.request_time),
+            response_time: clock::date_at(response.response_time),
         };
         let (policy, fate) = match storage::assess(&exchanged, rules) {
-            Storage::Store(policy) => (policy, Fate::Renewed),
+            Storage::Store(policy) => (policy.received(response.response_time), Fate::Renewed),
             // what this request brings may not be stored, but what others brought stays theirs
             Storage::Refuse(refusal) if refusal.is_of_request() && !stored.policy.is_authorized() => {
                 (stored.policy.invalidated(), Fate::Stays)
@@ -288,7 +289,7 @@ impl Exchange {
         for (name, value) in apart.iter().filter(|(name, _)| newer.contains_key(*name)) {
             own.append(name.clone(), value.clone());
         }
-        let origin = Provenance { requested: ask.purge_time, names, identity: stored.identity.renewed() };
+        let origin = Provenance { requested: ask.sequence, names, identity: stored.identity.renewed() };
         let head = Head::new(stored.stored.status(), fields, policy, origin);
         Freshened { head: Arc::new(head), own, fate }
     }
@@ -335,7 +336,7 @@ fn relayed(
     let mut onward = Onward::of(fields, is_left_out);
     onward.member(&header::VIA, |out| fields::write_via(response.version, &live.hop, out));
     if !fields.has(&header::DATE) {
-        onward.field(&header::DATE, date::format(response.response_time).as_bytes());
+        onward.field(&header::DATE, date::format(clock::date_at(response.response_time)).as_bytes());
     }
     if pins_logins(ask) && connection_auth::challenges(fields) && !fields.has(&connection_auth::PROXY_SUPPORT)
     {

@@ -4,11 +4,11 @@
 //! variant, and by which request fields they differ. A *parts note* lists the parts of a representation of which
 //! only ranges have been seen (RFC 9111, section 3.3); each part is an object of its own.
 
-use super::epochs::Slot;
+use super::epochs::{Sequence, Slot};
 use super::identity::Identity;
 use crate::message::StoredHead;
 use http::{HeaderMap, HeaderName, StatusCode};
-use shoal_core::{Key, Timestamp};
+use shoal_core::Key;
 use shoal_semantics::storage::{self, Policy};
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub struct Head {
     pub stored: Arc<StoredHead>,
     /// Freshness, age and permissions.
     pub policy: Policy,
-    /// When it was asked for; purges after that reach it.
-    pub requested: Timestamp,
+    /// Its place in the order of requests and purges; purges at it or after it reach it.
+    pub requested: Sequence,
     /// How it can be purged, and in which mode it is served.
     pub names: Names,
     /// Which response it belongs to.
@@ -39,8 +39,8 @@ pub struct Head {
 
 /// Where a head comes from.
 pub struct Provenance {
-    /// When it was asked for.
-    pub requested: Timestamp,
+    /// Its place in the order of requests and purges.
+    pub requested: Sequence,
     /// How it can be purged, and in which mode it is served.
     pub names: Names,
     /// Which response it belongs to.
@@ -236,7 +236,7 @@ impl Record {
 
 fn encode_head(head: &Head, out: &mut Vec<u8>) {
     out.extend(head.policy.to_bytes());
-    out.extend(head.requested.millis().to_le_bytes());
+    out.extend(head.requested.number().to_le_bytes());
     out.extend(head.stored.status().as_u16().to_le_bytes());
     let slots = &head.names.slots[..head.names.slots.len().min(SLOTS_MAX)];
     let via_site = if head.names.via_site { VIA_SITE } else { 0 };
@@ -258,7 +258,7 @@ fn encode_head(head: &Head, out: &mut Vec<u8>) {
 
 fn decode_head(reader: &mut Reader<'_>) -> Option<Head> {
     let policy = Policy::from_bytes(*reader.array()?)?;
-    let requested = Timestamp::from_millis(reader.u64()?);
+    let requested = Sequence::new(reader.u64()?);
     let status = StatusCode::from_u16(reader.u16()?).ok()?;
     let names = reader.u16()?;
     let identity = match names & HAS_IDENTITY {
@@ -357,6 +357,7 @@ mod tests {
     use super::*;
     use http::HeaderValue;
     use proptest::prelude::*;
+    use shoal_core::Timestamp;
     use shoal_semantics::Rules;
     use shoal_semantics::storage::{Exchanged, Storage, assess};
 
@@ -380,7 +381,7 @@ mod tests {
             fields.clone(),
             policy,
             Provenance {
-                requested: Timestamp::from_seconds(10),
+                requested: Sequence::new(10),
                 names: Names {
                     slots: Box::new([Slot(3), Slot(9)]),
                     groups: Box::new([Key::of(b"a"), Key::of(b"b")]),

@@ -9,6 +9,7 @@ use super::pass::Fate;
 use super::record::Head;
 use super::serve::Why;
 use super::shelf::{Pace, Renewal};
+use crate::clock;
 use crate::message::Reply;
 use crate::upstream::UpstreamResponse;
 use http::StatusCode;
@@ -138,7 +139,7 @@ impl Exchange {
     /// Remembers for how long the origin asks to be left alone, where a stale response may stand in for its error.
     pub(super) fn heed_retry_after(&self, ask: &Ask, response: Received<'_>) {
         let (now, rules) = (response.response_time, ask.live.rules(ask));
-        let rest = reuse::rest_asked_for(response.status, response.fields, now, rules);
+        let rest = reuse::rest_asked_for(response.status, response.fields, clock::date_at(now), rules);
         if !rest.is_zero() {
             self.resting.remember((&ask.primary, ask.site.is_some()), now.plus(rest));
         }

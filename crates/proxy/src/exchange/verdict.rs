@@ -3,6 +3,7 @@
 use super::ask::Ask;
 use super::fetch::Failure;
 use super::live::Live;
+use crate::clock;
 use crate::message::{Client, NextHop, Outcome, Record};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
@@ -159,7 +160,7 @@ impl Verdict {
         now: Timestamp,
     ) -> Box<Record> {
         Box::new(Record {
-            time: now,
+            time: clock::date_at(now),
             client: Some(client.address),
             status: status.as_u16(),
             outcome: self.outcome,
@@ -177,7 +178,7 @@ impl Verdict {
         content_type: Option<HeaderValue>,
     ) -> Box<Record> {
         Box::new(Record {
-            time: ask.requested,
+            time: clock::date_at(ask.requested),
             client: Some(ask.client.address),
             user: ask.user.clone(),
             method: Some(ask.method.clone()),

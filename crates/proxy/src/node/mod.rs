@@ -211,6 +211,7 @@ impl Node {
 
     /// Closes the table of purges once it is written down, so that its disk can be unmounted. One that hangs is not waited for long.
     fn let_go_of_purges(&self) {
+        self.exchange.epochs().note_time();
         let _ = timers().map(|runtime| runtime.block_on(self.exchange.purges_written()));
         self.exchange.epochs().let_go("its disk is out of service");
     }
@@ -287,6 +288,7 @@ impl Node {
             running.stop(grace);
         }
         // What could not be written down has been said.
+        self.exchange.epochs().note_time();
         let _ = timers().map(|runtime| runtime.block_on(self.exchange.purges_written()));
         self.shelf.pools().for_each(|pool| pool.close());
         if let Some(disk) = self.shelf.disk()

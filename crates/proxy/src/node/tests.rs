@@ -1,7 +1,7 @@
 //! A node is started, asked, and loses and gets back its disk.
 
 use super::*;
-use crate::exchange::Name;
+use crate::exchange::{Epochs, Name, Sequence};
 use crate::per_core::ALL_PLACES;
 use shoal_core::Timestamp;
 use shoal_settings::Listen;
@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
-use std::time::SystemTime;
 
 #[test]
 fn every_worker_counts_at_a_place_of_its_own() {
@@ -68,6 +67,7 @@ fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
         assert!(begun.elapsed() < Duration::from_secs(10), "a file of it stays open");
         std::thread::sleep(Duration::from_millis(5));
     }
+    let asked = node.exchange.epochs().sequence();
     // Another disk at the same path.
     std::fs::remove_dir_all(&store).expect("it was there");
     let PurgeOutcome::Failed(why) = node.purge(tag()) else { panic!("it cannot be written down") };
@@ -75,28 +75,30 @@ fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
     node.set_disk_online(path, true).expect("it can be opened");
     assert_eq!(node.purge(PurgeRequest::All), PurgeOutcome::Purged { responses: None });
     node.drain(Duration::ZERO);
-    let words = std::fs::read(store.join("purges")).expect("there");
-    let purged = words.chunks(8).filter(|word| word.iter().any(|byte| *byte != 0)).count();
-    assert_eq!(purged, 2, "the tag and everything");
+    let epochs = Epochs::open(&store.join("purges"), Timestamp::from_seconds(10)).expect("it was written");
+    let is_purged = |name: Name<'_>| epochs.purged(&[name.slot()], &[], asked);
+    assert!(epochs.knows(asked) && is_purged(Name::Tag("news")) && is_purged(Name::All));
+    assert!(!is_purged(Name::Tag("sport")));
 }
 
 #[test]
 fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("store");
-    let is_purged = |before: Timestamp| {
+    let started = |before: Option<Sequence>| {
         let node = with_store(&store);
-        let is_purged = node.exchange.epochs().purged(&[Name::All.slot()], &[], before);
+        let epochs = node.exchange.epochs();
+        let (now, is_purged) =
+            (epochs.sequence(), before.is_some_and(|before| epochs.purged(&[Name::All.slot()], &[], before)));
+        assert!(!epochs.purged(&[Name::All.slot()], &[], now), "what comes now is kept");
         node.drain(Duration::ZERO);
-        is_purged
+        (now, is_purged)
     };
-    let now = || Timestamp::from_system(SystemTime::now());
-    assert!(!is_purged(now()), "there is no table");
-    let before = now();
-    assert!(!is_purged(before), "there is an empty one");
+    let (before, _) = started(None);
+    assert!(!started(Some(before)).1, "there is a table");
     std::fs::remove_file(store.join("purges")).expect("it was there");
     std::fs::create_dir(store.join("purges")).expect("no file");
-    assert!(is_purged(before) && !is_purged(now().plus(Duration::from_secs(60))));
+    assert!(started(Some(before)).1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 /// Hands on the Date value at `now`.
 pub(super) fn with_date<R>(now: Instant, take: impl FnOnce(&[u8]) -> R) -> R {
-    DATE.with_borrow_mut(|date| take(date.at(clock::time_at(now))))
+    DATE.with_borrow_mut(|date| take(date.at(clock::date_at(clock::time_at(now)))))
 }
 
 thread_local! {

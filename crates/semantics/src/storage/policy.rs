@@ -75,11 +75,20 @@ impl Policy {
         }
     }
 
+    /// The same with its age counted from this time of the cache's own clock, which may be another one than dates are compared with.
+    pub fn received(self, response_time: Timestamp) -> Self {
+        Self { response_time, ..self }
+    }
+
     /// The current age.
     ///
     /// RFC 9111, section 4.2.3: "resident_time = now - response_time; current_age = corrected_initial_age +
-    /// resident_time". A clock set back counts as no time passed.
+    /// resident_time". Of a response that came long after `now`, by a clock that was set back since, nobody knows the age: it counts as
+    /// very old.
     pub fn current_age(&self, now: Timestamp) -> Duration {
+        if self.response_time > now.plus(CLOCKS_APART) {
+            return UNKNOWN_AGE;
+        }
         now.since(self.response_time) + Duration::from_millis(self.initial_age_ms)
     }
 
@@ -247,3 +256,9 @@ const INVALIDATED: u16 = 1 << 7;
 const NEGATIVE: u16 = 1 << 8;
 /// All flags there are.
 const FLAGS: u16 = (1 << 9) - 1;
+
+/// As far as two readings of one clock, each taken when something began, lie apart.
+const CLOCKS_APART: Duration = Duration::from_secs(60);
+
+/// Longer than any lifetime.
+const UNKNOWN_AGE: Duration = Duration::from_secs(u32::MAX as u64);

@@ -290,7 +290,10 @@ fn ages() {
         let later = received.plus(Duration::from_millis(2999));
         assert_eq!(policy.current_age(later).as_millis(), u128::from(age) * 1000 + 2999);
         assert_eq!(policy.time_to_live(later), 9999 - age as i64 - 2);
-        assert_eq!(policy.current_age(Timestamp::default()).as_secs(), age, "with the clock set back");
+        let shortly = received.minus(Duration::from_secs(5));
+        assert_eq!(policy.current_age(shortly).as_secs(), age, "by a reading of a moment before");
+        let long = received.minus(Duration::from_secs(61));
+        assert!(!policy.is_fresh(long), "with the clock set back nobody knows its age");
     }
 }
 

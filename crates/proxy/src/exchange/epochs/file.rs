@@ -27,6 +27,9 @@ struct Shared {
 pub(super) trait Stored: Send + Sync {
     /// Where a piece stands, and its bytes as they are now.
     fn bytes(&self, number: u32) -> (u64, Vec<u8>);
+
+    /// The piece that is written every hour, also when nothing is ordered.
+    fn hourly(&self) -> u32;
 }
 
 /// What is to be written.
@@ -99,7 +102,7 @@ impl Shared {
     /// Does what is ordered. What could not be written is tried again with the next order.
     fn work(&self, file: &File, tables: &dyn Stored) {
         let mut last = 0;
-        while let Some((pieces, ordered)) = self.next(last) {
+        while let Some((pieces, ordered)) = self.next(last, tables) {
             last = ordered;
             let result = write(file, tables, &pieces);
             if let Err(error) = &result {
@@ -119,14 +122,18 @@ impl Shared {
         while !orders.closed && !orders.is_urgent && !self.wake.wait_until(&mut orders, end).timed_out() {}
     }
 
-    /// Waits for more than the `last` order; `None` when there will be none.
-    fn next(&self, last: u64) -> Option<(BTreeSet<u32>, u64)> {
+    /// Waits for more than the `last` order, or until the hour is over; `None` when there will be none.
+    fn next(&self, last: u64, tables: &dyn Stored) -> Option<(BTreeSet<u32>, u64)> {
         let mut orders = self.orders.lock();
+        let end = Instant::now() + HOUR;
         while orders.last == last {
             if orders.closed {
                 return None;
             }
-            self.wake.wait(&mut orders);
+            if self.wake.wait_until(&mut orders, end).timed_out() {
+                orders.pieces.insert(tables.hourly());
+                break;
+            }
         }
         orders.is_urgent = false;
         Some((std::mem::take(&mut orders.pieces), orders.last))
@@ -142,6 +149,7 @@ fn write(file: &File, tables: &dyn Stored, pieces: &BTreeSet<u32>) -> io::Result
 
 /// Between two turns that nobody waits for.
 const PAUSE: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {
@@ -152,6 +160,10 @@ mod tests {
     impl Stored for Numbers {
         fn bytes(&self, number: u32) -> (u64, Vec<u8>) {
             (u64::from(number) * 8, u64::from(number).to_le_bytes().to_vec())
+        }
+
+        fn hourly(&self) -> u32 {
+            0
         }
     }
 

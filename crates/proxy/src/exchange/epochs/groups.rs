@@ -11,6 +11,7 @@
 //!
 //! Cost: a comparison for objects without groups; a hash lookup for each group of others.
 
+use super::Sequence;
 use parking_lot::RwLock;
 use shoal_core::{Key, Timestamp};
 use std::collections::HashMap;
@@ -34,10 +35,11 @@ struct Table {
 
 /// One group that was purged; or all groups of an origin, where both keys are the origin's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    group: Key,
-    origin: Key,
-    time: u64,
+pub(super) struct Entry {
+    pub group: Key,
+    pub origin: Key,
+    /// The number of its latest purge.
+    pub time: u64,
 }
 
 /// What an origin has of the table.
@@ -74,8 +76,8 @@ impl Groups {
         Self { table: RwLock::new(table), latest: AtomicU64::new(0), ignored: AtomicU64::new(0) }
     }
 
-    /// Purges what is in these groups and was asked for at `time` at the latest. Gives the places that have
-    /// changed. `now` is the clock's time.
+    /// Purges what is in these groups and was asked for at the number `time` or before. Gives the places that have
+    /// changed. `now` is the clock's time, by which an origin's share is counted.
     pub fn purge(&self, wish: &Wish<'_>, time: u64, now: Timestamp) -> Vec<u16> {
         let mut changed = Vec::new();
         let mut table = self.table.write();
@@ -91,51 +93,60 @@ impl Groups {
     }
 
     /// Whether something in these groups, asked for at `requested`, was purged since.
-    pub fn purged(&self, groups: &[Key], requested: Timestamp) -> bool {
-        if groups.is_empty() || self.latest.load(SeqCst) < requested.millis() {
+    pub fn purged(&self, groups: &[Key], requested: Sequence) -> bool {
+        if groups.is_empty() || self.latest.load(SeqCst) < requested.number() {
             return false;
         }
         let table = self.table.read();
-        let is_purged = |key: &Key| table.entry(key).is_some_and(|entry| entry.time >= requested.millis());
+        let is_purged = |key: &Key| table.entry(key).is_some_and(|entry| entry.time >= requested.number());
         is_purged(&everything()) || groups.iter().any(is_purged)
     }
 
-    /// The bytes of a place: group, origin, time, check; zeros where nothing is.
-    pub fn encode(&self, place: u16) -> [u8; ENTRY_BYTES] {
+    /// The bytes of a place: group, origin, number, check; zeros and their check where nothing is.
+    pub fn encode(&self, place: u16, id: u64) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         if let Some(entry) = self.table.read().places[usize::from(place)] {
             bytes[..16].copy_from_slice(&entry.group.to_bytes());
             bytes[16..32].copy_from_slice(&entry.origin.to_bytes());
             bytes[32..40].copy_from_slice(&entry.time.to_le_bytes());
-            let check = check(&bytes[..40], place);
-            bytes[40..].copy_from_slice(&check.to_le_bytes());
         }
+        let check = check(&bytes[..40], place, id);
+        bytes[40..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
-    /// Adds what a file says. A place that does not stand up to its check may say of any group that it was
-    /// purged: all groups count as purged `now` then, which costs hits once. Gives the places to be
-    /// written to that file, and the latest time that was found.
-    pub fn take_up(&self, stored: &[u8], latest: u64, now: Timestamp) -> (Vec<u16>, u64) {
+    /// Adds what a file says. A place that is damaged may say of any group that it was purged: all groups count as
+    /// purged then, at the number `by`, which costs hits once. With `lifts`, what was purged in this process counts as purged
+    /// at that number too. Gives the places to be written to that file.
+    pub fn take_up(&self, stored: &[Result<Option<Entry>, ()>], by: u64, lifts: bool) -> Vec<u16> {
         let (mut changed, mut found) = (Vec::new(), 0);
         let mut table = self.table.write();
         let known: Vec<Entry> = table.places.iter().flatten().copied().collect();
         *table = Table { places: vec![None; PLACES], ..Table::default() };
-        for (place, bytes) in (0u16..).zip(stored.chunks_exact(ENTRY_BYTES)) {
-            let entry = match decode(bytes, place) {
+        for (at, place) in stored.iter().enumerate() {
+            let entry = match place {
                 Ok(None) => continue,
-                Ok(Some(entry)) if entry.time <= latest => entry,
-                _ => Entry { group: everything(), origin: everything(), time: now.millis() },
+                Ok(Some(entry)) => *entry,
+                Err(()) => {
+                    changed.extend(u16::try_from(at).ok().filter(|place| usize::from(*place) < PLACES));
+                    Entry { group: everything(), origin: everything(), time: by }
+                }
             };
             found = found.max(entry.time);
-            table.put(entry, true, &mut Vec::new());
+            let mut put = Vec::new();
+            table.put(entry, true, &mut put);
+            // Where it stands in the file already.
+            put.retain(|place| usize::from(*place) != at);
+            changed.extend(put);
         }
         for entry in known {
-            table.put(entry, true, &mut changed);
+            let time = if lifts { by } else { entry.time };
+            found = found.max(time);
+            table.put(Entry { time, ..entry }, true, &mut changed);
         }
         drop(table);
         self.latest.fetch_max(found, SeqCst);
-        (changed, found)
+        changed
     }
 
     /// Wishes of origins that were not heeded, since start.
@@ -239,25 +250,28 @@ fn everything() -> Key {
     Key::from_bytes([0xff; 16])
 }
 
-fn decode(bytes: &[u8], place: u16) -> Result<Option<Entry>, ()> {
+/// Reads a place of the table with this number, which is 0 in earlier versions.
+pub(super) fn decode(bytes: &[u8], place: u16, id: u64) -> Result<Option<Entry>, ()> {
     let (fields, own_check) = bytes.split_at(ENTRY_BYTES - 8);
-    if bytes.iter().all(|byte| *byte == 0) {
+    let is_nothing = fields.iter().all(|byte| *byte == 0);
+    // Earlier versions had no check where nothing is.
+    if is_nothing && id == 0 && own_check == [0; 8] {
         return Ok(None);
     }
-    if own_check != check(fields, place).to_le_bytes() {
+    if own_check != check(fields, place, id).to_le_bytes() {
         return Err(());
     }
     let key = |bytes: &[u8]| Key::from_bytes(bytes.try_into().expect("sixteen bytes"));
     let time = u64::from_le_bytes(fields[32..].try_into().expect("eight bytes"));
-    Ok(Some(Entry { group: key(&fields[..16]), origin: key(&fields[16..32]), time }))
+    Ok((!is_nothing).then(|| Entry { group: key(&fields[..16]), origin: key(&fields[16..32]), time }))
 }
 
-fn check(fields: &[u8], place: u16) -> u64 {
-    xxh3_64_with_seed(fields, u64::from(place))
+fn check(fields: &[u8], place: u16, id: u64) -> u64 {
+    xxh3_64_with_seed(fields, u64::from(place) ^ id)
 }
 
 /// Groups that the table has room for.
-pub(super) const PLACES: usize = 16_384;
+pub(super) const PLACES: usize = 16_000;
 /// Of these for one origin.
 const PLACES_OF_ORIGIN: usize = 1024;
 /// Groups that an origin may purge one by one in a second.
@@ -271,8 +285,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(0);
 
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_millis(millis)
+    fn at(number: u64) -> Sequence {
+        Sequence::new(number)
     }
 
     /// Purges one group of an origin, as the origin asks for it.
@@ -347,33 +361,45 @@ mod tests {
         assert!(is_purged(&groups, &format!("http://{PLACES}"), "g", 11) && groups.ignored() == 0);
     }
 
+    fn stored(groups: &Groups, id: u64) -> Vec<Result<Option<Entry>, ()>> {
+        (0..PLACES as u16).map(|place| decode(&groups.encode(place, id), place, id)).collect()
+    }
+
     #[test]
     fn file_reads_back_and_damage_purges_all_groups_once() {
         let groups = Groups::new();
         purge(&groups, "http://a", "g", 10);
         purge(&groups, "http://a", "h", 20);
-        let mut bytes: Vec<u8> = (0..PLACES as u16).flat_map(|place| groups.encode(place)).collect();
         let again = Groups::new();
-        assert_eq!(again.take_up(&bytes, 100, at(50)), (Vec::new(), 20));
+        again.take_up(&stored(&groups, 7), 50, false);
         assert!(is_purged(&again, "http://a", "g", 10) && !is_purged(&again, "http://a", "g", 11));
         assert!(is_purged(&again, "http://a", "h", 20) && !is_purged(&again, "http://b", "g", 1));
-        for bit in 0..ENTRY_BYTES * 8 {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            let damaged = Groups::new();
-            damaged.take_up(&bytes, 100, at(50));
-            assert!(is_purged(&damaged, "http://b", "g", 50) && !is_purged(&damaged, "http://b", "g", 51));
-            bytes[bit / 8] ^= 1 << (bit % 8);
+        for place in [0, 2] {
+            let mut bytes = groups.encode(place, 7);
+            for bit in 0..ENTRY_BYTES * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                let damaged = Groups::new();
+                damaged.take_up(&[decode(&bytes, place, 7)], 50, false);
+                assert!(
+                    is_purged(&damaged, "http://b", "g", 50) && !is_purged(&damaged, "http://b", "g", 51)
+                );
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            assert!(decode(&bytes, place, 8).is_err(), "another table's does not pass");
         }
+        assert!(decode(&[0; ENTRY_BYTES], 3, 7).is_err() && decode(&[0; ENTRY_BYTES], 3, 0) == Ok(None));
     }
 
     #[test]
     fn purges_made_meanwhile_are_written_to_a_file_that_comes_later() {
-        let (groups, earlier) = (Groups::new(), Groups::new());
-        purge(&earlier, "http://a", "g", 10);
-        let bytes = earlier.encode(0);
-        purge(&groups, "http://b", "g", 20);
-        let (changed, latest) = groups.take_up(&bytes, 100, at(50));
-        assert_eq!((changed.len(), latest), (1, 10));
-        assert!(is_purged(&groups, "http://a", "g", 10) && is_purged(&groups, "http://b", "g", 20));
+        for (lifts, time) in [(false, 20), (true, 50)] {
+            let (groups, earlier) = (Groups::new(), Groups::new());
+            purge(&earlier, "http://a", "g", 10);
+            purge(&groups, "http://b", "g", 20);
+            let changed = groups.take_up(&stored(&earlier, 7), 50, lifts);
+            assert!(changed.contains(&1), "{changed:?}");
+            assert!(is_purged(&groups, "http://a", "g", 10) && is_purged(&groups, "http://b", "g", time));
+            assert!(!is_purged(&groups, "http://b", "g", time + 1));
+        }
     }
 }

@@ -1,39 +1,46 @@
 //! Purging many objects at once, in constant time: by tag, by cache group, by host, or all.
 //!
-//! A fixed table holds, for each slot, when the names that hash to it were last purged. An object remembers the
-//! slots of its names and when it was asked for; it is gone when any of its slots was purged since. Two names
+//! A fixed table holds, for each slot, the number of the latest purge of the names that hash to it. An object remembers the
+//! slots of its names and the number at which it was asked for; it is gone when any of its slots was purged since. Two names
 //! that share a slot are purged together, which costs a miss and never serves what should be gone. Only operators
 //! purge by these names. Groups are purged by origins, and so are confined to their origin: see [`groups`].
 //!
-//! The tables never grow, and survive a restart: their file has [`SLOTS`] little-endian times in milliseconds, and behind
-//! them the places of the groups. The file goes and comes with
-//! the disk that it is on: what is purged while it is away is written to it once it is back.
+//! Numbers count purges, and no clock has a part in them: a purge takes the next, and reaches what was asked for at it or before. Each
+//! process has an era of numbers, behind those of all before; what was asked for in an era that the table does not know is not
+//! served: see [`eras`].
 //!
-//! These times are the clock's as long as that goes on. When it is set back they stand still, but for a step with each purge, until it has
-//! caught up: a purge comes after all that was asked for before it, and before all that is asked for after it (a hybrid clock, after
-//! Kulkarni et al., "Logical Physical Clocks", OPODIS 2014, of one node). So it is within a process, and towards purges of earlier ones.
+//! The tables never grow, and survive a restart: see [`layout`]. Their file goes and comes with
+//! the disk that it is on: what is purged while it is away is written to it once it is back.
 
+mod eras;
 mod file;
 mod groups;
+mod layout;
 
+pub use eras::Sequence;
 pub use groups::{group_key, origin_key};
 
+use crate::clock;
+use arc_swap::ArcSwap;
+use eras::{Era, Eras};
 use file::{Stored, TableFile};
-use groups::{ENTRY_BYTES, Groups, PLACES, Wish};
+use groups::{Groups, Wish};
+use layout::Content;
 use parking_lot::RwLock;
 use shoal_core::{Key, Timestamp};
-use std::fs::File;
-use std::io::Read;
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-/// When what was last purged.
+/// What was purged, and when in the order of all purges.
 pub struct Epochs {
     tables: Arc<Tables>,
-    /// The latest time that was given out.
+    /// The number at which is asked for now.
     latest: AtomicU64,
+    /// The first number of this process's era.
+    own_start: AtomicU64,
     /// The latest purge by name.
     latest_purge: AtomicU64,
     keeping: RwLock<Keeping>,
@@ -41,6 +48,9 @@ pub struct Epochs {
 
 /// What the file holds.
 struct Tables {
+    /// Tells this table from others; none has 0.
+    id: AtomicU64,
+    eras: ArcSwap<Eras>,
     slots: Box<[AtomicU64]>,
     groups: Groups,
 }
@@ -80,14 +90,22 @@ pub enum Name<'a> {
 
 impl Epochs {
     /// Size of the tables' file.
-    pub const BYTES: u64 = (SLOTS * WORD + PLACES * ENTRY_BYTES) as u64;
+    pub const BYTES: u64 = layout::BYTES;
 
-    /// Tables that are forgotten at exit, as everything is that they tell of.
-    pub fn volatile() -> Self {
-        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+    /// Tables that are forgotten at exit, as everything is that they tell of. The time only makes it likely that these numbers come after
+    /// those of a file that is taken up later, which then need not forget them.
+    pub fn volatile(now: Timestamp) -> Self {
+        let own = Era::after(now.millis() << 20);
+        let tables = Tables {
+            id: AtomicU64::new(RandomState::new().hash_one(own.start) | 1),
+            eras: ArcSwap::from_pointee(Eras::of([own])),
+            slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            groups: Groups::new(),
+        };
         Self {
-            tables: Arc::new(Tables { slots, groups: Groups::new() }),
-            latest: AtomicU64::new(0),
+            tables: Arc::new(tables),
+            latest: AtomicU64::new(own.start),
+            own_start: AtomicU64::new(own.start),
             latest_purge: AtomicU64::new(0),
             keeping: RwLock::new(Keeping::Nowhere),
         }
@@ -95,34 +113,70 @@ impl Epochs {
 
     /// The table in `path`, made when absent: see [`take_up`](Self::take_up).
     pub fn open(path: &Path, now: Timestamp) -> std::io::Result<Self> {
-        let epochs = Self::volatile();
-        epochs.take_up(path, now)?;
+        let epochs = Self::volatile(now);
+        epochs.take_up(path)?;
         Ok(epochs)
     }
 
-    /// Adds what the table in `path` says, made when absent, and keeps everything there from now on. A time shortly after `now` is that of a
-    /// purge before the clock was set back (a machine without a clock of its own starts in the past), and holds. One further off is
-    /// damage: it counts as `now`, which costs hits once.
-    pub fn take_up(&self, path: &Path, now: Timestamp) -> std::io::Result<()> {
-        let (file, times, groups) = read(path)?;
-        let file = TableFile::start(file, Arc::clone(&self.tables) as Arc<dyn Stored>)?;
+    /// Adds what the table in `path` says, made when absent, and keeps everything there from now on. What is damaged in it counts as
+    /// purged, which costs hits once.
+    pub fn take_up(&self, path: &Path) -> std::io::Result<()> {
+        let (file, stored) = layout::open(path)?;
+        clock::go_on_from(stored.clock);
         // Who purges meanwhile writes it down when this file has taken the place of the one before.
         let mut keeping = self.keeping.write();
-        let latest = now.plus(SET_BACK_MAX).millis();
-        let sound = times.iter().map(|time| if *time > latest { now.millis() } else { *time });
-        for (number, time) in (0..=u16::MAX).zip(sound) {
-            let known = self.tables.slots[usize::from(number)].fetch_max(time, Ordering::SeqCst);
-            self.latest_purge.fetch_max(time, Ordering::SeqCst);
-            self.latest.fetch_max(time.saturating_add(1), Ordering::SeqCst);
-            if known > time {
-                file.write([u32::from(number)]);
-            }
-        }
-        let (changed, found) = self.tables.groups.take_up(&groups, latest, now);
-        self.latest.fetch_max(found.saturating_add(1), Ordering::SeqCst);
-        file.write(changed.into_iter().map(place_number));
+        let lifts = self.begin_era(&stored);
+        let changed = self.merge(&stored, lifts);
+        let file = if stored.is_current { file } else { self.tables.write_whole(path)? };
+        let file = TableFile::start(file, Arc::clone(&self.tables) as Arc<dyn Stored>)?;
+        file.write(changed);
         *keeping = Keeping::File(file);
         Ok(())
+    }
+
+    /// Numbers that come after all of the file's. True when those of this process so far did not: then its purges have to be lifted, and what
+    /// was asked for in it before is not known any more.
+    fn begin_era(&self, stored: &Content) -> bool {
+        let own_start = self.own_start.load(Ordering::SeqCst);
+        let latest = self.latest.load(Ordering::SeqCst);
+        let mut eras = stored.eras.clone();
+        let is_own = eras.last().is_some_and(|last| last.start == own_start);
+        let lifts = !is_own && own_start <= stored.highest();
+        let era =
+            if lifts { Era::after(stored.highest().max(latest)) } else { Era::from_to(own_start, latest) };
+        if !is_own {
+            eras.push(era);
+        }
+        eras.raise(era.ceiling);
+        if stored.id != 0 {
+            self.tables.id.store(stored.id, Ordering::Release);
+        }
+        self.tables.eras.store(Arc::new(eras));
+        self.latest.fetch_max(era.start, Ordering::SeqCst);
+        self.own_start.store(era.start, Ordering::SeqCst);
+        lifts
+    }
+
+    /// Adds the file's purges to those of this process. Gives the pieces in which the file is not as it should be.
+    fn merge(&self, stored: &Content, lifts: bool) -> BTreeSet<u32> {
+        let mut changed: BTreeSet<u32> = layout::pieces_of_eras().chain([layout::HEADER]).collect();
+        let by = self.next();
+        for (at, (slot, time)) in self.tables.slots.iter().zip(&stored.slots).enumerate() {
+            let known = slot.load(Ordering::SeqCst);
+            let known = if lifts && known > 0 { by } else { known };
+            let merged = known.max(time.unwrap_or(by));
+            if merged > 0 {
+                // Who purges meanwhile has a greater one.
+                slot.fetch_max(merged, Ordering::SeqCst);
+                self.latest_purge.fetch_max(merged, Ordering::SeqCst);
+            }
+            if *time != Some(merged) {
+                changed.insert(layout::piece_of_slot(at));
+            }
+        }
+        let places = self.tables.groups.take_up(&stored.groups, by, lifts);
+        changed.extend(places.into_iter().map(layout::piece_of_place));
+        changed
     }
 
     /// Keeps the table in RAM only, until it is taken up again. What was purged before is still written where that is possible.
@@ -130,27 +184,21 @@ impl Epochs {
         *self.keeping.write() = Keeping::Lost(why.into());
     }
 
-    /// The time of something that is asked for when the clock says `now`, for [`purged`](Self::purged).
-    pub fn time(&self, now: Timestamp) -> Timestamp {
-        let latest = self.latest.load(Ordering::SeqCst);
-        if now.millis() <= latest {
-            return Timestamp::from_millis(latest);
-        }
-        let before = self.latest.fetch_max(now.millis(), Ordering::SeqCst);
-        Timestamp::from_millis(before.max(now.millis()))
+    /// The number at which is asked for now, for [`purged`](Self::purged).
+    pub fn sequence(&self) -> Sequence {
+        Sequence::new(self.latest.load(Ordering::SeqCst))
     }
 
-    /// Purges what bears `name` and was asked for before this call, or `now` at the latest. That holds in this process at once; it is
+    /// Purges what bears `name` and was asked for before this call. That holds in this process at once; it is
     /// written down in the background.
-    pub fn purge(&self, name: Name<'_>, now: Timestamp) {
+    pub fn purge(&self, name: Name<'_>) {
         let slot = name.slot();
-        let time = self.step(now).millis() - 1;
-        self.tables.slots[usize::from(slot.0)].fetch_max(time, Ordering::SeqCst);
+        let keeping = self.keeping.read();
+        let number = self.next();
+        self.tables.slots[usize::from(slot.0)].fetch_max(number, Ordering::SeqCst);
         // After the slot: whoever sees this sees that.
-        self.latest_purge.fetch_max(time, Ordering::SeqCst);
-        if let Keeping::File(file) = &*self.keeping.read() {
-            file.write([u32::from(slot.0)]);
-        }
+        self.latest_purge.fetch_max(number, Ordering::SeqCst);
+        self.write(&keeping, [layout::piece_of_slot(usize::from(slot.0))]);
     }
 
     /// Purges cache groups of one origin, as the origin wishes: what it may not is left out, and counted.
@@ -160,17 +208,39 @@ impl Epochs {
 
     /// Purges a cache group of one origin, as an operator wishes.
     pub fn purge_group(&self, origin: &str, group: &str, now: Timestamp) {
-        self.purge(Name::EarlierGroup { origin, group }, now);
+        self.purge(Name::EarlierGroup { origin, group });
         self.mark_groups(origin, &[group.to_owned()], true, now);
     }
 
     fn mark_groups(&self, origin: &str, groups: &[String], is_operators: bool, now: Timestamp) {
         let keys: Vec<Key> = groups.iter().map(|group| group_key(origin, group)).collect();
         let wish = Wish { origin: origin_key(origin), groups: &keys, is_operators };
-        let changed = self.tables.groups.purge(&wish, self.step(now).millis() - 1, now);
-        if let Keeping::File(file) = &*self.keeping.read() {
-            file.write(changed.into_iter().map(place_number));
+        let keeping = self.keeping.read();
+        let changed = self.tables.groups.purge(&wish, self.next(), now);
+        self.write(&keeping, changed.into_iter().map(layout::piece_of_place));
+    }
+
+    /// Has pieces written down where there is a file, and the era's ceiling when it has to be raised.
+    fn write(&self, keeping: &Keeping, pieces: impl IntoIterator<Item = u32>) {
+        let eras = self.tables.eras.load();
+        let latest = self.latest.load(Ordering::SeqCst);
+        let ceiling = eras.last().and_then(|era| era.ceiling_for(latest));
+        if let Some(ceiling) = ceiling {
+            self.tables.eras.rcu(|eras| {
+                let mut eras = Eras::clone(eras);
+                eras.raise(ceiling);
+                eras
+            });
         }
+        if let Keeping::File(file) = keeping {
+            let eras = ceiling.map_or(0..0, |_| layout::pieces_of_eras());
+            file.write(pieces.into_iter().chain(eras).chain([layout::HEADER]));
+        }
+    }
+
+    /// Has what the cache's clock shows written down, for the next process. It is with each purge, too, and every hour.
+    pub fn note_time(&self) {
+        self.write(&self.keeping.read(), []);
     }
 
     /// Purges of groups that origins wished and that were not heeded, since the table was full.
@@ -178,11 +248,14 @@ impl Epochs {
         self.tables.groups.ignored()
     }
 
-    /// A time later than that of all that was asked for before this call, and not later than of anything that is asked for after it.
-    pub fn step(&self, now: Timestamp) -> Timestamp {
-        let later = |latest: u64| Some(latest.max(now.millis()).saturating_add(1));
-        let before = self.latest.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
-        Timestamp::from_millis(before.unwrap_or_else(|latest| latest).max(now.millis()).saturating_add(1))
+    /// A number after that of all that was asked for before this call, and not after that of anything that is asked for after it.
+    pub fn step(&self) -> Sequence {
+        Sequence::new(self.next() + 1)
+    }
+
+    /// The number of a purge: what was asked for so far has it or one before, and what is asked for from now on one after.
+    fn next(&self) -> u64 {
+        self.latest.fetch_add(1, Ordering::SeqCst)
     }
 
     /// Waits until all that was purged is written down.
@@ -198,12 +271,25 @@ impl Epochs {
         written.await
     }
 
-    /// Whether an object with these names, asked for at `requested`, has been purged since.
-    pub fn purged(&self, slots: &[Slot], groups: &[Key], requested: Timestamp) -> bool {
-        let is_since = |time: &AtomicU64| time.load(Ordering::Acquire) >= requested.millis();
+    /// Whether an object with these names, asked for at `requested`, has been purged since, or may have been.
+    pub fn purged(&self, slots: &[Slot], groups: &[Key], requested: Sequence) -> bool {
+        let is_since = |time: &AtomicU64| time.load(Ordering::Acquire) >= requested.number();
         let slot_time = |slot: &Slot| &self.tables.slots[usize::from(slot.0)];
-        is_since(&self.latest_purge) && slots.iter().any(|slot| is_since(slot_time(slot)))
+        !self.is_own(requested) && !self.knows(requested)
+            || is_since(&self.latest_purge) && slots.iter().any(|slot| is_since(slot_time(slot)))
             || self.tables.groups.purged(groups, requested)
+    }
+
+    /// Whether this process may have given out the number.
+    fn is_own(&self, requested: Sequence) -> bool {
+        let own = self.own_start.load(Ordering::Relaxed)..=self.latest.load(Ordering::Relaxed);
+        own.contains(&requested.number())
+    }
+
+    /// Whether the table goes back to where something was asked for: what purged it since is known.
+    #[inline(never)]
+    pub fn knows(&self, requested: Sequence) -> bool {
+        self.tables.eras.load().knows(requested)
     }
 }
 
@@ -223,35 +309,12 @@ impl Name<'_> {
 
 impl Stored for Tables {
     fn bytes(&self, number: u32) -> (u64, Vec<u8>) {
-        match u16::try_from(number) {
-            Ok(slot) => {
-                let time = self.slots[usize::from(slot)].load(Ordering::Acquire);
-                (u64::from(slot) * WORD as u64, time.to_le_bytes().to_vec())
-            }
-            Err(_) => {
-                let place = (number as usize - SLOTS) as u16;
-                let at = SLOTS * WORD + usize::from(place) * ENTRY_BYTES;
-                (at as u64, self.groups.encode(place).to_vec())
-            }
-        }
+        self.piece(number)
     }
-}
 
-/// The number of a group's place among all that the file holds: behind the slots.
-fn place_number(place: u16) -> u32 {
-    SLOTS as u32 + u32::from(place)
-}
-
-/// The tables' file, the times in it, and the places of the groups. An earlier version's has times alone.
-fn read(path: &Path) -> std::io::Result<(File, Vec<u64>, Vec<u8>)> {
-    let mut file = shoal_store::door::private::file(path)?;
-    let mut stored = Vec::new();
-    Read::by_ref(&mut file).take(Epochs::BYTES).read_to_end(&mut stored)?;
-    stored.resize(Epochs::BYTES as usize, 0);
-    file.set_len(Epochs::BYTES)?;
-    let groups = stored.split_off(SLOTS * WORD);
-    let words = stored.chunks_exact(WORD).map(|word| word.try_into().expect("a chunk of eight bytes"));
-    Ok((file, words.map(u64::from_le_bytes).collect(), groups))
+    fn hourly(&self) -> u32 {
+        layout::HEADER
+    }
 }
 
 fn hash(parts: &[&[u8]]) -> u64 {
@@ -266,134 +329,7 @@ fn hash(parts: &[&[u8]]) -> u64 {
 /// Slots in the table: 512 KB of RAM and of disk.
 pub const SLOTS: usize = 65_536;
 
-const WORD: usize = 8;
-
 const _: () = assert!(SLOTS == u16::MAX as usize + 1, "a slot's number is any that fits into its type");
 
-/// As far as a clock is taken to have been set back.
-const SET_BACK_MAX: Duration = Duration::from_secs(86_400);
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_millis(millis)
-    }
-
-    #[test]
-    fn a_purge_reaches_what_was_asked_for_before_it() {
-        let epochs = Epochs::volatile();
-        let slots = [Name::Tag("news").slot(), Name::Host("example.org").slot()];
-        assert!(!epochs.purged(&slots, &[], at(5)));
-        epochs.purge(Name::Tag("news"), at(10));
-        assert!(epochs.purged(&slots, &[], at(5)) && epochs.purged(&slots, &[], at(10)));
-        assert!(!epochs.purged(&slots, &[], at(11)));
-        assert!(!epochs.purged(&[Name::Tag("sport").slot()], &[], at(5)));
-    }
-
-    #[test]
-    fn a_step_is_after_what_came_before_it_and_not_after_what_follows() {
-        let epochs = Epochs::volatile();
-        let at = Timestamp::from_millis;
-        // The second clock is behind the first, as two threads' may be.
-        let before = epochs.time(at(1000));
-        let step = epochs.step(at(999));
-        assert!(step > before && epochs.time(at(999)) >= step && epochs.time(at(1000)) >= step);
-        assert!(epochs.step(at(2000)) > at(2000), "nor after what others' clocks say is the same time");
-    }
-
-    #[test]
-    fn a_purge_holds_for_what_was_asked_for_before_the_clock_was_set_back_and_not_for_what_is_after() {
-        let epochs = Epochs::volatile();
-        let slots = [Name::Tag("news").slot()];
-        for _ in 0..3 {
-            let before = epochs.time(at(1000));
-            assert!(!epochs.purged(&slots, &[], before));
-            epochs.purge(Name::Tag("news"), at(900));
-            assert!(epochs.purged(&slots, &[], before));
-            assert!(!epochs.purged(&slots, &[], epochs.time(at(901))), "it can be kept again at once");
-        }
-        assert_eq!(epochs.time(at(2000)), at(2000), "the clock has caught up");
-    }
-
-    #[tokio::test]
-    async fn purges_survive_a_restart() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("purged");
-        let epochs = Epochs::open(&path, at(7)).expect("made");
-        epochs.purge(Name::All, at(7));
-        epochs.written().await.expect("written");
-        let epochs = Epochs::open(&path, at(8)).expect("read again");
-        assert!(epochs.purged(&[Name::All.slot()], &[], at(7)));
-        assert!(!epochs.purged(&[Name::All.slot()], &[], at(8)));
-    }
-
-    #[tokio::test]
-    async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (path, [sport, news, weather]) =
-            (folder.path().join("purged"), ["sport", "news", "weather"].map(|tag| [Name::Tag(tag).slot()]));
-        let earlier = Epochs::open(&path, at(7)).expect("made");
-        earlier.purge(Name::Tag("sport"), at(7));
-        earlier.purge(Name::Tag("news"), at(8));
-        earlier.written().await.expect("written");
-        let epochs = Epochs::volatile();
-        epochs.let_go("its disk is away");
-        epochs.purge(Name::Tag("news"), at(20));
-        assert_eq!(&*epochs.written().await.expect_err("it has no file"), "its disk is away");
-        epochs.take_up(&path, at(30)).expect("read");
-        let check = |epochs: &Epochs| {
-            assert!(epochs.purged(&sport, &[], at(7)) && !epochs.purged(&sport, &[], at(8)));
-            assert!(epochs.purged(&news, &[], at(20)) && !epochs.purged(&news, &[], at(21)));
-        };
-        check(&epochs);
-        epochs.purge(Name::Tag("weather"), at(31));
-        epochs.written().await.expect("written");
-        let next = Epochs::open(&path, at(40)).expect("read again");
-        check(&next);
-        assert!(next.purged(&weather, &[], at(31)));
-    }
-
-    #[tokio::test]
-    async fn a_table_that_is_let_go_of_leaves_its_disk_free() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("purged");
-        let epochs = Epochs::open(&path, at(7)).expect("made");
-        epochs.purge(Name::All, at(7));
-        epochs.written().await.expect("written");
-        epochs.let_go("its disk is away");
-        let is_open = || {
-            let open = std::fs::read_dir("/proc/self/fd").expect("there");
-            open.flatten().any(|open| std::fs::read_link(open.path()).is_ok_and(|target| target == path))
-        };
-        let begun = std::time::Instant::now();
-        while is_open() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "its file stays open");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    #[tokio::test]
-    async fn purges_hold_when_the_clock_has_been_set_back_meanwhile() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("purged");
-        let (asked, purged) = (Timestamp::from_seconds(1_000_000), Timestamp::from_seconds(1_000_010));
-        let epochs = Epochs::open(&path, purged).expect("made");
-        epochs.purge(Name::All, purged);
-        epochs.written().await.expect("written");
-        let now = Timestamp::from_seconds(999_000);
-        let epochs = Epochs::open(&path, now).expect("read again");
-        assert!(epochs.purged(&[Name::All.slot()], &[], asked));
-        assert!(!epochs.purged(&[Name::All.slot()], &[], epochs.time(now)), "what comes now is kept");
-    }
-
-    #[test]
-    fn a_damaged_table_costs_hits_once() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("purged");
-        std::fs::write(&path, [0xff; 4096]).expect("written");
-        let epochs = Epochs::open(&path, at(100)).expect("any bytes are a table");
-        assert!(epochs.purged(&[Slot(0)], &[], at(100)) && !epochs.purged(&[Slot(0)], &[], at(101)));
-    }
-}
+mod tests;

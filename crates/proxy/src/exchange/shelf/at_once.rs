@@ -96,6 +96,7 @@ impl Shelf {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::epochs::Sequence;
     use super::super::super::identity::Identity;
     use super::super::super::invalidations::Invalidations;
     use super::super::super::record::{Head, Names, Provenance, VaryNote};
@@ -205,8 +206,7 @@ mod tests {
             };
             let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
             let names = Names { slots: Box::new([]), groups: Box::new([]), via_site: true };
-            let origin =
-                Provenance { requested: exchanged.request_time, names, identity: Identity::unique() };
+            let origin = Provenance { requested: Sequence::new(10), names, identity: Identity::unique() };
             Record::Response(Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin))).encode()
         };
         for (name, begins, is_found) in

@@ -175,6 +175,7 @@ const RENEWALS_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::epochs::Sequence;
     use super::super::super::identity::Identity;
     use super::super::super::record::{Names, Provenance};
     use super::*;
@@ -289,7 +290,7 @@ mod tests {
         };
         let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
         let names = Names { slots: Box::new([]), groups: Box::new([]), via_site: false };
-        let origin = Provenance { requested: at, names, identity };
+        let origin = Provenance { requested: Sequence::new(10), names, identity };
         Arc::new(Head::new(StatusCode::OK, HeaderMap::new(), policy, origin))
     }
 

@@ -1,0 +1,263 @@
+//! Tests of the tables of purges, over restarts and with files that are older, foreign, damaged or lost.
+
+use super::*;
+use std::time::{Duration, Instant};
+
+const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
+
+fn tag(name: &str) -> [Slot; 1] {
+    [Name::Tag(name).slot()]
+}
+
+/// A table in a folder of its own.
+struct World(tempfile::TempDir);
+
+impl World {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("purges")
+    }
+
+    fn open(&self) -> Epochs {
+        Epochs::open(&self.path(), NOW).expect("opened")
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        std::fs::read(self.path()).expect("there")
+    }
+
+    /// Another file in place of the one there, which the thread of an earlier table may still write to.
+    fn put(&self, bytes: &[u8]) {
+        let beside = self.0.path().join("other");
+        std::fs::write(&beside, bytes).expect("written");
+        std::fs::rename(beside, self.path()).expect("renamed");
+    }
+}
+
+#[test]
+fn purge_reaches_what_was_asked_for_before_it() {
+    let epochs = Epochs::volatile(NOW);
+    let slots = [Name::Tag("news").slot(), Name::Host("example.org").slot()];
+    let before = epochs.sequence();
+    assert!(!epochs.purged(&slots, &[], before));
+    epochs.purge(Name::Tag("news"));
+    assert!(epochs.purged(&slots, &[], before) && !epochs.purged(&tag("sport"), &[], before));
+    assert!(!epochs.purged(&slots, &[], epochs.sequence()), "it can be kept again at once");
+}
+
+#[test]
+fn step_is_after_what_came_before_it_and_not_after_what_follows() {
+    let epochs = Epochs::volatile(NOW);
+    let before = epochs.sequence();
+    let step = epochs.step();
+    assert!(step > before && epochs.sequence() >= step);
+}
+
+#[tokio::test]
+async fn purges_survive_restarts_whatever_the_clock_says() {
+    let world = World::new();
+    let mut asked = Vec::new();
+    for now in [NOW, Timestamp::from_millis(5), Timestamp::from_seconds(4_000_000_000), NOW] {
+        let epochs = Epochs::open(&world.path(), now).expect("opened");
+        for earlier in &asked {
+            assert!(
+                epochs.purged(&tag("news"), &[], *earlier) && !epochs.purged(&tag("sport"), &[], *earlier)
+            );
+        }
+        asked.push(epochs.sequence());
+        assert!(!epochs.purged(&tag("news"), &[], epochs.sequence()));
+        epochs.purge(Name::Tag("news"));
+        epochs.written().await.expect("written");
+    }
+    let epochs = world.open();
+    epochs.purge(Name::All);
+    assert!(asked.iter().all(|asked| epochs.purged(&[Name::All.slot()], &[], *asked)));
+}
+
+#[tokio::test]
+async fn purge_reaches_what_was_asked_for_when_the_clock_was_ahead() {
+    let world = World::new();
+    let asked = Epochs::open(&world.path(), Timestamp::from_seconds(4_000_000_000)).expect("made").sequence();
+    let epochs = Epochs::open(&world.path(), NOW).expect("opened");
+    assert!(!epochs.purged(&tag("news"), &[], asked), "nothing was purged");
+    epochs.purge(Name::Tag("news"));
+    assert!(epochs.purged(&tag("news"), &[], asked));
+}
+
+#[tokio::test]
+async fn an_older_foreign_or_lost_table_vouches_for_nothing_that_it_does_not_know() {
+    let (world, other) = (World::new(), World::new());
+    let first = world.open();
+    let early = first.sequence();
+    first.purge(Name::Tag("sport"));
+    first.written().await.expect("written");
+    drop(first);
+    let older = world.bytes();
+    let second = world.open();
+    let late = second.sequence();
+    second.purge(Name::Tag("news"));
+    second.written().await.expect("written");
+    drop(second);
+    let newest = world.bytes();
+    drop(other.open());
+    let foreign = other.bytes();
+    // What is known of both, and whether the purge of the first is.
+    for (bytes, known) in [(newest, [true, true]), (older, [true, false]), (foreign, [false, false])] {
+        world.put(&bytes);
+        let epochs = world.open();
+        let is_served = [early, late].map(|asked| !epochs.purged(&tag("weather"), &[], asked));
+        assert_eq!(is_served, known);
+        assert!(epochs.purged(&tag("sport"), &[], early) && epochs.purged(&tag("news"), &[], late));
+    }
+    std::fs::remove_file(world.path()).expect("there");
+    let epochs = world.open();
+    assert!([early, late].iter().all(|asked| epochs.purged(&tag("weather"), &[], *asked)));
+    assert!(!epochs.purged(&tag("weather"), &[], epochs.sequence()), "what comes now is kept");
+}
+
+#[tokio::test]
+async fn no_flipped_bit_undoes_a_purge() {
+    let world = World::new();
+    let epochs = world.open();
+    let asked = epochs.sequence();
+    epochs.purge(Name::Tag("news"));
+    epochs.purge_groups("http://a", &["g".to_owned()], NOW);
+    epochs.written().await.expect("written");
+    drop(epochs);
+    let whole = world.bytes();
+    assert_eq!(whole.len() as u64, Epochs::BYTES);
+    let groups = [group_key("http://a", "g")];
+    let slot = layout::piece_of_slot(usize::from(tag("news")[0].0)) as usize * 512;
+    let place = layout::BYTES as usize - groups::PLACES * groups::ENTRY_BYTES;
+    let places =
+        [0, 8, 12, 17, 504, 512, 520, 1016, slot, slot + 8, slot + 100, slot + 511, place, place + 47];
+    for at in places.into_iter().chain((0..whole.len()).step_by(31_337)) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        world.put(&bytes);
+        let epochs = world.open();
+        assert!(epochs.purged(&tag("news"), &[], asked), "byte {at}");
+        assert!(epochs.purged(&[], &groups, asked), "byte {at}");
+        assert!(!epochs.purged(&tag("news"), &groups, epochs.sequence()), "byte {at}: it can be kept again");
+    }
+    for length in [0, 1, 511, 512, 4096, whole.len() - 1] {
+        world.put(&whole[..length]);
+        assert!(world.open().purged(&tag("news"), &[], asked), "{length} bytes are left");
+    }
+}
+
+#[tokio::test]
+async fn damage_is_mended_and_costs_hits_once() {
+    let world = World::new();
+    drop(world.open());
+    let mut bytes = world.bytes();
+    let slot = tag("news");
+    bytes[layout::piece_of_slot(usize::from(slot[0].0)) as usize * 512] ^= 1;
+    world.put(&bytes);
+    let epochs = world.open();
+    let after = epochs.sequence();
+    epochs.written().await.expect("written");
+    drop(epochs);
+    assert!(!world.open().purged(&slot, &[], after));
+}
+
+#[tokio::test]
+async fn table_of_earlier_versions_is_taken_up() {
+    for length in [524_288, 1_310_720] {
+        let world = World::new();
+        let asked = |millis| Sequence::new(NOW.millis() + millis);
+        let mut bytes = vec![0; length];
+        let at = usize::from(tag("news")[0].0) * 8;
+        bytes[at..at + 8].copy_from_slice(&(NOW.millis() + 5).to_le_bytes());
+        world.put(&bytes);
+        for _ in 0..2 {
+            let epochs = world.open();
+            assert!(
+                epochs.purged(&tag("news"), &[], asked(5)) && !epochs.purged(&tag("news"), &[], asked(6))
+            );
+            assert!(!epochs.purged(&tag("sport"), &[], asked(5)));
+            epochs.purge(Name::Tag("weather"));
+            assert!(epochs.purged(&tag("weather"), &[], asked(1_000_000)));
+            epochs.written().await.expect("written");
+            assert_eq!(world.bytes().len() as u64, Epochs::BYTES);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
+    // With numbers before those of the file, and behind them.
+    for now in [Timestamp::from_millis(0), Timestamp::from_seconds(4_000_000_000)] {
+        let world = World::new();
+        let earlier = world.open();
+        let asked = earlier.sequence();
+        earlier.purge(Name::Tag("sport"));
+        earlier.written().await.expect("written");
+        let epochs = Epochs::volatile(now);
+        epochs.let_go("its disk is away");
+        epochs.purge(Name::Tag("news"));
+        assert_eq!(&*epochs.written().await.expect_err("it has no file"), "its disk is away");
+        epochs.take_up(&world.path()).expect("read");
+        let check = |epochs: &Epochs| {
+            assert!(epochs.purged(&tag("sport"), &[], asked) && epochs.purged(&tag("news"), &[], asked));
+            assert!(!epochs.purged(&tag("weather"), &[], asked));
+        };
+        check(&epochs);
+        assert!(!epochs.purged(&tag("news"), &[], epochs.sequence()));
+        epochs.written().await.expect("written");
+        let next = world.open();
+        check(&next);
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_was_away_for_a_while_goes_on_in_its_era() {
+    let world = World::new();
+    let epochs = world.open();
+    let before = epochs.sequence();
+    epochs.let_go("its disk is away");
+    epochs.purge(Name::Tag("news"));
+    let meanwhile = epochs.sequence();
+    epochs.take_up(&world.path()).expect("it is back");
+    for asked in [before, meanwhile] {
+        assert!(!epochs.purged(&tag("sport"), &[], asked), "RAM keeps what it has");
+    }
+    epochs.written().await.expect("written");
+    let next = world.open();
+    assert!(next.purged(&tag("news"), &[], before) && !next.purged(&tag("news"), &[], meanwhile));
+}
+
+#[tokio::test]
+async fn many_purges_stay_known_after_a_kill() {
+    let world = World::new();
+    let epochs = world.open();
+    for _ in 0..3_000_000 {
+        epochs.next();
+    }
+    epochs.purge(Name::Tag("sport"));
+    let asked = epochs.sequence();
+    epochs.written().await.expect("written");
+    std::mem::forget(epochs);
+    assert!(!world.open().purged(&tag("news"), &[], asked));
+}
+
+#[tokio::test]
+async fn a_table_that_is_let_go_of_leaves_its_disk_free() {
+    let world = World::new();
+    let epochs = world.open();
+    epochs.purge(Name::All);
+    epochs.written().await.expect("written");
+    epochs.let_go("its disk is away");
+    let is_open = || {
+        let open = std::fs::read_dir("/proc/self/fd").expect("there");
+        open.flatten().any(|open| std::fs::read_link(open.path()).is_ok_and(|target| target == world.path()))
+    };
+    let begun = Instant::now();
+    while is_open() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "its file stays open");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
