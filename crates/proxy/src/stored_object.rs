@@ -1,7 +1,7 @@
 //! What a stored object is, for whoever looks at a store from outside: read from its key and metadata.
 
 use crate::exchange::record::Record;
-use crate::exchange::target::Target;
+use crate::exchange::target::{FORWARD, Target};
 use http::StatusCode;
 use shoal_core::{ObjectKey, Timestamp};
 
@@ -40,7 +40,9 @@ impl StoredObject {
     /// Reads what stands beside a body. `None` when it is not what this program writes.
     pub fn read(full_key: &[u8], metadata: &[u8], now: Timestamp) -> Option<Self> {
         let end = full_key.iter().position(|byte| *byte == 0);
-        let url = std::str::from_utf8(&full_key[..end.unwrap_or(full_key.len())]).ok()?.to_owned();
+        let (url, rest) = full_key.split_at(end.unwrap_or(full_key.len()));
+        let url = std::str::from_utf8(url).ok()?.to_owned();
+        let is_variant = !rest.strip_prefix(FORWARD).unwrap_or(rest).is_empty();
         let kind = match Record::decode(metadata)? {
             Record::Response(head) => StoredKind::Response {
                 status: head.stored.status(),
@@ -51,7 +53,7 @@ impl StoredObject {
                     .field_lines()
                     .map(|(name, value)| (name.to_vec(), value.to_vec()))
                     .collect(),
-                is_variant: end.is_some(),
+                is_variant,
             },
             Record::Vary(_) => StoredKind::Variants,
             Record::Parts(_) => StoredKind::Parts,
@@ -59,8 +61,8 @@ impl StoredObject {
         Some(Self { url, kind })
     }
 
-    /// The key under which the response for a URL stands, or a note of where it is. `None` when it is no URL of http or https.
-    pub fn key_of(url: &str) -> Option<ObjectKey> {
-        Target::parse(url).ok().map(|target| target.key())
+    /// The keys under which the responses for a URL stand in the two modes, or notes of where they are. `None` when it is no URL of http or https.
+    pub fn keys_of(url: &str) -> Option<[ObjectKey; 2]> {
+        Target::parse(url).ok().map(|target| target.keys())
     }
 }

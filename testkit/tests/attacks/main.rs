@@ -8,6 +8,7 @@ mod credentials;
 mod forwarded;
 mod frames;
 mod lifetimes;
+mod modes;
 mod origin_connections;
 mod pinned_memory;
 mod published;

@@ -26,10 +26,10 @@ pub struct Options {
 
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
-        let key = StoredObject::key_of(&self.url)
+        let keys = StoredObject::keys_of(&self.url)
             .ok_or_else(|| Failure::Usage(format!("{} is no URL of http or https", self.url)))?;
         let stores = self.which.open()?;
-        let Some((stored, object)) = find(&stores.seen, &key)? else {
+        let Some((stored, object)) = find(&stores.seen, &keys)? else {
             let mut stores = stores;
             stores.failures.push(format!("nothing is stored for {}", self.url));
             return stores.end();
@@ -53,8 +53,13 @@ impl Options {
     }
 }
 
-/// The response for a key, on whichever disk it is; of several the one that was stored last.
-fn find(stores: &[Seen], key: &ObjectKey) -> Result<Option<(Stored, StoredObject)>, Failure> {
+/// The response for a URL, on whichever disk it is and of whichever mode; of several the one that was stored last.
+fn find(stores: &[Seen], keys: &[ObjectKey]) -> Result<Option<(Stored, StoredObject)>, Failure> {
+    let found = keys.iter().map(|key| find_one(stores, key)).collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().max_by_key(|(_, object)| super::told::stored(object)))
+}
+
+fn find_one(stores: &[Seen], key: &ObjectKey) -> Result<Option<(Stored, StoredObject)>, Failure> {
     let mut found: Vec<(Stored, StoredObject)> = Vec::new();
     let mut has_variants = false;
     for (_, store) in stores {

@@ -116,11 +116,11 @@ impl Exchange {
         let directives = RequestDirectives::of(&head.fields);
         let fields = fields::without_nominated(head.fields);
         let ask = Arc::new(Ask {
-            primary: target.key(),
+            primary: target.key(if site.is_some() { Mode::Reverse } else { Mode::Forward }),
             path: target.path_and_query(&head.uri),
             target,
             directives,
-            kind: Kind::of(&fields, site.is_some()),
+            kind: Kind::of(&fields),
             method: head.method,
             fields,
             version: head.version,

@@ -86,7 +86,7 @@ impl Ask {
 
     /// The flight in which such requests share a fetch of what is stored under `key`.
     pub fn flight(&self, key: &ObjectKey) -> FlightKey {
-        FlightKey::of(key, self.site.is_some())
+        FlightKey::of(key)
     }
 
     /// What is remembered when responses to such a request may not be stored.

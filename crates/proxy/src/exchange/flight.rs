@@ -31,9 +31,6 @@ type Shard = HashMap<FlightKey, Arc<Flight>>;
 pub struct FlightKey {
     /// The key under which the response was looked for.
     stored: ObjectKey,
-    /// A site's upstreams answer something else than the host that a URL names: requests of the two
-    /// modes do not wait for each other.
-    via_site: bool,
     /// The range and the validators that the origin is asked with.
     part: Option<PartKey>,
 }
@@ -112,12 +109,10 @@ impl Flights {
         self.shard(key).lock().get(key).map(Follower::of)
     }
 
-    /// Lets nobody more join the fetches of the whole for `key`, of either mode: their responses are
-    /// invalid already.
+    /// Lets nobody more join the fetch of the whole for `key`: its response is invalid already.
     pub fn forget(&self, key: &ObjectKey) {
-        for key in [true, false].map(|via_site| FlightKey::of(key, via_site)) {
-            self.shard(&key).lock().remove(&key);
-        }
+        let key = FlightKey::of(key);
+        self.shard(&key).lock().remove(&key);
     }
 
     /// Fetches under way.
@@ -133,8 +128,8 @@ impl Flights {
 
 impl FlightKey {
     /// The key of fetches of the whole response that is stored under `stored`.
-    pub fn of(stored: &ObjectKey, via_site: bool) -> Self {
-        Self { stored: stored.clone(), via_site, part: None }
+    pub fn of(stored: &ObjectKey) -> Self {
+        Self { stored: stored.clone(), part: None }
     }
 
     /// The key of fetches of a part of it.
@@ -243,7 +238,7 @@ mod tests {
     use shoal_semantics::storage::{Exchanged, Storage, assess};
 
     fn key(full: &[u8]) -> FlightKey {
-        FlightKey::of(&ObjectKey::new(full), false)
+        FlightKey::of(&ObjectKey::new(full))
     }
 
     fn lead(flights: &Arc<Flights>, key: FlightKey) -> Leader {
@@ -353,9 +348,9 @@ mod tests {
         let flights = Flights::new();
         let one = ObjectKey::new(*b"a");
         let other = ObjectKey::stored(*b"b", one.hash());
-        let _first = lead(&flights, FlightKey::of(&one, true));
-        let second = lead(&flights, FlightKey::of(&other, true));
-        assert!(flights.follow(&FlightKey::of(&other, true)).is_some());
+        let _first = lead(&flights, FlightKey::of(&one));
+        let second = lead(&flights, FlightKey::of(&other));
+        assert!(flights.follow(&FlightKey::of(&other)).is_some());
         drop(second);
         assert_eq!(flights.count(), 1);
     }
@@ -365,11 +360,10 @@ mod tests {
         let (flights, stored) = (Flights::new(), ObjectKey::new(*b"a"));
         let part = |range: &[u8], validators: &[&[u8]]| {
             let validators = validators.iter().map(|line| (*line).into()).collect();
-            FlightKey::of(&stored, true).for_part(PartKey { range: range.into(), validators })
+            FlightKey::of(&stored).for_part(PartKey { range: range.into(), validators })
         };
         let keys = [
-            FlightKey::of(&stored, true),
-            FlightKey::of(&stored, false),
+            FlightKey::of(&stored),
             part(b"bytes=0-1", &[]),
             part(b"bytes=0-2", &[]),
             part(b"bytes=0-1", &[b"\"v1\""]),
@@ -382,7 +376,7 @@ mod tests {
     #[tokio::test]
     async fn a_forgotten_fetch_is_joined_by_nobody_more() {
         let (flights, stored) = (Flights::new(), ObjectKey::new(*b"a"));
-        let key = FlightKey::of(&stored, false);
+        let key = FlightKey::of(&stored);
         let old = lead(&flights, key.clone());
         flights.forget(&stored);
         let new = lead(&flights, key.clone());

@@ -12,6 +12,7 @@ use super::{
     live::{InForce, Live},
     record::{Head, Record as Stored, VaryNote},
     shelf::{Held, Resident, Shelf},
+    target::FORWARD,
     variant::push_plain,
     verdict::version,
 };
@@ -119,11 +120,16 @@ impl Exchange {
             return None;
         }
         let host = write_url(url, plain, mode == Mode::Reverse && client.tls);
+        let url_bytes = url.len();
+        if mode == Mode::Forward {
+            url.extend_from_slice(FORWARD);
+        }
         let mut resident = self.shelf.resident_of(Key::of(url), url)?;
         if let Stored::Vary(note) = &resident.record {
             let told = (mode == Mode::Reverse).then_some(client);
             resident = self.find_variant(note, plain, url, told)?;
         }
+        url.truncate(url_bytes);
         let host = &url[host];
         let Stored::Response(head) = &resident.record else { return None };
         let port = plain.authority.port.unwrap_or(80);
@@ -188,7 +194,7 @@ impl Keeper for Kept<'_> {
     }
 }
 
-/// Writes the effective URI, which is the primary key, as [`super::target::Target`] does, and says where its host is.
+/// Writes the effective URI, with which the primary key begins, as [`super::target::Target`] does, and says where its host is.
 fn write_url(url: &mut Vec<u8>, plain: &PlainRequest<'_>, https: bool) -> Range<usize> {
     url.clear();
     url.extend_from_slice(if https { b"https://" } else { b"http://" });

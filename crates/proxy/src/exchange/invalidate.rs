@@ -34,7 +34,7 @@ impl Exchange {
             self.epochs.purge_groups(origin, &invalidated, self.now());
         }
         let uris = invalidation::targets(&ask.method, &target, status, response);
-        let keys = uris.iter().filter_map(|uri| Target::of_uri(uri).ok()).map(|target| target.key());
+        let keys = uris.iter().filter_map(|uri| Target::of_uri(uri).ok()).flat_map(|target| target.keys());
         self.invalidate_apart(keys.collect()).await;
     }
 
@@ -75,7 +75,8 @@ impl Exchange {
         match &request {
             PurgeRequest::Url(url) => match Target::parse(url) {
                 Ok(target) => {
-                    let removed = self.invalidate(&target.key()).await;
+                    let [site, forward] = target.keys();
+                    let removed = self.invalidate(&site).await.and(self.invalidate(&forward).await);
                     match removed.lasts {
                         true => PurgeOutcome::Purged { responses: Some(u64::from(removed.was_there)) },
                         false => PurgeOutcome::Failed(NOT_FOR_GOOD.into()),

@@ -21,15 +21,15 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Remembers the URL in its mode until then.
-    pub fn remember(&self, (key, via_site): (&ObjectKey, bool), until: Timestamp) {
-        let (slot, mark) = self.place(key, via_site);
+    /// Remembers the URL until then.
+    pub fn remember(&self, key: &ObjectKey, until: Timestamp) {
+        let (slot, mark) = self.place(key);
         slot.store(mark | u64::from(tenths(until)), Relaxed);
     }
 
     /// Forgets the URL.
-    pub fn forget(&self, (key, via_site): (&ObjectKey, bool)) {
-        let (slot, mark) = self.place(key, via_site);
+    pub fn forget(&self, key: &ObjectKey) {
+        let (slot, mark) = self.place(key);
         let word = slot.load(Relaxed);
         if word & !u64::from(u32::MAX) == mark {
             let _ = slot.compare_exchange(word, 0, Relaxed, Relaxed);
@@ -37,16 +37,16 @@ impl Moments {
     }
 
     /// Whether the URL is remembered at `now`.
-    pub fn holds(&self, (key, via_site): (&ObjectKey, bool), now: Timestamp) -> bool {
-        let (slot, mark) = self.place(key, via_site);
+    pub fn holds(&self, key: &ObjectKey, now: Timestamp) -> bool {
+        let (slot, mark) = self.place(key);
         let word = slot.load(Relaxed);
         let left = (word as u32).wrapping_sub(tenths(now)) as i32;
         word & !u64::from(u32::MAX) == mark && left > 0
     }
 
     /// The slot of a URL, and its mark there, which is never zero.
-    fn place(&self, key: &ObjectKey, via_site: bool) -> (&AtomicU64, u64) {
-        let hash = self.secret.hash_one((key.full(), via_site));
+    fn place(&self, key: &ObjectKey) -> (&AtomicU64, u64) {
+        let hash = self.secret.hash_one(key.full());
         (&self.slots[hash as usize % SLOTS], (hash | 1 << 32) & !u64::from(u32::MAX))
     }
 }
@@ -68,14 +68,14 @@ mod tests {
     fn url_is_remembered_until_its_moment() {
         let (moments, now) = (Moments::default(), Timestamp::from_seconds(1_795_000_000));
         let (one, other) = (ObjectKey::new(*b"http://a/"), ObjectKey::new(*b"http://b/"));
-        assert!(!moments.holds((&one, true), now));
-        moments.remember((&one, true), now.plus(Duration::from_secs(10)));
-        assert!(moments.holds((&one, true), now.plus(Duration::from_millis(9_900))));
-        assert!(!moments.holds((&one, true), now.plus(Duration::from_secs(10))));
-        assert!(!moments.holds((&one, false), now) && !moments.holds((&other, true), now));
-        moments.forget((&other, true));
-        assert!(moments.holds((&one, true), now));
-        moments.forget((&one, true));
-        assert!(!moments.holds((&one, true), now));
+        assert!(!moments.holds(&one, now));
+        moments.remember(&one, now.plus(Duration::from_secs(10)));
+        assert!(moments.holds(&one, now.plus(Duration::from_millis(9_900))));
+        assert!(!moments.holds(&one, now.plus(Duration::from_secs(10))));
+        assert!(!moments.holds(&other, now));
+        moments.forget(&other);
+        assert!(moments.holds(&one, now));
+        moments.forget(&one);
+        assert!(!moments.holds(&one, now));
     }
 }

@@ -18,26 +18,24 @@ pub struct PassKey {
     pub kind: Kind,
 }
 
-/// Responses to clients with credentials are others than those to clients without, and so are those of the other mode.
+/// Responses to clients with credentials are others than those to clients without.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// Whether the request has Authorization.
     pub has_authorization: bool,
     /// Whether it has Cookie.
     pub has_cookie: bool,
-    /// Whether a site serves it.
-    pub via_site: bool,
 }
 
 impl Kind {
     /// Of a request with these fields.
-    pub fn of(fields: &impl Fields, via_site: bool) -> Self {
-        Self { has_authorization: fields.has(&AUTHORIZATION), has_cookie: fields.has(&COOKIE), via_site }
+    pub fn of(fields: &impl Fields) -> Self {
+        Self { has_authorization: fields.has(&AUTHORIZATION), has_cookie: fields.has(&COOKIE) }
     }
 
     fn number(self) -> usize {
-        let Self { has_authorization, has_cookie, via_site } = self;
-        usize::from(has_authorization) << 2 | usize::from(has_cookie) << 1 | usize::from(via_site)
+        let Self { has_authorization, has_cookie } = self;
+        usize::from(has_authorization) << 1 | usize::from(has_cookie)
     }
 }
 
@@ -97,7 +95,7 @@ mod tests {
     #[test]
     fn remembers_for_a_while_and_forgets_on_demand() {
         let passes = Passes::default();
-        let plain = Kind { has_authorization: false, has_cookie: false, via_site: false };
+        let plain = Kind { has_authorization: false, has_cookie: false };
         let of = |url: &[u8]| PassKey { url: Key::of(url), kind: plain };
         let (key, now) = (of(b"a"), Timestamp::from_seconds(1_000));
         assert!(!passes.holds(key, now));
@@ -105,11 +103,7 @@ mod tests {
         assert!(passes.holds(key, now.plus(Duration::from_secs(119))));
         assert!(!passes.holds(key, now.plus(Duration::from_secs(120))));
         assert!(!passes.holds(of(b"b"), now));
-        for kind in [
-            Kind { has_authorization: true, ..plain },
-            Kind { has_cookie: true, ..plain },
-            Kind { via_site: true, ..plain },
-        ] {
+        for kind in [Kind { has_authorization: true, ..plain }, Kind { has_cookie: true, ..plain }] {
             assert!(!passes.holds(PassKey { kind, ..key }, now), "requests of another kind are not meant");
         }
         passes.forget(key);

@@ -31,7 +31,7 @@ impl Exchange {
     /// Remembers that a reload has brought or validated what is stored under the key.
     pub(super) fn note_reload(&self, ask: &Ask, key: &ObjectKey, now: Timestamp) {
         if is_limited(ask) {
-            self.reloaded.remember((key, ask.site.is_some()), now.plus(ask.live.reload_interval));
+            self.reloaded.remember(key, now.plus(ask.live.reload_interval));
         }
     }
 
@@ -39,7 +39,7 @@ impl Exchange {
     pub(super) fn was_reloaded(&self, ask: &Ask, key: &ObjectKey, stored: &StoredResponse) -> bool {
         let (now, policy) = (self.now(), &stored.head.policy);
         is_limited(ask)
-            && self.reloaded.holds((key, ask.site.is_some()), now)
+            && self.reloaded.holds(key, now)
             // A reload that is arriving is remembered before a lookup finds it.
             && now < policy.response_time().plus(ask.live.reload_interval)
             && self.may_have(ask, stored)

@@ -56,7 +56,7 @@ impl Exchange {
         if self.may_stand_in(&fetch.ask, &stored, response.status) {
             self.heed_retry_after(&fetch.ask, Received::of(&response));
             // Errors are shared.
-            self.unshared.forget((&key, fetch.ask.site.is_some()));
+            self.unshared.forget(&key);
             // RFC 5861, section 4: also where the error itself might be stored
             if let Some(leader) = &fetch.leader {
                 leader.land(Landing::Erred(response.status));
@@ -141,7 +141,7 @@ impl Exchange {
         let (now, rules) = (response.response_time, ask.live.rules(ask));
         let rest = reuse::rest_asked_for(response.status, response.fields, clock::date_at(now), rules);
         if !rest.is_zero() {
-            self.resting.remember((&ask.primary, ask.site.is_some()), now.plus(rest));
+            self.resting.remember(&ask.primary, now.plus(rest));
         }
     }
 }

@@ -131,7 +131,7 @@ impl Exchange {
 
     /// Whether the origin asked lately not to be asked for this URL for a while.
     fn is_resting(&self, ask: &Ask) -> bool {
-        self.resting.holds((&ask.primary, ask.site.is_some()), self.now())
+        self.resting.holds(&ask.primary, self.now())
     }
 
     /// Starts a validation that nobody waits for, unless one is under way.
@@ -183,13 +183,13 @@ impl Exchange {
 
     /// Whether what was stored under the key lately has no freshness at all, so that each request needs an answer of its own.
     pub(super) fn waits_in_vain(&self, ask: &Ask, key: &ObjectKey) -> bool {
-        self.unshared.holds((key, ask.site.is_some()), ask.requested)
+        self.unshared.holds(key, ask.requested)
     }
 
     /// Remembers whether it is in vain to wait for what was stored or validated under the key. Gives whether it is fresh, and so for
     /// those who waited.
     pub(super) fn note_sharing(&self, ask: &Ask, key: &ObjectKey, policy: &Policy, now: Timestamp) -> bool {
-        let place = (key, ask.site.is_some());
+        let place = key;
         let each_needs_its_own =
             policy.freshness_lifetime().is_zero() || policy.always_validates() && !policy.is_invalidated();
         match each_needs_its_own {

@@ -142,9 +142,18 @@ impl Target {
         &self.url[..self.path]
     }
 
-    /// The primary cache key (RFC 9111, section 2): the URI. Only responses to GET are stored.
-    pub fn key(&self) -> ObjectKey {
-        ObjectKey::new(Arc::<[u8]>::from(Arc::clone(&self.url)))
+    /// The primary cache key (RFC 9111, section 2): the URI, and the mode. Only responses to GET are stored. What a site's upstreams say
+    /// of a URL is nothing to clients of forward mode, who mean the host that it names, and the other way round.
+    pub fn key(&self, mode: Mode) -> ObjectKey {
+        match mode {
+            Mode::Reverse => ObjectKey::new(Arc::<[u8]>::from(Arc::clone(&self.url))),
+            Mode::Forward => ObjectKey::new([self.url.as_bytes(), FORWARD].concat()),
+        }
+    }
+
+    /// The primary keys of both modes.
+    pub fn keys(&self) -> [ObjectKey; 2] {
+        [Mode::Reverse, Mode::Forward].map(|mode| self.key(mode))
     }
 }
 
@@ -167,6 +176,9 @@ pub fn part_key(whole: &ObjectKey, generation: u64, start: u64, end: u64) -> Obj
     }
     ObjectKey::new(full)
 }
+
+/// Behind the URI in the primary keys of forward mode.
+pub const FORWARD: &[u8] = b"\0forward";
 
 thread_local! {
     /// The URL in the making, kept so that it is allocated once and as long as it is.
