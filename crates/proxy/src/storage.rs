@@ -13,6 +13,7 @@ use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings, secret_o
 use shoal_store::disks::{Disks, Opener, Share};
 use shoal_store::door::private;
 use shoal_store::memory::{self, Content, Ledger, MemoryTier};
+use shoal_store::patience::{all_within, within};
 use shoal_store::{Error, OpenOptions, Store};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub(crate) struct Storage {
     /// The disks as an operator sees them; `None` when none are wanted.
     pub disks: Option<Arc<Disks>>,
     /// When what was purged.
-    pub epochs: Epochs,
+    pub epochs: Arc<Epochs>,
 }
 
 /// Why nothing can be kept as the settings want it.
@@ -78,7 +79,7 @@ impl Storage {
             Some(disks) if disks.serves() || !store.disks.is_empty() => purges(&store.directory),
             // The one disk has them, which may be another process's: it is brought into service with them.
             Some(disks) => lost_purges(disks),
-            None => Epochs::volatile(now()),
+            None => Arc::new(Epochs::volatile(now())),
         };
         let limits = Limits {
             memory_object_max: settings.cache.ram_object_max.0,
@@ -94,7 +95,9 @@ impl Storage {
 /// Hashes keys under the secret of the first disk that has one, so that what is stored is found again;
 /// else under a new one, which new disks take over. A disk with another one is found by that, for a hash more.
 fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
-    let stored = store.all_disks().iter().find_map(|disk| secret_of(&disk.path));
+    let read = |disk: Disk| move || secret_of(&disk.path);
+    let stored = all_within(SECRET_PATIENCE, "shoal-open", store.all_disks().into_iter().map(read).collect());
+    let stored = stored.into_iter().flatten().flatten().next();
     let secret = match stored {
         Some(secret) => secret,
         None => {
@@ -122,23 +125,28 @@ fn keep_memory_tidy<V: Content>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<
     std::thread::Builder::new().name("shoal-memory".into()).spawn(work).map(drop)
 }
 
-/// The table of purges that outlives the process, where that can be. One that is there and cannot be read may say of anything that it was
-/// purged: all that was stored before counts as purged then.
-fn purges(directory: &Path) -> Epochs {
-    let epochs = Epochs::volatile(now());
-    if let Err(error) = take_up_purges(&epochs, directory) {
-        tracing::error!(%error, "purges of tags, groups and hosts will not outlive this process");
-        epochs.let_go(&error.to_string());
-        if !matches!(directory.join(PURGES).try_exists(), Ok(false)) {
-            tracing::error!("what was purged before is not known: nothing that was stored before is served");
-        }
-    }
+/// The table of purges that outlives the process, where that can be. While it cannot be read nothing that was stored before is served: it may
+/// say of anything that it was purged.
+fn purges(directory: &Path) -> Arc<Epochs> {
+    let epochs = Arc::new(Epochs::volatile(now()));
+    let (taken_up, folder) = (Arc::clone(&epochs), directory.to_owned());
+    let outcome = within(PURGES_PATIENCE, "shoal-purges", move || take_up_purges(&taken_up, &folder));
+    let why = match outcome {
+        Some(Ok(())) => return epochs,
+        Some(Err(error)) => error.to_string(),
+        None => "its disk does not answer".into(),
+    };
+    tracing::error!(
+        why,
+        "what was purged cannot be read in store.directory: until it can, nothing that was stored before is served"
+    );
+    epochs.let_go(&why);
     epochs
 }
 
 /// The table of purges while the one disk that has it cannot be used.
-fn lost_purges(disks: &Disks) -> Epochs {
-    let epochs = Epochs::volatile(now());
+fn lost_purges(disks: &Disks) -> Arc<Epochs> {
+    let epochs = Arc::new(Epochs::volatile(now()));
     let why = disks.states().into_iter().next().map(|disk| disk.why);
     epochs.let_go(&why.unwrap_or_else(|| "its disk is out of service".into()));
     epochs
@@ -186,7 +194,7 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
         });
         (share, opener)
     };
-    Some(Arc::new(Disks::open(disks.into_iter().enumerate().map(with_opener))))
+    Some(Arc::new(Disks::open_within(OPEN_PATIENCE, disks.into_iter().enumerate().map(with_opener))))
 }
 
 /// Says when a store is about to be made: whoever expected one there has not mounted its disk, or has named another folder.
@@ -248,6 +256,10 @@ const MEMORY_SHARD_BYTES: u64 = 4 << 20;
 /// How long free pages stay with the allocator, and on the books what nobody holds any more.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 
+/// How long the start waits for its disks in all: for their secrets, until their stores are open, and for what was purged.
+const SECRET_PATIENCE: Duration = Duration::from_millis(500);
+const OPEN_PATIENCE: Duration = Duration::from_millis(1500);
+const PURGES_PATIENCE: Duration = Duration::from_millis(500);
 /// The table of purges, beside the store's own files.
 const PURGES: &str = "purges";
 

@@ -18,6 +18,7 @@ pub mod inspect;
 pub mod memory;
 mod object;
 mod options;
+pub mod patience;
 mod sys;
 mod together;
 

@@ -31,6 +31,7 @@ mod short_way;
 mod slow_clients;
 mod smuggling;
 mod stale_answers;
+mod starts_on_bad_disks;
 mod status_fields;
 mod tls_and_http2;
 mod transports_agree;

@@ -81,7 +81,7 @@ pub struct Exchange {
     /// Keys that a reload has fetched or validated lately.
     reloaded: Moments,
     abandoned: Arc<Abandoned>,
-    epochs: Epochs,
+    epochs: Arc<Epochs>,
     invalidations: Arc<Invalidations>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
@@ -94,7 +94,7 @@ pub struct Parts {
     /// RAM and disk.
     pub shelf: Arc<Shelf>,
     /// When what was purged.
-    pub epochs: Epochs,
+    pub epochs: Arc<Epochs>,
     /// The way to the origins.
     pub upstreams: Arc<Upstreams>,
     /// Counters.
@@ -137,7 +137,7 @@ impl Exchange {
     }
 
     /// When what was purged.
-    pub fn epochs(&self) -> &Epochs {
+    pub fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
     }
 
@@ -225,7 +225,7 @@ mod tests {
         Exchange::new(Parts {
             live: Live::new(settings, &[], 1).expect("sound settings"),
             shelf: Arc::new(Shelf::new((memory, ledger, None), None, pools, Arc::clone(&metrics), limits)),
-            epochs: Epochs::volatile(Timestamp::from_seconds(10)),
+            epochs: Arc::new(Epochs::volatile(Timestamp::from_seconds(10))),
             upstreams: Arc::new(Upstreams::new(settings, Arc::clone(&metrics)).expect("the defaults")),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("no log"),
             metrics,

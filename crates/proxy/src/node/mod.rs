@@ -18,12 +18,11 @@ use crate::storage::{Storage, StorageError};
 use crate::upstream::{Member, SetupError, Upstreams};
 use in_force::in_force;
 use parking_lot::Mutex;
-use reopening::{OpenedUp, Reopening};
+use reopening::{OpenedUp, Purges, Reopening};
 use shoal_core::Key;
 use shoal_settings::{AdminAddress, Settings};
 use shoal_store::disks::{DiskState, Disks};
 use shoal_store::{Store as _, memory};
-use std::cell::Cell;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -104,7 +103,11 @@ impl Node {
         let front = Arc::new(Front(Arc::clone(&exchange)));
         let running = bound.start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
         let reopening = disks.as_ref().and_then(|disks| {
-            let purges = purges_at(&settings.store).map(|folder| (folder, Arc::clone(&exchange)));
+            let purges = Purges {
+                epochs: Arc::downgrade(exchange.epochs()),
+                folder: settings.store.directory.clone(),
+                come_with_disk: purges_at(&settings.store).is_some(),
+            };
             Reopening::start(disks, &metrics, purges)
         });
         Ok(Self {
@@ -193,13 +196,11 @@ impl Node {
     pub fn set_disk_online(&self, path: &str, online: bool) -> Result<bool, String> {
         let disks = self.disks.as_ref().ok_or("this node has no disk store")?;
         let purges = purges_at(&self.settings.lock().store).filter(|folder| folder.to_string_lossy() == path);
-        let are_open = Cell::new(purges.is_some() && !online);
-        let ready = || {
-            are_open.set(purges.is_some());
-            reopening::take_up(self.exchange.epochs(), purges.as_deref())
+        let done = match online {
+            true => disks.bring_online_after(path, &reopening::ready(self.exchange.epochs(), purges.clone())),
+            false => disks.take_offline(path),
         };
-        let done = if online { disks.bring_online_after(path, &ready) } else { disks.take_offline(path) };
-        if are_open.get() && (done.is_err() || !online) {
+        if purges.is_some() && !disks.serves() {
             self.let_go_of_purges();
         }
         done.map_err(|error| match error {

@@ -1,17 +1,21 @@
-//! Disks that could not be opened at the start are tried again, until each serves or the node stops.
+//! Disks that could not be opened at the start are tried again, until each serves or the node stops; so is the table of purges, where
+//! it could not be read.
 //!
-//! A disk that another process has, or that is mounted late, comes into service by itself. The first try comes after a second, the
-//! pause doubles up to a minute, and one thread tries all disks in turn. Failures were told once, at the start; they are counted
+//! A disk that another process has, that is mounted late, or that did not answer comes into service by itself. The first try comes after a second, the
+//! pause doubles up to a minute. Each try has a thread of its own, since a disk may hang in it: others are tried meanwhile,
+//! and that one is not before it answers. Failures were told once, at the start; they are counted
 //! (`shoal_store_open_retries_total`), and the newest reason stands in the status. A disk that an operator takes out stays out.
 
-use crate::exchange::{Epochs, Exchange};
+use crate::exchange::Epochs;
 use crate::metrics::Metrics;
 use crate::storage::take_up_purges;
 use parking_lot::{Condvar, Mutex};
-use shoal_store::Error;
-use shoal_store::disks::{Disks, Service};
+use shoal_store::disks::{Disks, Ready, Service};
+use shoal_store::{Error, Store};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// Called when a disk has come into service.
@@ -31,32 +35,35 @@ struct Work {
     state: Arc<State>,
     disks: Weak<Disks>,
     metrics: Arc<Metrics>,
-    /// Where the table of purges is, and who heeds it, where one disk has it.
-    purges: Option<(PathBuf, Weak<Exchange>)>,
+    purges: Purges,
+    /// Somebody reads the table of purges.
+    are_purges_read: Arc<AtomicBool>,
+}
+
+/// Where the table of purges is, and who heeds it.
+pub(super) struct Purges {
+    pub epochs: Weak<Epochs>,
+    pub folder: PathBuf,
+    /// The one disk has it: both come into service together.
+    pub come_with_disk: bool,
 }
 
 impl Reopening {
-    /// Starts the thread if a disk could not be opened.
-    pub fn start(
-        disks: &Arc<Disks>,
-        metrics: &Arc<Metrics>,
-        purges: Option<(PathBuf, Arc<Exchange>)>,
-    ) -> Option<Self> {
-        if unopened(disks).is_empty() {
-            return None;
-        }
+    /// Starts the thread. `None` where none can be had, which is said.
+    pub fn start(disks: &Arc<Disks>, metrics: &Arc<Metrics>, purges: Purges) -> Option<Self> {
         let state = Arc::new(State::default());
         let work = Work {
             state: Arc::clone(&state),
             disks: Arc::downgrade(disks),
             metrics: Arc::clone(metrics),
-            purges: purges.map(|(folder, exchange)| (folder, Arc::downgrade(&exchange))),
+            purges,
+            are_purges_read: Arc::default(),
         };
-        let started = std::thread::Builder::new().name("shoal-reopen".into()).spawn(move || work.run());
-        if let Err(error) = started {
+        let started = Builder::new().name("shoal-reopen".into()).spawn(move || work.run());
+        if let Err(error) = &started {
             tracing::error!(%error, "no thread to try the disks again: shoal store online brings one into service");
         }
-        Some(Self(state))
+        started.ok().map(|_| Self(state))
     }
 
     pub fn tell(&self, told: OpenedUp) {
@@ -84,16 +91,19 @@ impl OpenedUp {
 
 impl Work {
     fn run(&self) {
-        let mut pause = PAUSE_FIRST;
+        let (mut pause, mut next) = (PAUSE_FIRST, PAUSE_FIRST);
         while self.waits(pause) {
-            pause = (pause * 2).min(PAUSE_MOST);
             let Some(disks) = self.disks.upgrade() else { return };
-            for path in unopened(&disks) {
-                self.try_again(&disks, &path);
+            let unopened = unopened(&disks);
+            let has_purges = self.purges.epochs.upgrade().is_none_or(|epochs| !epochs.are_lost());
+            unopened.iter().for_each(|path| self.try_again(&disks, path));
+            if !has_purges && (disks.serves() || !self.purges.come_with_disk) {
+                self.read_purges();
             }
-            if unopened(&disks).is_empty() {
-                return;
-            }
+            (pause, next) = match unopened.is_empty() && has_purges {
+                true => (PAUSE_MOST, PAUSE_FIRST),
+                false => (next, (next * 2).min(PAUSE_MOST)),
+            };
         }
     }
 
@@ -104,33 +114,64 @@ impl Work {
         !*is_stopped
     }
 
-    fn try_again(&self, disks: &Disks, path: &str) {
-        let ready = || match &self.purges {
-            None => Ok(()),
-            Some((folder, exchange)) => {
-                let gone = || Error::Unusable("the node has stopped".into());
-                let exchange = exchange.upgrade().ok_or_else(gone)?;
-                take_up(exchange.epochs(), Some(folder))
-            }
-        };
-        match disks.open_again(path, &ready) {
+    /// Tries to open a disk, which waits for nobody who does that already.
+    fn try_again(&self, disks: &Arc<Disks>, path: &str) {
+        let folder = self.purges.come_with_disk.then(|| self.purges.folder.clone());
+        let ready = ready_with(self.purges.epochs.clone(), folder);
+        let (disks, state, metrics) = (Arc::clone(disks), Arc::clone(&self.state), Arc::clone(&self.metrics));
+        let path = path.to_owned();
+        in_a_thread(move || match disks.open_again(&path, &ready) {
             Ok(true) => {
-                if let Some(OpenedUp(told)) = &*self.state.told.lock() {
+                if let Some(OpenedUp(told)) = &*state.told.lock() {
                     told();
                 }
             }
             Ok(false) => {}
             Err(error) => {
-                self.metrics.disk_open_retries.count();
+                metrics.disk_open_retries.count();
                 tracing::debug!(disk = path, %error, "this disk still cannot be used");
             }
+        });
+    }
+
+    fn read_purges(&self) {
+        let Some(epochs) = self.purges.epochs.upgrade() else { return };
+        if self.are_purges_read.swap(true, SeqCst) {
+            return;
+        }
+        let (folder, are_read) = (self.purges.folder.clone(), Arc::clone(&self.are_purges_read));
+        let is_begun = in_a_thread(move || {
+            match take_up_purges(&epochs, &folder) {
+                Ok(()) => tracing::info!("what was purged is known again"),
+                Err(error) => tracing::debug!(%error, "what was purged still cannot be read"),
+            }
+            are_read.store(false, SeqCst);
+        });
+        if !is_begun {
+            self.are_purges_read.store(false, SeqCst);
         }
     }
 }
 
+/// Does it where nobody waits for it. False without a thread: it is done another time.
+fn in_a_thread(work: impl FnOnce() + Send + 'static) -> bool {
+    Builder::new().name("shoal-reopen".into()).spawn(work).is_ok()
+}
+
 /// Takes up the purges in the folder of a store that is open and does not serve yet, where it has any.
-pub(super) fn take_up(epochs: &Epochs, folder: Option<&Path>) -> Result<(), Error> {
-    let Some(folder) = folder else { return Ok(()) };
+pub(super) fn ready(epochs: &Arc<Epochs>, folder: Option<PathBuf>) -> Ready {
+    ready_with(Arc::downgrade(epochs), folder)
+}
+
+fn ready_with(epochs: Weak<Epochs>, folder: Option<PathBuf>) -> Ready {
+    Arc::new(move || {
+        let Some(folder) = &folder else { return Ok(()) };
+        let gone = || Error::Unusable("the node has stopped".into());
+        take_up(&*epochs.upgrade().ok_or_else(gone)?, folder)
+    })
+}
+
+fn take_up(epochs: &Epochs, folder: &Path) -> Result<(), Error> {
     take_up_purges(epochs, folder).map_err(|error| {
         let folder = folder.display();
         Error::Unusable(format!("{folder}: what was purged cannot be read there: {error}"))

@@ -55,7 +55,7 @@ impl Rig {
         let exchange = Exchange::new(Parts {
             live: Live::new(&settings, &[], SEED).expect("valid settings"),
             shelf: Arc::new(Shelf::new((memory, ledger, None), None, pools, Arc::clone(&metrics), limits)),
-            epochs: Epochs::volatile(shoal_core::Timestamp::from_seconds(10)),
+            epochs: Arc::new(Epochs::volatile(shoal_core::Timestamp::from_seconds(10))),
             upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).expect("upstreams")),
             metrics: Arc::clone(&metrics),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("the log opens"),

@@ -4,11 +4,11 @@ use super::missed::Missed;
 use super::serving::{Left, Serving};
 use super::{Opener, Share, may_come};
 use crate::{Declined, Error, GaveUp, Usage};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use shoal_core::{Key, ObjectKey};
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// A disk.
@@ -30,6 +30,8 @@ pub(super) struct Disk {
     failures: AtomicU64,
     /// Held while the disk is opened, so that it is not opened twice.
     coming: Mutex<()>,
+    /// Whether it was in time for the start does not matter any more. Set while the state is locked.
+    has_started: AtomicBool,
 }
 
 struct Absence {
@@ -94,7 +96,8 @@ impl Service {
 impl Disk {
     /// A disk that has not been opened.
     pub(super) fn new(share: Share, opener: Opener) -> Self {
-        let absence = Absence { service: Service::Unopened, why: "it has not been opened".into() };
+        let why = format!("{} does not answer; it comes into service once it does", share.path);
+        let absence = Absence { service: Service::Unopened, why };
         Self {
             number: Key::unkeyed(share.path.as_bytes()).low(),
             share,
@@ -106,6 +109,7 @@ impl Disk {
             strain: AtomicU32::new(0),
             failures: AtomicU64::new(0),
             coming: Mutex::new(()),
+            has_started: AtomicBool::new(false),
         }
     }
 
@@ -148,16 +152,25 @@ impl Disk {
         DiskState { path, bytes, service, why, usage, failures, is_recovering }
     }
 
-    /// Opens it for the first time.
-    pub(super) fn start(&self) -> Result<(), Error> {
-        match (self.opener)() {
-            Ok(store) => *self.state.write() = Ok(Serving::new(store)),
-            Err(error) => {
-                *self.state.write() = Err(Absence { service: Service::Unopened, why: error.to_string() });
-                return Err(error);
-            }
+    /// Opens it for the first time. One that comes too late is let go of: it is opened again, and told what it missed.
+    pub(super) fn start(&self) {
+        let _coming = self.coming.lock();
+        let opened = (self.opener)();
+        let mut state = self.state.write();
+        if self.has_started.load(Relaxed) {
+            return;
         }
-        Ok(())
+        *state = match opened {
+            Ok(store) => Ok(Serving::new(store)),
+            Err(error) => Err(Absence { service: Service::Unopened, why: error.to_string() }),
+        };
+    }
+
+    /// The start is over. Why it is not in service, if it is not.
+    pub(super) fn end_start(&self) -> Result<(), String> {
+        let state = self.state.read();
+        self.has_started.store(true, Relaxed);
+        state.as_ref().map(drop).map_err(|absence| absence.why.clone())
     }
 
     /// Goes out of service. Its store, unless it was out.
@@ -193,7 +206,10 @@ impl Disk {
         gave_up: Option<&GaveUp>,
         ready: &dyn Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        let coming = self.coming.lock();
+        if !self.is_out_as(Service::Unopened) {
+            return Ok(false);
+        }
+        let coming = self.coming()?;
         if !self.is_out_as(Service::Unopened) {
             return Ok(false);
         }
@@ -214,11 +230,24 @@ impl Disk {
         gave_up: Option<&GaveUp>,
         ready: &dyn Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        let _coming = self.coming.lock();
+        if self.is_in_service() {
+            return Ok(false);
+        }
+        let _coming = self.coming()?;
         if self.is_in_service() {
             return Ok(false);
         }
         self.come(gave_up, ready, None)
+    }
+
+    /// The right to open it, unless somebody is about to, and may wait for long.
+    fn coming(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        self.coming.try_lock_for(COMING_WAIT_MAX).ok_or_else(|| {
+            let path = self.path();
+            Error::Unusable(format!(
+                "{path} is being opened and has not answered yet; it comes into service once it does"
+            ))
+        })
     }
 
     /// The same, under the lock for it; only while the disk is out for the reason `only`.
@@ -339,6 +368,8 @@ impl Counts {
 
 /// How long whoever brings a disk back waits for its store of before to be let go of.
 const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long whoever opens a disk waits for somebody else who does.
+const COMING_WAIT_MAX: Duration = Duration::from_millis(200);
 /// A failure weighs as much as so many successes: hits that RAM answers do not hide a disk that fails every read.
 const FAILURE_STRAIN: u32 = 16;
 /// As many failures in a row as a disk may have: a few bad sectors are no reason to give it up.
@@ -402,7 +433,8 @@ mod tests {
     #[test]
     fn what_a_disk_has_counted_does_not_fall_while_it_is_out() {
         let disk = Disk::new(Share { path: "/d1".into(), bytes: 1 }, Box::new(|| Ok(Arc::new(Failing))));
-        disk.start().expect("it opens");
+        disk.start();
+        disk.end_start().expect("it opens");
         let counts = || {
             let usage = disk.state().usage;
             (usage.evictions, usage.crowded_out, usage.corrupt, usage.spared_reads)
@@ -424,7 +456,8 @@ mod tests {
     fn failures_that_nobody_waited_for_count_too_and_stay_counted() {
         let share = Share { path: "/d1".into(), bytes: 1 };
         let disk = Disk::new(share, Box::new(|| Ok(Arc::new(Failing))));
-        disk.start().expect("it opens");
+        disk.start();
+        disk.end_start().expect("it opens");
         let failure = Error::Disk { action: "read", source: ErrorKind::TimedOut.into() };
         assert!(!disk.has_failed(&failure));
         assert_eq!(disk.state().failures, 4);

@@ -23,13 +23,14 @@ mod watched;
 
 pub use disk::{DiskState, Service};
 
-use crate::together::each_together;
+use crate::patience::{all_within, within};
 use crate::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, Usage};
 use bytes::Bytes;
 use disk::Disk;
 use serving::Serving;
 use shoal_core::{Key, ObjectKey, rendezvous_score};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tracing::{error, info};
 use watched::{WatchedBody, WatchedInsert};
 
@@ -56,17 +57,32 @@ pub struct Share {
 /// Opens a disk's store.
 pub type Opener = Box<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync>;
 
+/// Called when a disk's store is open, before it serves.
+pub type Ready = Arc<dyn Fn() -> Result<(), Error> + Send + Sync>;
+
 impl Disks {
     /// Opens all disks that can be opened. One that cannot is said once and is out of service: its share goes to the others until it is
     /// brought online, and so with all of them.
     pub fn open(disks: impl IntoIterator<Item = (Share, Opener)>) -> Self {
+        Self::open_within(Duration::MAX, disks)
+    }
+
+    /// The same all at once, each by itself, and for so long at most: a disk that has not answered by then is out of service too, until it is
+    /// [opened again](Self::open_again).
+    pub fn open_within(limit: Duration, disks: impl IntoIterator<Item = (Share, Opener)>) -> Self {
         let disks: Vec<Disk> = disks.into_iter().map(|(share, opener)| Disk::new(share, opener)).collect();
-        for disk in &disks {
-            if let Err(error) = disk.start() {
-                error!(disk = disk.path(), %error, "this disk cannot be used");
+        let shared = Arc::new(Shared { disks, gave_up: OnceLock::new() });
+        let start = |at: usize| {
+            let shared = Arc::clone(&shared);
+            move || shared.disks[at].start()
+        };
+        all_within(limit, "shoal-open", (0..shared.disks.len()).map(start).collect());
+        for disk in &shared.disks {
+            if let Err(why) = disk.end_start() {
+                error!(disk = disk.path(), %why, "this disk cannot be used");
             }
         }
-        Self { shared: Arc::new(Shared { disks, gave_up: OnceLock::new() }) }
+        Self { shared }
     }
 
     /// How each disk is, in the order of the settings.
@@ -78,7 +94,7 @@ impl Disks {
     /// read. False when it was out.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when no disk has this path; what its store says when it cannot be closed in order.
+    /// [`Error::Unusable`] when no disk has this path, or it does not answer; what its store says when it cannot be closed in order.
     pub fn take_offline(&self, path: &str) -> Result<bool, Error> {
         let disk = self.shared.named(path)?;
         let Some(store) = disk.leave(Service::Offline, "an operator took it out") else {
@@ -86,7 +102,13 @@ impl Disks {
             return Ok(false);
         };
         info!(disk = path, "the disk is out of service, as asked for");
-        store.close().map(|()| true)
+        let closed = within(ANSWER_WAIT_MAX, "shoal-leave", move || store.close());
+        closed.unwrap_or_else(|| {
+            Err(Error::Unusable(format!(
+                "{path} is out of service and does not answer: what it has not written yet is written when it answers, or lost"
+            )))
+        })?;
+        Ok(true)
     }
 
     /// Brings a disk back into service, whatever it was taken out for. False when it was in.
@@ -95,33 +117,36 @@ impl Disks {
     /// [`Error::Unusable`] when no disk has this path, or more has been removed meanwhile than is remembered; what
     /// its store says when it cannot be opened.
     pub fn bring_online(&self, path: &str) -> Result<bool, Error> {
-        self.bring_online_after(path, &|| Ok(()))
+        self.bring_online_after(path, &(Arc::new(|| Ok(())) as Ready))
     }
 
     /// The same with something to do once the disk's store is open, before it serves.
     ///
     /// # Errors
     /// As [`bring_online`](Self::bring_online); and what `ready` says.
-    pub fn bring_online_after(
-        &self,
-        path: &str,
-        ready: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        let disk = self.shared.named(path)?;
-        let has_come = disk.come_back(self.shared.gave_up.get(), ready)?;
-        if has_come {
-            info!(disk = path, "the disk is in service again");
-        }
-        Ok(has_come)
+    pub fn bring_online_after(&self, path: &str, ready: &Ready) -> Result<bool, Error> {
+        self.shared.named(path)?;
+        let (shared, ready, name) = (Arc::clone(&self.shared), Arc::clone(ready), path.to_owned());
+        let come = move || {
+            let has_come = shared.named(&name)?.come_back(shared.gave_up.get(), &*ready)?;
+            if has_come {
+                info!(disk = name, "the disk is in service again");
+            }
+            Ok(has_come)
+        };
+        let come = within(COME_WAIT_MAX, "shoal-open", come);
+        come.unwrap_or_else(|| {
+            Err(Error::Unusable(format!("{path} does not answer; it comes into service once it does")))
+        })
     }
 
     /// Tries again to open a disk that could not be opened since the start. False when it serves, or an operator keeps it out.
     ///
     /// # Errors
     /// As [`bring_online_after`](Self::bring_online_after).
-    pub fn open_again(&self, path: &str, ready: &dyn Fn() -> Result<(), Error>) -> Result<bool, Error> {
+    pub fn open_again(&self, path: &str, ready: &Ready) -> Result<bool, Error> {
         let disk = self.shared.named(path)?;
-        let has_come = disk.open_again(self.shared.gave_up.get(), ready)?;
+        let has_come = disk.open_again(self.shared.gave_up.get(), &**ready)?;
         if has_come {
             info!(disk = path, "the disk could be opened and is in service");
         }
@@ -363,10 +388,22 @@ impl Store for Disks {
         })
     }
 
-    /// Closes all disks at once: a slow one does not keep the others waiting.
+    /// Closes all disks at once: a slow one does not keep the others waiting, nor for ever the caller.
     fn close(&self) -> Result<(), Error> {
-        let stores: Vec<_> = self.shared.disks.iter().filter_map(Disk::store).collect();
-        // Each is waited for, also behind one that failed. A thread that panicked has said so.
-        each_together(&stores, |store| store.close()).into_iter().flatten().collect()
+        let stores = self.shared.disks.iter().filter_map(Disk::store);
+        let close = |store: Arc<Serving>| move || store.close();
+        // Each is waited for, also behind one that failed.
+        let closed = all_within(CLOSE_WAIT_MAX, "shoal-close", stores.map(close).collect());
+        let no_answer = || Error::Unusable("a disk does not answer and was not closed".into());
+        closed.into_iter().try_for_each(|closed| closed.unwrap_or_else(|| Err(no_answer())))
     }
 }
+
+/// How long an operator waits for a disk that he takes out of service.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How long for one that he brings back: its store is opened, and relieved of what was removed meanwhile.
+const COME_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// How long the process waits for its disks before it ends. One that is not closed in order is looked through at the next start.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(60);

@@ -359,10 +359,10 @@ fn a_disk_that_an_operator_keeps_out_is_not_opened_again() {
         })
     };
     let disks = Disks::open([(Share { path: "/disk".into(), bytes: 16 << 20 }, opener)]);
-    let fine = || Ok(());
+    let fine: Ready = Arc::new(|| Ok(()));
     assert!(disks.open_again("/disk", &fine).is_err(), "it still cannot be opened");
     is_there.store(true, std::sync::atomic::Ordering::Relaxed);
-    let refusal = || Err(Error::Unusable("not ready".into()));
+    let refusal: Ready = Arc::new(|| Err(Error::Unusable("not ready".into())));
     assert!(disks.open_again("/disk", &refusal).is_err() && !disks.serves());
     assert_eq!(disks.states()[0].why, "unusable store: not ready");
     assert!(!disks.take_offline("/disk").expect("there is such a disk"), "it was out");

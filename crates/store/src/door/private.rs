@@ -4,7 +4,7 @@
 //! with 0700, whatever the umask says. Those that are there already with more are tightened when they are opened. A
 //! name that is a symbolic link is refused, so that nobody who may write beside a store leads it elsewhere.
 
-use rustix::fs::{Mode, OFlags, fchmod, fstat};
+use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat};
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -61,10 +61,23 @@ pub(crate) fn tighten(file: impl AsFd) {
 }
 
 fn opened(options: &mut std::fs::OpenOptions, path: &Path) -> io::Result<File> {
-    let no_link = OFlags::NOFOLLOW.bits() as i32;
-    let file = options.read(true).write(true).mode(FILE.bits()).custom_flags(no_link).open(path)?;
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = options.read(true).write(true).mode(FILE.bits()).custom_flags(flags).open(path)?;
+    only_files(&file)?;
     tighten(&file);
     Ok(file)
+}
+
+/// Refuses what is no file: to open a pipe or to read from one may wait for ever, which opening without waiting prevents.
+pub(super) fn only_files(file: impl AsFd) -> io::Result<()> {
+    match FileType::from_raw_mode(fstat(file)?.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no file but a pipe, a socket or a device; remove it",
+        )),
+    }
 }
 
 /// The mode of a file.

@@ -33,9 +33,10 @@ impl Real {
         }
     }
 
-    /// Opens a file that is there. One that is written to is for this user alone.
-    fn opened(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let file = self.open_at(path, flags)?;
+    /// Opens a file that is there, and nothing else. One that is written to is for this user alone.
+    fn opened(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+        let file = self.open_at(path, flags | OFlags::NONBLOCK)?;
+        private::only_files(&file)?;
         if flags.contains(OFlags::RDWR) {
             private::tighten(&file);
         }
@@ -60,13 +61,15 @@ impl FileSystem for Real {
     fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
         let flags = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
         match self.opened(path, flags | OFlags::DIRECT) {
-            Err(Errno::INVAL) => self.open(path, access),
+            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                self.open(path, access)
+            }
             opened => Ok(Box::new(RealFile(opened?))),
         }
     }
 
     fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
-        let file = self.open_at(path, OFlags::RDONLY)?;
+        let file = self.opened(path, OFlags::RDONLY)?;
         if rustix::fs::fstat(&file)?.st_size as u64 >= bytes {
             return Ok(Box::new(Private::new(&file, 0, bytes)?));
         }
@@ -124,11 +127,12 @@ impl FileSystem for Real {
     }
 
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
-        let file = match self.open_at(path, OFlags::RDWR) {
-            Err(Errno::NOENT) => self.open_at(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?,
+        let file = match self.opened(path, OFlags::RDWR) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.open_at(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?
+            }
             opened => opened?,
         };
-        private::tighten(&file);
         RealMapping::new(RealFile(file), bytes).map(|mapping| Box::new(mapping) as Box<dyn Mapping>)
     }
 

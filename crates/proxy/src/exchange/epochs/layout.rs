@@ -164,6 +164,11 @@ pub(super) fn piece_of_place(place: u16) -> u32 {
     PLACES_FROM + u32::from(place)
 }
 
+/// All pieces.
+pub(super) fn pieces() -> std::ops::Range<u32> {
+    0..PIECES
+}
+
 /// The pieces that eras are in.
 pub(super) fn pieces_of_eras() -> std::ops::Range<u32> {
     ERA_SECTORS..SLOT_SECTORS

@@ -126,8 +126,17 @@ impl Epochs {
         // Who purges meanwhile writes it down when this file has taken the place of the one before.
         let mut keeping = self.keeping.write();
         let lifts = self.begin_era(&stored);
-        let changed = self.merge(&stored, lifts);
-        let file = if stored.is_current { file } else { self.tables.write_whole(path)? };
+        let mut changed = self.merge(&stored, lifts);
+        let mut file = file;
+        if !stored.is_current {
+            let before = self.sequence();
+            // Nobody waits for the disk with this lock.
+            drop(keeping);
+            file = self.tables.write_whole(path)?;
+            keeping = self.keeping.write();
+            let is_as_written = self.sequence() == before;
+            changed = if is_as_written { BTreeSet::new() } else { layout::pieces().collect() };
+        }
         let file = TableFile::start(file, Arc::clone(&self.tables) as Arc<dyn Stored>)?;
         file.write(changed);
         *keeping = Keeping::File(file);
@@ -182,6 +191,11 @@ impl Epochs {
     /// Keeps the table in RAM only, until it is taken up again. What was purged before is still written where that is possible.
     pub fn let_go(&self, why: &str) {
         *self.keeping.write() = Keeping::Lost(why.into());
+    }
+
+    /// Whether what is purged is kept in RAM only, though it should outlive the process.
+    pub fn are_lost(&self) -> bool {
+        matches!(*self.keeping.read(), Keeping::Lost(_))
     }
 
     /// The number at which is asked for now, for [`purged`](Self::purged).

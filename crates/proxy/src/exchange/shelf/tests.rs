@@ -324,7 +324,7 @@ fn exchange(world: &World) -> Arc<Exchange> {
     Exchange::new(Parts {
         live: Live::new(&settings, &[], 1).expect("the defaults"),
         shelf: Arc::clone(&world.shelf),
-        epochs: Epochs::volatile(Timestamp::from_seconds(10)),
+        epochs: Arc::new(Epochs::volatile(Timestamp::from_seconds(10))),
         upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(metrics)).expect("the defaults")),
         metrics: Arc::clone(metrics),
         log: AccessLog::open(&settings.log, Arc::clone(metrics)).expect("no log"),

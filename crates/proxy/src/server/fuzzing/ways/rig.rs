@@ -169,7 +169,7 @@ fn exchange(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<Exchange> {
     Exchange::new(Parts {
         live: Live::new(settings, &[], SEED).expect("valid settings"),
         shelf: Arc::new(Shelf::new((memory, ledger, None), None, pools, Arc::clone(metrics), limits)),
-        epochs: Epochs::volatile(Timestamp::from_seconds(10)),
+        epochs: Arc::new(Epochs::volatile(Timestamp::from_seconds(10))),
         upstreams: Arc::new(Upstreams::new(settings, Arc::clone(metrics)).expect("upstreams")),
         metrics: Arc::clone(metrics),
         log: AccessLog::open(&settings.log, Arc::clone(metrics)).expect("no log"),
