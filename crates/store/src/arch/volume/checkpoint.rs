@@ -7,6 +7,7 @@
 
 use super::Volume;
 use super::format::u64_at;
+use super::state::State;
 use super::table::HEADERS;
 use super::writer::Writer;
 use crate::Error;
@@ -19,6 +20,8 @@ pub(super) struct Checkpoint {
     file: Box<dyn File>,
     /// What its header says.
     header: Header,
+    /// What the volume's state says.
+    state: State,
     /// Bytes of log from one checkpoint to the next.
     interval_bytes: u64,
 }
@@ -39,6 +42,8 @@ pub(super) struct Header {
     pub(super) written_stripes: u64,
     /// One more than that of the header before. They are written to two places in turns, so that one that is torn leaves the other.
     pub(super) turn: u64,
+    /// Of the volume's state; 0 in earlier versions.
+    pub(super) generation: u64,
     /// Nothing was written to the log since.
     pub(super) is_clean: bool,
 }
@@ -49,7 +54,8 @@ impl Header {
         bytes.extend_from_slice(MAGIC);
         let flags = u64::from(self.is_clean);
         let numbers = [self.id, self.buckets, self.sequence, self.stripe, self.offset, self.objects];
-        for number in numbers.into_iter().chain([self.next_id, self.written_stripes, flags, self.turn]) {
+        let last = [self.next_id, self.written_stripes, flags, self.turn, self.generation];
+        for number in numbers.into_iter().chain(last) {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
@@ -69,8 +75,13 @@ impl Header {
 
     /// `None` when these bytes are no such header.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..CHECKED + 8)?;
-        let is_whole = &bytes[..8] == MAGIC && xxh3_64(&bytes[..CHECKED]) == u64_at(bytes, CHECKED);
+        let checked = match bytes.get(..8)? {
+            magic if magic == MAGIC => CHECKED,
+            magic if magic == EARLIER_MAGIC => EARLIER_CHECKED,
+            _ => return None,
+        };
+        let bytes = bytes.get(..checked + 8)?;
+        let is_whole = xxh3_64(&bytes[..checked]) == u64_at(bytes, checked);
         is_whole.then(|| Self {
             id: u64_at(bytes, 8),
             buckets: u64_at(bytes, 16),
@@ -82,14 +93,20 @@ impl Header {
             written_stripes: u64_at(bytes, 64),
             is_clean: u64_at(bytes, 72) & 1 != 0,
             turn: u64_at(bytes, 80),
+            generation: if checked == CHECKED { u64_at(bytes, 88) } else { 0 },
         })
     }
 }
 
 impl Checkpoint {
-    pub(super) fn new(file: Box<dyn File>, header: Header, index_bytes: u64, stripe_bytes: u64) -> Self {
+    pub(super) fn new(
+        file: Box<dyn File>,
+        (header, state): (Header, State),
+        index_bytes: u64,
+        stripe_bytes: u64,
+    ) -> Self {
         let interval_bytes = (INDEX_TIMES * index_bytes).max(STRIPES_MIN * stripe_bytes);
-        Self { file, header, interval_bytes }
+        Self { file, header, state, interval_bytes }
     }
 }
 
@@ -129,13 +146,24 @@ impl Volume {
     /// Something is about to be written to the log: the index must not be taken for complete.
     pub(super) fn leave_clean(&self) -> Result<(), Error> {
         // Without the lock, which is held while the index is written.
-        if !self.index_may_be_clean.load(Relaxed) {
+        if !self.index_may_be_clean.load(Relaxed) && !self.is_generation_due.load(Relaxed) {
             return Ok(());
         }
         let mut checkpoint = self.checkpoint.lock();
-        let header = Header { is_clean: false, ..checkpoint.header };
-        let written = checkpoint.write_header(header);
+        let state = State {
+            sealed_from: self.sealed_from.load(Relaxed),
+            ..checkpoint.state.next(checkpoint.header.generation)
+        };
+        let header = Header { is_clean: false, generation: state.generation, ..checkpoint.header };
+        // An index that is being made anew gets a header when it is complete.
+        let written = match self.is_index_known.load(Relaxed) {
+            true => checkpoint.write_header(header),
+            false => Ok(checkpoint.header = header),
+        };
         written.map_err(|source| self.failed("write the volume's index", source))?;
+        self.write_state(state).map_err(|source| self.failed("write the volume's state", source))?;
+        checkpoint.state = state;
+        self.is_generation_due.store(false, Relaxed);
         self.index_may_be_clean.store(false, Relaxed);
         Ok(())
     }
@@ -165,13 +193,15 @@ impl Volume {
             next_id: self.next_id.load(Relaxed),
             written_stripes: u64::from(self.written_stripes.load(Relaxed)),
             turn: 0,
+            generation: 0,
             is_clean,
         }
     }
 
     pub(super) fn write_index_as(&self, header: Header) -> Result<(), Error> {
         let mut checkpoint = self.checkpoint.lock();
-        let header = Header { turn: checkpoint.header.turn, ..header };
+        let Header { turn, generation, .. } = checkpoint.header;
+        let header = Header { turn, generation, ..header };
         // Another may have been faster.
         if header == checkpoint.header || header.sequence < checkpoint.header.sequence {
             return Ok(());
@@ -222,8 +252,10 @@ impl Checkpoint {
     }
 }
 
-const MAGIC: &[u8; 8] = b"SHOALix2";
-const CHECKED: usize = 88;
+const MAGIC: &[u8; 8] = b"SHOALix3";
+const CHECKED: usize = 96;
+const EARLIER_MAGIC: &[u8; 8] = b"SHOALix2";
+const EARLIER_CHECKED: usize = 88;
 /// The log grows by so many times the index's bytes between two checkpoints, so that the index adds about a percent.
 const INDEX_TIMES: u64 = 64;
 /// And by so many stripes at least.

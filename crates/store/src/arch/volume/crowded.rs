@@ -5,7 +5,6 @@
 //! become the only one: as many as cost little, since an index that is too small gives up an object with each that comes.
 
 use super::Volume;
-use super::format::Head;
 use super::table::Entry;
 use shoal_core::Key;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,7 +33,7 @@ impl Volume {
         let stripe = self.geometry.stripe_of(entry.position())?;
         let _pin = self.stripes.pin([stripe])?;
         let span = self.read_span(entry.position(), entry.bytes().min(HEAD_READ_MAX), None).ok()?;
-        let head = Head::decode(&span, entry.position()).ok()?;
+        let head = self.decode_head(&span, entry.position()).ok()?;
         let is_it = entry.is_of(head.key) && head.sequence >= self.table.stripe_sequence(stripe);
         is_it.then_some(head.key)
     }

@@ -14,7 +14,7 @@
 //! Everything says where it stands, so that what is read from the wrong place or an earlier lap never passes.
 
 use crate::door::PAGE_BYTES;
-use shoal_core::Key;
+use shoal_core::{Key, KeySecret};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Numbers that never change in the life of a volume.
@@ -289,10 +289,10 @@ impl Head {
         }
     }
 
-    /// The head with key and metadata, as they stand at the record's beginning.
-    pub(super) fn encode(&self, full_key: &[u8], metadata: &[u8], out: &mut [u8]) {
+    /// The head with key and metadata, as they stand at the record's beginning, sealed.
+    pub(super) fn encode(&self, seal: Seal, full_key: &[u8], metadata: &[u8], out: &mut [u8]) {
         out[..4].copy_from_slice(RECORD_MAGIC);
-        out[4..6].copy_from_slice(&[VERSION as u8, self.kind.code()]);
+        out[4..6].copy_from_slice(&[SEALED, self.kind.code()]);
         out[6..8].fill(0);
         out[8..24].copy_from_slice(&self.key.to_bytes());
         out[24..32].copy_from_slice(&self.position.to_le_bytes());
@@ -304,7 +304,7 @@ impl Head {
         out[60..64].copy_from_slice(&self.index.to_le_bytes());
         out[64..72].copy_from_slice(&self.sequence.to_le_bytes());
         out[72..80].copy_from_slice(&self.check.to_le_bytes());
-        let check = head_check(&out[..HEAD_CHECKED], full_key, metadata);
+        let check = seal.check(head_check(&out[..HEAD_CHECKED], full_key, metadata));
         out[HEAD_CHECKED..HEAD_BYTES].copy_from_slice(&check.to_le_bytes());
         out[HEAD_BYTES..HEAD_BYTES + full_key.len()].copy_from_slice(full_key);
         let metadata_at = HEAD_BYTES + full_key.len();
@@ -313,12 +313,21 @@ impl Head {
     }
 
     /// Reads the head of the record that begins these bytes and is meant to stand at `position`, and checks it with key
-    /// and metadata. The error says what is wrong.
-    pub(super) fn decode(bytes: &[u8], position: u64) -> Result<Self, &'static str> {
+    /// and metadata. One without a seal, of an earlier version, passes only if `takes_unsealed` says that it may stand there: anybody
+    /// can make it. The error says what is wrong.
+    pub(super) fn decode(
+        bytes: &[u8],
+        position: u64,
+        seal: Seal,
+        takes_unsealed: impl FnOnce() -> bool,
+    ) -> Result<Self, &'static str> {
         let fields = bytes.get(..HEAD_BYTES).ok_or("record that is cut off")?;
-        if &fields[..4] != RECORD_MAGIC || fields[4] != VERSION as u8 {
-            return Err("record's beginning");
-        }
+        let is_sealed = match fields[4] {
+            _ if &fields[..4] != RECORD_MAGIC => return Err("record's beginning"),
+            SEALED => true,
+            UNSEALED => false,
+            _ => return Err("record's beginning"),
+        };
         let head = Self {
             kind: Kind::of(fields[5]).ok_or("kind of record")?,
             key: Key::from_bytes(fields[8..24].try_into().map_err(|_| "key")?),
@@ -343,10 +352,19 @@ impl Head {
             return Err("record's lengths");
         }
         let (key, metadata) = head.key_and_metadata(bytes).ok_or("record that is cut off")?;
-        if head_check(&fields[..HEAD_CHECKED], key, metadata) != u64_at(fields, HEAD_CHECKED) {
+        let check = head_check(&fields[..HEAD_CHECKED], key, metadata);
+        let check = if is_sealed { seal.check(check) } else { check };
+        if check != u64_at(fields, HEAD_CHECKED) {
             return Err("record's head");
         }
-        Ok(head)
+        if is_sealed || takes_unsealed() { Ok(head) } else { Err("record's seal") }
+    }
+
+    /// The check that a record with this head had in earlier versions.
+    #[cfg(test)]
+    pub(super) fn unsealed_check(&self, record: &[u8]) -> u64 {
+        let (key, metadata) = self.key_and_metadata(record).expect("it is whole");
+        head_check(&record[..HEAD_CHECKED], key, metadata)
     }
 
     /// The full key and the metadata of a record that begins these bytes.
@@ -367,6 +385,25 @@ impl Head {
 /// The check of a payload; bytes of another object or another piece do not pass.
 pub(super) fn payload_check(id: u64, index: u32, payload: &[u8]) -> u64 {
     xxh3_64_with_seed(payload, id ^ u64::from(index).rotate_left(32))
+}
+
+/// The secret with which the checks of records are sealed. A body may hold whatever its origin likes, a record for somebody else's URL too, and an index
+/// that is older than the log may lead to it. Nobody outside ever sees a check, and so it is enough that he cannot tell one in advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seal(KeySecret);
+
+impl Seal {
+    /// Made of the secret by which the store's keys are hashed.
+    pub(super) fn new(secret: KeySecret) -> Self {
+        Self(secret)
+    }
+
+    /// What stands in a record for this check: SipHash-1-3 of it and a word that no key begins with.
+    fn check(self, check: u64) -> u64 {
+        let mut bytes = *b"\0record\0\0\0\0\0\0\0\0\0";
+        bytes[8..].copy_from_slice(&check.to_le_bytes());
+        self.0.key(&bytes).low()
+    }
 }
 
 fn head_check(fields: &[u8], full_key: &[u8], metadata: &[u8]) -> u64 {
@@ -428,6 +465,8 @@ pub(super) const STRIPE_MAX: u64 = 64 << 20;
 const BUCKETS_MAX: u64 = 1 << 40;
 /// Positions are below this, 4 TiB: what 36 bits of an index entry say.
 pub(super) const POSITION_MAX: u64 = UNIT_BYTES << 36;
+/// Where the two pages of the volume's state stand.
+pub(super) const STATE_AT: u64 = 2 * SUPERBLOCK_BYTES as u64;
 /// Where stripes begin.
 pub(super) const DATA_AT: u64 = 64 << 10;
 /// Records begin at multiples of this.
@@ -454,6 +493,9 @@ const CLASSES: u8 = 64;
 const SUPERBLOCK_MAGIC: &[u8; 8] = b"SHOALvol";
 const RECORD_MAGIC: &[u8; 4] = b"SHOr";
 const VERSION: u32 = 1;
+/// Versions of records.
+const UNSEALED: u8 = 1;
+const SEALED: u8 = 2;
 const SUPERBLOCK_CHECKED: usize = 40;
 const END_CHECKED: usize = END_BYTES - 8;
 const HEAD_CHECKED: usize = HEAD_BYTES - 8;

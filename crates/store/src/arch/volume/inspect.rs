@@ -37,11 +37,11 @@ pub(in crate::arch) fn look_at(
         volume: VolumeSettings { window_bytes: 0, ..VolumeSettings::default() },
         now: Timestamp::from_millis(0),
     };
-    let Some(geometry) = existing(&*files, &settings)? else {
+    let Some((geometry, state)) = existing(&*files, &settings)? else {
         return Err(Error::Unusable("the volume has never been finished".into()));
     };
     let index_bytes = Table::file_bytes(geometry.buckets, geometry.stripes);
-    let header = index_header(&*files, &geometry, index_bytes)?;
+    let header = index_header(&*files, &geometry, state, index_bytes)?;
     settings.disk_bytes = geometry.volume_bytes() + super::opening::own_bytes(&geometry);
     let index = Box::new(MemoryHome::default());
     let parts = Parts { files, index, boot: 0, lock: None, background: false };
@@ -97,7 +97,7 @@ impl Inspect for View {
             let pages = self.read_stripe(stripe)?;
             for entry in group {
                 let Some(record) = self.record(pages.as_ref(), stripe, *entry) else { continue };
-                let Ok(head) = Head::decode(record, entry.position()) else { continue };
+                let Ok(head) = self.volume.decode_head(record, entry.position()) else { continue };
                 let Some((key, metadata)) =
                     head.key_and_metadata(record).filter(|_| is_object(&head, *entry))
                 else {
@@ -240,7 +240,7 @@ impl View {
     /// is damaged.
     fn verify_entry(&self, bytes: &[u8], stripe: u32, entry: Entry) -> Result<Option<u64>, &'static str> {
         let record = self.record(bytes, stripe, entry).ok_or("record that is cut off")?;
-        let head = Head::decode(record, entry.position())?;
+        let head = self.volume.decode_head(record, entry.position())?;
         if !is_object(&head, entry) {
             return Ok(None);
         }

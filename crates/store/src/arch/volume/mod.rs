@@ -18,7 +18,7 @@
 //! - `writer`: the log's end, stripe by stripe. `reclaim`: what happens to a stripe's old contents.
 //! - `read`, `windows`, `body`: from the disk to the caller. `insert`, `update`: the other way.
 //! - `crowded`: objects that the index has no place for. `durability`: when what waits is brought to disk.
-//! - `opening`, `recovery`, `checkpoint`: what is written of the index, and how the rest is found again.
+//! - `opening`, `recovery`, `checkpoint`, `state`: what is written of the index, what binds it to the volume, and how the rest is found again.
 //! - `inspect`: a volume seen from outside.
 //!
 //! After a crash the index on disk is older than the log. The contents of the stripes written since are read and entered
@@ -38,6 +38,7 @@ mod queue;
 mod read;
 mod reclaim;
 mod recovery;
+mod state;
 mod stripes;
 mod table;
 #[cfg(test)]
@@ -52,7 +53,7 @@ use crate::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, Usage};
 use bytes::Bytes;
 use checkpoint::Checkpoint;
 use durability::Pace;
-use format::Geometry;
+use format::{Geometry, Seal};
 use pages::Used;
 use parking_lot::Mutex;
 use pending::Queued;
@@ -103,6 +104,9 @@ struct Volume {
     name: &'static str,
     data: Box<dyn File>,
     geometry: Geometry,
+    seal: Seal,
+    /// Records are sealed in stripes that begin with a chunk of this number or a later one.
+    sealed_from: AtomicU64,
     table: Table,
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
@@ -149,6 +153,8 @@ struct Volume {
     /// The index on disk may say that nothing was written to the log since: always after opening when it has a header, for one that
     /// says otherwise may have been read before it was brought to disk.
     index_may_be_clean: AtomicBool,
+    /// Nothing was written yet in this generation's time but by earlier processes.
+    is_generation_due: AtomicBool,
     /// The index file has a header. One that is being made anew has none until it is complete, so that it is made anew again when the
     /// process ends before.
     is_index_known: AtomicBool,

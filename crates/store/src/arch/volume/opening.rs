@@ -1,9 +1,10 @@
 //! Opening a volume: in constant time, whatever its size.
 
 use super::checkpoint::{Checkpoint, Header};
-use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STRIPE_MAX, SUPERBLOCK_BYTES};
+use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES, Seal};
 use super::queue::Queue;
 use super::recovery::{Following, Recovery};
+use super::state::State;
 use super::table::{HEADER_WORDS, Table};
 use super::windows::Windows;
 use super::writer::Writer;
@@ -11,11 +12,11 @@ use super::{Doubts, Health, Volume, VolumeStore};
 use crate::Error;
 use crate::arch::maintenance::Maintenance;
 use crate::arch::opening::check_maker;
-use crate::arch::signature::Signature;
+use crate::arch::signature::{self, Signature};
 use crate::arch::{Parts, Settings};
 use crate::door::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
 use parking_lot::Mutex;
-use shoal_core::Key;
+use shoal_core::{Key, KeySecret};
 use shoal_policy::Probation;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -46,22 +47,26 @@ impl Volume {
     pub(super) fn take_up(name: &'static str, settings: &Settings, parts: Parts) -> Result<Self, Error> {
         let is_signed = check_maker(name, &parts)?;
         let files = Arc::clone(&parts.files);
-        let geometry = match existing(&*files, settings)? {
-            Some(geometry) => geometry,
-            None => make(name, &*files, settings, parts.boot, is_signed)?,
+        let (geometry, state) = match existing(&*files, settings)? {
+            Some(existing) => existing,
+            None => (make(name, &*files, settings, parts.boot, is_signed)?, State::NEW),
         };
+        let secret = secret_of_keys(&*files)?;
         let data = files.open_direct(DATA, Access::Write).map_err(|error| unusable("open", DATA, &error))?;
         let index_bytes = Table::file_bytes(geometry.buckets, geometry.stripes);
-        let (header, is_known) = match index_header(&*files, &geometry, index_bytes)? {
+        let (header, is_known) = match index_header(&*files, &geometry, state, index_bytes)? {
             Some(header) => (header, true),
-            None => (make_index(&*files, &geometry, index_bytes, false)?, false),
+            None => {
+                let made = make_index(&*files, &geometry, index_bytes, false)?;
+                (Header { generation: state.generation_or(made.generation), ..made }, false)
+            }
         };
         let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
         let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
         let is_sound = is_known && header.is_clean;
         let recovery = match (is_known, header.is_clean) {
             (true, true) => Recovery::Clean,
-            (true, false) => Recovery::Following(Following::from(header.stripe as u32)),
+            (true, false) => Recovery::Following(Following::from(header.stripe as u32, header.sequence)),
             (false, _) => {
                 info!("the volume's index is made anew from its contents while it serves");
                 Recovery::Dating { next: 0, dated: Vec::new() }
@@ -74,6 +79,8 @@ impl Volume {
             name,
             data,
             geometry,
+            seal: Seal::new(secret),
+            sealed_from: AtomicU64::new(state.sealed_from),
             table: Table::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound),
             queue: Mutex::new(Queue::default()),
             writer: Mutex::new(writer),
@@ -84,7 +91,7 @@ impl Volume {
             stripes: Arc::default(),
             admission: settings.volume.admission,
             probation: Mutex::new(Probation::default()),
-            checkpoint: Mutex::new(Checkpoint::new(file, header, index_bytes, stripe_bytes)),
+            checkpoint: Mutex::new(Checkpoint::new(file, (header, state), index_bytes, stripe_bytes)),
             updating: Mutex::new(()),
             update_turns: Default::default(),
             doubts: Mutex::new(Doubts { from: header.sequence, ..Doubts::default() }),
@@ -106,6 +113,7 @@ impl Volume {
             has_said_crowded: AtomicBool::new(false),
             gave_up: OnceLock::new(),
             index_may_be_clean: AtomicBool::new(is_known),
+            is_generation_due: AtomicBool::new(true),
             is_index_known: AtomicBool::new(is_known),
             checkpointed_at: AtomicU64::new(header.stripe * stripe_bytes + header.offset),
             is_alone: !parts.background,
@@ -114,8 +122,11 @@ impl Volume {
     }
 }
 
-/// The geometry of the volume that is there.
-pub(super) fn existing(files: &dyn FileSystem, settings: &Settings) -> Result<Option<Geometry>, Error> {
+/// The geometry and the state of the volume that is there.
+pub(super) fn existing(
+    files: &dyn FileSystem,
+    settings: &Settings,
+) -> Result<Option<(Geometry, State)>, Error> {
     let length = match files.length(DATA) {
         Ok(length) => length,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -147,7 +158,14 @@ pub(super) fn existing(files: &dyn FileSystem, settings: &Settings) -> Result<Op
             "the volume was made smaller than its limit and keeps its size"
         );
     }
-    Ok(Some(geometry))
+    let state = State::latest(&blocks[STATE_AT as usize..][..2 * PAGE_BYTES], geometry.id);
+    Ok(Some((geometry, state)))
+}
+
+/// The secret by which the store's keys are hashed. One of an earlier version is about to get this process's.
+fn secret_of_keys(files: &dyn FileSystem) -> Result<KeySecret, Error> {
+    let signature = Signature::read(files).map_err(|error| unusable("read", signature::PATH, &error))?;
+    Ok(signature.and_then(|signature| signature.keys).map_or_else(KeySecret::installed, |keys| keys.secret))
 }
 
 /// What the volume's first blocks say, by either copy of the superblock. `None` when a process was killed, or power lost, while
@@ -194,6 +212,8 @@ fn make(
         write_full(&*file, &geometry.encode(), at).map_err(failed)?;
         file.sync().map_err(failed)?;
     }
+    write_full(&*file, &State::NEW.encode(geometry.id), State::NEW.at()).map_err(failed)?;
+    file.sync().map_err(failed)?;
     Ok(geometry)
 }
 
@@ -244,6 +264,7 @@ pub(super) fn plan(settings: &Settings, disk_bytes: u64, boot: u64) -> Result<Ge
 pub(super) fn index_header(
     files: &dyn FileSystem,
     geometry: &Geometry,
+    state: State,
     bytes: u64,
 ) -> Result<Option<Header>, Error> {
     match files.length(INDEX) {
@@ -254,9 +275,13 @@ pub(super) fn index_header(
     }
     let file = files.open(INDEX, Access::Read).map_err(|error| unusable("open", INDEX, &error))?;
     let mut pages = vec![0; HEADER_WORDS * 8];
-    read_full(&*file, &mut pages, 0).map_err(|error| unusable("read", INDEX, &error))?;
+    if let Err(error) = read_full(&*file, &mut pages, 0) {
+        warn!(%error, "the volume's index cannot be read and counts as none");
+        return Ok(None);
+    }
     Ok(Header::latest(&pages, |header| {
         header.id == geometry.id
+            && state.is_of(header.generation)
             && header.buckets == geometry.buckets
             && header.stripe < u64::from(geometry.stripes)
             && header.offset <= geometry.stripe_bytes
@@ -281,6 +306,7 @@ fn make_index(
         next_id: 1,
         written_stripes: 0,
         turn: 0,
+        generation: 0,
         is_clean: is_empty,
     };
     let made = fresh(files, INDEX).and_then(|file| {

@@ -1,6 +1,6 @@
 //! Objects that are not on the disk yet: bodies that grow, and what waits to be written.
 
-use super::format::{Head, Item, Kind, PIECE_BYTES, Place, encode_table, payload_check, table_bytes};
+use super::format::{Head, Item, Kind, PIECE_BYTES, Place, Seal, encode_table, payload_check, table_bytes};
 use super::stripes::{Pin, Stripes};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -305,7 +305,7 @@ impl Pending {
             index: 0,
             check: payload_check(self.id, 0, &payload),
         };
-        head.encode(self.key.full(), &state.metadata, out);
+        head.encode(at.seal, self.key.full(), &state.metadata, out);
         out[head.payload_at()..].copy_from_slice(&payload);
         Some(())
     }
@@ -317,6 +317,7 @@ pub(super) struct At {
     pub(super) position: u64,
     /// Of the chunk.
     pub(super) sequence: u64,
+    pub(super) seal: Seal,
 }
 
 /// Something to be written.
@@ -391,7 +392,7 @@ impl Queued {
                     index: *index,
                     check,
                 };
-                head.encode(&[], &[], out);
+                head.encode(at.seal, &[], &[], out);
                 out[head.payload_at()..].copy_from_slice(bytes);
                 growing.assign(*index, Place { position: at.position, check });
                 Some(())

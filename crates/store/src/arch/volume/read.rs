@@ -124,7 +124,7 @@ impl Volume {
 
     /// Whether these bytes, which stand where the entry says, are the object's record.
     fn check_record(&self, key: &ObjectKey, entry: Entry, record: Bytes) -> Result<(Head, Bytes), Misfit> {
-        let head = Head::decode(&record, entry.position()).map_err(Misfit::Corrupt)?;
+        let head = self.decode_head(&record, entry.position()).map_err(Misfit::Corrupt)?;
         // What is older than its stripe was there before something that has been lost.
         let stripe = self.geometry.stripe_of(entry.position());
         let is_older = stripe.is_none_or(|stripe| head.sequence < self.table.stripe_sequence(stripe));
@@ -143,6 +143,11 @@ impl Volume {
             Some(_) => Ok((head, record)),
             None => Err(Misfit::Corrupt("body")),
         }
+    }
+
+    /// The head of the record that begins these bytes and is meant to stand there.
+    pub(super) fn decode_head(&self, record: &[u8], position: u64) -> Result<Head, &'static str> {
+        Head::decode(record, position, self.seal, || self.takes_unsealed(position))
     }
 
     /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end. Without a reach they are read from the

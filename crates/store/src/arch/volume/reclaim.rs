@@ -111,7 +111,7 @@ impl Volume {
 
     fn read_head(&self, entry: Entry) -> Option<Head> {
         let span = self.read_span(entry.position(), entry.bytes(), None).ok()?;
-        Head::decode(&span, entry.position()).ok()
+        self.decode_head(&span, entry.position()).ok()
     }
 
     /// Reads objects of a stripe to be written again, neighbours in one read.
@@ -134,7 +134,8 @@ impl Volume {
             if let Ok(bytes) = self.read_span(run.start, run.end - run.start, None) {
                 for live in &rest[..count] {
                     let from = (live.entry.position() - run.start) as usize;
-                    carried.extend(carry(live, &bytes[from..]));
+                    let head = self.decode_head(&bytes[from..], live.entry.position());
+                    carried.extend(head.ok().and_then(|head| carry(&head, live, &bytes[from..])));
                 }
             }
             rest = &rest[count..];
@@ -195,8 +196,7 @@ impl Volume {
 }
 
 /// An object as it is written again, if it is whole.
-fn carry(live: &Live, record: &[u8]) -> Option<(Entry, Arc<Pending>)> {
-    let head = Head::decode(record, live.entry.position()).ok()?;
+fn carry(head: &Head, live: &Live, record: &[u8]) -> Option<(Entry, Arc<Pending>)> {
     let (full_key, metadata) = head.key_and_metadata(record)?;
     let body = head.payload(record)?;
     let hits = if let Verdict::Carry(hits) = live.verdict { hits } else { 0 };

@@ -17,7 +17,7 @@ use crate::door::PAGE_BYTES;
 use crate::together::each_together;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use tracing::info;
+use tracing::{info, warn};
 
 /// How far it has come.
 pub(super) enum Recovery {
@@ -37,10 +37,21 @@ pub(super) enum Recovery {
 #[derive(Default)]
 pub(super) struct Following {
     next: u32,
+    /// The last chunk that the index knows.
+    known: u64,
     /// Stripes in a row that were not newer.
     not_newer: u32,
     has_begun: bool,
     rewritten: Rewritten,
+}
+
+/// What following the log has come to.
+enum Followed {
+    /// It may go on.
+    On,
+    End,
+    /// It has gone round since the index was written.
+    TooFar,
 }
 
 /// The stripes that were written since the index was, with the entries that may lead into each, in the order of their records.
@@ -72,9 +83,9 @@ impl Ends {
 }
 
 impl Following {
-    /// From this stripe on.
-    pub(super) fn from(next: u32) -> Self {
-        Self { next, ..Self::default() }
+    /// From this stripe on, by an index that knows the log up to this chunk.
+    pub(super) fn from(next: u32, known: u64) -> Self {
+        Self { next, known, ..Self::default() }
     }
 }
 
@@ -131,9 +142,14 @@ impl Volume {
         let newest = self.writer.lock().sequence;
         let (stripes, newer_than) = recovery.ahead(most, self.geometry.stripes, newest);
         let mut ends = self.read_ends(&stripes, newer_than).into_iter();
+        let phase = std::mem::discriminant(&*recovery);
         for looked_at in 0..stripes.len().max(1) {
             if self.look_at_next(&mut recovery, ends.next()) {
                 self.finish_recovery(&recovery);
+                return looked_at + 1;
+            }
+            // The rest was read for what came before.
+            if std::mem::discriminant(&*recovery) != phase {
                 return looked_at + 1;
             }
         }
@@ -148,9 +164,13 @@ impl Volume {
                 true
             }
             (Recovery::Following(following), Some(ends)) => {
-                if self.follow(ends, following) {
-                    *recovery = Recovery::Counting(std::mem::take(&mut following.rewritten));
-                    self.is_followed.store(true, Release);
+                match self.follow(ends, following) {
+                    Followed::On => {}
+                    Followed::End => {
+                        *recovery = Recovery::Counting(std::mem::take(&mut following.rewritten));
+                        self.is_followed.store(true, Release);
+                    }
+                    Followed::TooFar => *recovery = self.begin_anew(),
                 }
                 false
             }
@@ -208,6 +228,11 @@ impl Volume {
             (doubts.until, doubts.end) = (writer.sequence, writer.stripe);
             info!(objects = self.table.objects(), "the end of the log has been found");
         }
+        if self.sealed_from.load(Relaxed) == u64::MAX {
+            // An earlier version wrote all of this. What comes now stands in other stripes.
+            self.sealed_from.store(writer.sequence + 1, Relaxed);
+            writer.offset = self.geometry.stripe_bytes;
+        }
         let mut removed_early = self.removed_early.lock();
         self.is_followed.store(true, Release);
         self.is_recovered.store(true, Relaxed);
@@ -215,8 +240,21 @@ impl Volume {
         self.sync_bell.ring();
     }
 
-    /// One step along the log. True at its end.
-    fn follow(&self, ends: Ends, following: &mut Following) -> bool {
+    /// The index is older than a lap of the log, and what it has may have been replaced where nobody follows: it is made anew from the stripes.
+    fn begin_anew(&self) -> Recovery {
+        warn!(
+            "the volume's index is much older than the volume: it is made anew from its contents while it serves"
+        );
+        let mut writer = self.writer.lock();
+        (writer.stripe, writer.offset, writer.sequence) = (0, 0, 0);
+        writer.items.clear();
+        self.table.clear();
+        self.is_index_known.store(false, Relaxed);
+        Recovery::Dating { next: 0, dated: Vec::new() }
+    }
+
+    /// One step along the log.
+    fn follow(&self, ends: Ends, following: &mut Following) -> Followed {
         if !following.has_begun {
             self.resume();
         }
@@ -225,6 +263,11 @@ impl Volume {
         // The stripe that the index names may have got chunks since.
         let is_newer = !following.has_begun || ends.any().is_some_and(|chunk| chunk.sequence > newest);
         following.has_begun = true;
+        // What the log had not reached when the index was written, and yet is behind it now, was passed a lap ago.
+        let is_between = |chunk: &Chunk| chunk.sequence > following.known && chunk.sequence <= newest;
+        if ends.any().is_some_and(is_between) && !following.rewritten.contains_key(&stripe) {
+            return Followed::TooFar;
+        }
         if is_newer && self.enter_stripe(stripe, ends) {
             following.not_newer = 0;
             let stripe_at = self.geometry.stripe_at(stripe);
@@ -238,7 +281,10 @@ impl Volume {
         }
         following.next = (stripe + 1) % self.geometry.stripes;
         // The one that was written last is among them.
-        following.not_newer > self.geometry.stripes.min(SKIPPED_MAX)
+        match following.not_newer > self.geometry.stripes.min(SKIPPED_MAX) {
+            true => Followed::End,
+            false => Followed::On,
+        }
     }
 
     /// Counts entries, and takes out those whose records have been written over. False when all have been counted.

@@ -196,6 +196,14 @@ impl Table {
         false
     }
 
+    /// Takes out everything, and forgets when stripes were written.
+    pub(super) fn clear(&self) {
+        let _changing = self.changing.lock();
+        (0..self.words()).filter(|at| self.word(*at).load(Relaxed) != 0).for_each(|at| self.set(at, 0));
+        self.counted.store(self.buckets as usize * WAYS, Relaxed);
+        self.objects.store(0, Relaxed);
+    }
+
     /// Takes out exactly this entry. False when it is not there any more.
     pub(super) fn remove(&self, key: Key, entry: Entry) -> bool {
         let _changing = self.changing.lock();

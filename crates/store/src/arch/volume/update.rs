@@ -70,7 +70,7 @@ impl Volume {
         }
         let head = Head { metadata_bytes: metadata.len() as u32, ..found.head };
         let mut bytes = vec![0; found.head.payload_at()];
-        head.encode(key.full(), metadata, &mut bytes);
+        head.encode(self.seal, key.full(), metadata, &mut bytes);
         let outcome = self.write_over(position, &bytes);
         self.windows.forget(position..position + bytes.len() as u64);
         outcome.map(|()| true)
@@ -88,11 +88,11 @@ impl Volume {
         let record = self.read_span(position, entry.bytes(), None)?;
         // What is older than its stripe is being written over too, and the rest of its pages with it.
         let is_it = |head: &Head| head.key == key && head.sequence >= self.table.stripe_sequence(stripe);
-        let Some(head) = Head::decode(&record, position).ok().filter(is_it) else { return Ok(()) };
+        let Some(head) = self.decode_head(&record, position).ok().filter(is_it) else { return Ok(()) };
         let removed =
             Head { kind: Kind::Removed, body_bytes: 0, key_bytes: 0, metadata_bytes: 0, room: 0, ..head };
         let mut mark = [0; HEAD_BYTES];
-        removed.encode(&[], &[], &mut mark);
+        removed.encode(self.seal, &[], &[], &mut mark);
         let outcome = self.write_over(position, &mark);
         self.windows.forget(position..position + HEAD_BYTES as u64);
         // What waits may have been brought to disk meanwhile.

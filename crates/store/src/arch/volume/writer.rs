@@ -2,7 +2,7 @@
 
 use super::Volume;
 use super::format::{
-    Chunk, END_BYTES, End, Geometry, ITEM_BYTES, Item, UNIT_BYTES, class_of, encode_contents,
+    Chunk, END_BYTES, End, Geometry, ITEM_BYTES, Item, Seal, UNIT_BYTES, class_of, encode_contents,
 };
 use super::pages::Pages;
 use super::pending::{At, Pending, Queued};
@@ -192,7 +192,7 @@ impl Volume {
         let stripe_at = self.geometry.stripe_at(writer.stripe);
         let chunk_at = writer.offset;
         let listed = writer.items.len();
-        let (placed, lost) = lay_out(writer, stripe_at, batch.records);
+        let (placed, lost) = lay_out(writer, stripe_at, self.seal, batch.records);
         lost.into_iter().for_each(|record| self.give_up_on(record));
         let records_end = writer.offset;
         let chunk = finish(writer, &self.geometry, (chunk_at, listed), batch.is_full);
@@ -297,7 +297,12 @@ impl Volume {
 }
 
 /// Puts records one after the other into the buffer, behind the chunk's head; and says which are not worth it any more.
-fn lay_out(writer: &mut Writer, stripe_at: u64, records: Vec<Queued>) -> (Vec<Placed>, Vec<Queued>) {
+fn lay_out(
+    writer: &mut Writer,
+    stripe_at: u64,
+    seal: Seal,
+    records: Vec<Queued>,
+) -> (Vec<Placed>, Vec<Queued>) {
     let chunk_at = writer.offset;
     let mut at = (chunk_at + END_BYTES as u64).next_multiple_of(UNIT_BYTES);
     let (mut placed, mut lost) = (Vec::with_capacity(records.len()), Vec::new());
@@ -310,7 +315,7 @@ fn lay_out(writer: &mut Writer, stripe_at: u64, records: Vec<Queued>) -> (Vec<Pl
         let out = &mut writer.buffer.as_mut()[from..end];
         let (used, slack) = out.split_at_mut(length as usize);
         let position = stripe_at + at;
-        if record.encode(At { position, sequence: writer.sequence + 1 }, used).is_none() {
+        if record.encode(At { position, sequence: writer.sequence + 1, seal }, used).is_none() {
             lost.push(record);
             continue;
         }

@@ -99,7 +99,8 @@ fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
         // The bell would ring at the next insert.
         traffic.pass(if store.volume.queue.lock().is_unsynced() { pause } else { Duration::from_millis(1) });
     }
-    assert!((4..=10).contains(&rounds), "{rounds} rounds in five seconds");
+    // Of clients who insert every 0.6 s a round every 1.35 s, and the first takes longer.
+    assert!((3..=10).contains(&rounds), "{rounds} rounds in five seconds");
     let inserted = traffic.state.lock().inserted.len();
     assert!(inserted as u64 > 2_500_000 / pause_us, "{inserted} inserted");
     oldest

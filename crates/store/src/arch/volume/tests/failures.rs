@@ -31,6 +31,9 @@ fn an_older_version_does_not_come_back_when_the_newer_one_cannot_be_written() {
 fn a_body_that_has_lost_a_piece_does_not_become_visible() {
     let world = World::new(8 << 20);
     let (store, door) = opened(&world);
+    // What is written before the first chunk has been.
+    put(&store, 2, 1, 3000).unwrap();
+    store.write_all();
     let mut insert = store.insert(&key(1), &metadata_of(1, 300_000), None).unwrap();
     insert.append(&body_of(1, 1, 300_000)).unwrap();
     door.writes(DATA, Fate::Fails);

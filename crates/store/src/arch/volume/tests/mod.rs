@@ -9,6 +9,7 @@ mod disks;
 mod durability;
 mod failures;
 mod following;
+mod foreign;
 mod groups;
 mod inspect;
 mod laps;
