@@ -156,11 +156,12 @@ impl Volume {
         };
         let header = Header { is_clean: false, generation: state.generation, ..checkpoint.header };
         // An index that is being made anew gets a header when it is complete.
-        let written = match self.is_index_known.load(Relaxed) {
-            true => checkpoint.write_header(header),
-            false => Ok(checkpoint.header = header),
-        };
-        written.map_err(|source| self.failed("write the volume's index", source))?;
+        if self.is_index_known.load(Relaxed) {
+            let written = checkpoint.write_header(header);
+            written.map_err(|source| self.failed("write the volume's index", source))?;
+        } else {
+            checkpoint.header = header;
+        }
         self.write_state(state).map_err(|source| self.failed("write the volume's state", source))?;
         checkpoint.state = state;
         self.is_generation_due.store(false, Relaxed);

@@ -13,8 +13,9 @@
 //!
 //! Everything says where it stands, so that what is read from the wrong place or an earlier lap never passes.
 
+use super::seal::Seal;
 use crate::door::PAGE_BYTES;
-use shoal_core::{Key, KeySecret};
+use shoal_core::Key;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Numbers that never change in the life of a volume.
@@ -385,25 +386,6 @@ impl Head {
 /// The check of a payload; bytes of another object or another piece do not pass.
 pub(super) fn payload_check(id: u64, index: u32, payload: &[u8]) -> u64 {
     xxh3_64_with_seed(payload, id ^ u64::from(index).rotate_left(32))
-}
-
-/// The secret with which the checks of records are sealed. A body may hold whatever its origin likes, a record for somebody else's URL too, and an index
-/// that is older than the log may lead to it. Nobody outside ever sees a check, and so it is enough that he cannot tell one in advance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seal(KeySecret);
-
-impl Seal {
-    /// Made of the secret by which the store's keys are hashed.
-    pub(super) fn new(secret: KeySecret) -> Self {
-        Self(secret)
-    }
-
-    /// What stands in a record for this check: SipHash-1-3 of it and a word that no key begins with.
-    fn check(self, check: u64) -> u64 {
-        let mut bytes = *b"\0record\0\0\0\0\0\0\0\0\0";
-        bytes[8..].copy_from_slice(&check.to_le_bytes());
-        self.0.key(&bytes).low()
-    }
 }
 
 fn head_check(fields: &[u8], full_key: &[u8], metadata: &[u8]) -> u64 {

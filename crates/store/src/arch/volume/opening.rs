@@ -1,9 +1,10 @@
 //! Opening a volume: in constant time, whatever its size.
 
 use super::checkpoint::{Checkpoint, Header};
-use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES, Seal};
+use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES};
 use super::queue::Queue;
 use super::recovery::{Following, Recovery};
+use super::seal::Seal;
 use super::state::State;
 use super::table::{HEADER_WORDS, Table};
 use super::windows::Windows;
@@ -64,14 +65,7 @@ impl Volume {
         let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
         let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
         let is_sound = is_known && header.is_clean;
-        let recovery = match (is_known, header.is_clean) {
-            (true, true) => Recovery::Clean,
-            (true, false) => Recovery::Following(Following::from(header.stripe as u32, header.sequence)),
-            (false, _) => {
-                info!("the volume's index is made anew from its contents while it serves");
-                Recovery::Dating { next: 0, dated: Vec::new() }
-            }
-        };
+        let recovery = recovery_from(is_known.then_some(&header));
         let stripe_bytes = geometry.stripe_bytes;
         let writer =
             Writer::new(header.stripe as u32, header.offset, header.sequence, Vec::new(), stripe_bytes);
@@ -119,6 +113,18 @@ impl Volume {
             is_alone: !parts.background,
             _lock: parts.lock,
         })
+    }
+}
+
+/// What is to be done with an index that has this header, or none.
+fn recovery_from(header: Option<&Header>) -> Recovery {
+    match header {
+        Some(header) if header.is_clean => Recovery::Clean,
+        Some(header) => Recovery::Following(Following::from(header.stripe as u32, header.sequence)),
+        None => {
+            info!("the volume's index is made anew from its contents while it serves");
+            Recovery::Dating { next: 0, dated: Vec::new() }
+        }
     }
 }
 

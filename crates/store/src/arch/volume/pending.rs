@@ -1,6 +1,7 @@
 //! Objects that are not on the disk yet: bodies that grow, and what waits to be written.
 
-use super::format::{Head, Item, Kind, PIECE_BYTES, Place, Seal, encode_table, payload_check, table_bytes};
+use super::format::{Head, Item, Kind, PIECE_BYTES, Place, encode_table, payload_check, table_bytes};
+use super::seal::Seal;
 use super::stripes::{Pin, Stripes};
 use bytes::Bytes;
 use parking_lot::Mutex;

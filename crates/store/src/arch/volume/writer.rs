@@ -2,12 +2,13 @@
 
 use super::Volume;
 use super::format::{
-    Chunk, END_BYTES, End, Geometry, ITEM_BYTES, Item, Seal, UNIT_BYTES, class_of, encode_contents,
+    Chunk, END_BYTES, End, Geometry, ITEM_BYTES, Item, UNIT_BYTES, class_of, encode_contents,
 };
 use super::pages::Pages;
 use super::pending::{At, Pending, Queued};
 use super::queue::{Batch, Due, Group, Queue, cost};
 use super::recovery::RECOVERED_AT_ONCE;
+use super::seal::Seal;
 use super::table::Entry;
 use crate::door::{PAGE_BYTES, write_full};
 use crate::{Declined, Error};

@@ -1,6 +1,7 @@
 //! Files that belong to another time of the volume or to another volume, and records that somebody else made.
 
-use super::super::format::{Head, Kind, Seal, class_of, payload_check};
+use super::super::format::{Head, Kind, class_of, payload_check};
+use super::super::seal::Seal;
 use super::super::state::State;
 use super::*;
 use shoal_core::KeySecret;
