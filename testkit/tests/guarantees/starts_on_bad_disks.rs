@@ -166,4 +166,32 @@ fn whatever_stands_in_place_of_a_file_does_not_stop_the_start() {
     }
 }
 
+/// As a disk does that cannot deliver a page of a mapped file.
+#[test]
+fn an_index_that_cannot_be_read_costs_hits_and_no_process() {
+    for (architecture, index) in [("volume", "volume.index"), ("squid", "index"), ("squidm", "index")] {
+        let origin = library();
+        let mut shoal = Setup::to(&origin)
+            .set("store.disk", "40 MiB")
+            .set("store.architecture", architecture)
+            .set("store.admission", "always")
+            .set("cache.ram_object_max", "1 B")
+            .start();
+        fill(&shoal);
+        shoal.restart();
+        let path = shoal.store().join(index);
+        let file = std::fs::File::options().write(true).open(&path).expect("it is there");
+        let length = file.metadata().expect("there").len();
+        file.set_len(length / 8192 * 4096).expect("cut off");
+        for _ in 0..2 {
+            ask_all(&shoal);
+        }
+        assert!(shoal.running(), "{architecture}\n{}", shoal.log());
+        shoal.kill();
+        shoal.restart();
+        ask_all(&shoal);
+        assert!(ask_all(&shoal) > 0, "{architecture}: it serves again\n{}", shoal.log());
+    }
+}
+
 const OBJECTS: usize = 60;

@@ -101,6 +101,11 @@ pub trait Loaded: Send + Sync {
     /// All of them.
     fn words(&self) -> &[AtomicU64];
 
+    /// Pages that the device did not deliver, and that are zeros instead.
+    fn lost_pages(&self) -> u64 {
+        0
+    }
+
     /// Has the device begin to read what has not been touched, so that who touches it later need not wait. A wish, no promise.
     fn read_ahead(&self) {}
 }

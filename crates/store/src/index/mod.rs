@@ -114,6 +114,11 @@ pub(crate) struct Totals {
 }
 
 impl Index {
+    /// Pages of it that the disk did not deliver.
+    pub(crate) fn lost_pages(&self) -> u64 {
+        self.words.lost_pages()
+    }
+
     /// Makes an empty index of words that are all zero.
     pub(crate) fn format(words: &dyn Words, geometry: &Geometry) {
         geometry.write(words);

@@ -25,6 +25,11 @@ pub trait Words: Send + Sync {
 
     /// Returns when `count` words from `at` on would survive a power loss.
     fn sync(&self, at: usize, count: usize) -> io::Result<()>;
+
+    /// Pages of the words that their disk did not deliver, and that are zeros, or not on the disk, instead.
+    fn lost_pages(&self) -> u64 {
+        0
+    }
 }
 
 /// Words of a mapped file.
@@ -48,7 +53,14 @@ impl Words for Mapped {
     }
 
     fn sync(&self, at: usize, count: usize) -> io::Result<()> {
+        if self.lost_pages() > 0 {
+            return Err(io::Error::other("the disk did not deliver a part of the index"));
+        }
         self.0.flush(at, count)
+    }
+
+    fn lost_pages(&self) -> u64 {
+        self.0.lost_pages()
     }
 }
 

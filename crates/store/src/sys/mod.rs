@@ -1,4 +1,4 @@
-//! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, a
+//! The one place with unsafe code: a file mapped into memory, seen as 64-bit words or asked which pages are there, pages of it that the disk does not deliver ([`faults`]), a
 //! word with the allocator, one about large pages, pages lent to the kernel, bodies that are filled while they are read ([`room`]), whole pages for large
 //! ones ([`tract`]), and memory that small ones share ([`span`]).
 //!
@@ -7,11 +7,13 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod faults;
 pub(crate) mod room;
 pub(crate) mod span;
 pub(crate) mod tract;
 
 use crate::door::Loaded;
+use faults::Guard;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
@@ -20,6 +22,8 @@ use std::sync::atomic::AtomicU64;
 
 /// A whole file as words, shared with it.
 pub(crate) struct Map {
+    // Before the map, and so dropped before it.
+    guard: Guard,
     map: MmapRaw,
     words: usize,
 }
@@ -27,13 +31,19 @@ pub(crate) struct Map {
 impl Map {
     /// Maps the first `words` words of a file that is at least so long and that nobody shortens while it is
     /// mapped: the store's lock file keeps other processes of ours out. Should somebody shorten it nevertheless,
-    /// or should the disk fail to deliver a page, the kernel ends the process with SIGBUS.
+    /// or should the disk fail to deliver a page, zeros take its place: see [`faults`].
     pub(crate) fn new(file: &File, words: usize) -> io::Result<Self> {
         let bytes = words.checked_mul(WORD_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
         if file.metadata()?.len() < bytes as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(Self { map: MmapOptions::new().len(bytes).map_raw(file)?, words })
+        let map = MmapOptions::new().len(bytes).map_raw(file)?;
+        Ok(Self { guard: Guard::over(map.as_ptr(), bytes)?, map, words })
+    }
+
+    /// Pages that the disk did not deliver.
+    pub(crate) fn lost_pages(&self) -> u64 {
+        self.guard.lost()
     }
 
     /// The words.
@@ -52,6 +62,8 @@ impl Map {
 /// A stretch of a file as words that belong to this process alone: pages are read in when they are touched, and what is
 /// changed is never written to the file by the system.
 pub(crate) struct Private {
+    // Before the map, and so dropped before it.
+    guard: Guard,
     map: MmapRaw,
 }
 
@@ -65,7 +77,8 @@ impl Private {
         }
         // SAFETY: the mapping is private, so that nobody sees what is written here. Who changes the file behind our back
         // changes pages that were never touched; words may have any value, and whoever reads them expects that.
-        Ok(Self { map: unsafe { MmapOptions::new().offset(at).len(length).map_copy(file) }?.into() })
+        let map: MmapRaw = unsafe { MmapOptions::new().offset(at).len(length).map_copy(file) }?.into();
+        Ok(Self { guard: Guard::over(map.as_ptr(), length)?, map })
     }
 }
 
@@ -76,6 +89,10 @@ impl Loaded for Private {
         unsafe {
             std::slice::from_raw_parts(self.map.as_mut_ptr().cast::<AtomicU64>(), self.map.len() / WORD_BYTES)
         }
+    }
+
+    fn lost_pages(&self) -> u64 {
+        self.guard.lost()
     }
 
     fn read_ahead(&self) {

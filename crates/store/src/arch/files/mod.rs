@@ -181,7 +181,7 @@ impl Store for FileStore {
             crowded_out: 0,
             corrupt: self.core.tally.corrupt.load(Relaxed),
             spared_reads: 0,
-            failures: 0,
+            failures: self.core.index.lost_pages(),
             unwritten: 0,
         }
     }

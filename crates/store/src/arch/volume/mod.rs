@@ -148,6 +148,8 @@ struct Volume {
     health: Health,
     evictions: AtomicU64,
     corrupt: AtomicU64,
+    /// Pages of the index that could not be read, as far as that was told.
+    lost_pages: AtomicU64,
     /// Somebody has read that the index is too small.
     has_said_crowded: AtomicBool,
     /// Told of keys whose objects were given up.
@@ -387,6 +389,21 @@ impl Volume {
         self.write_checkpoint()
     }
 
+    /// Says it when pages of the index could not be read. All of it is written anew with the next checkpoint. What they held is missed, and found again when the
+    /// index is made anew.
+    fn see_to_lost_pages(&self) {
+        let before = self.lost_pages.load(Relaxed);
+        let lost = self.table.lost_pages(before);
+        if lost > before {
+            self.lost_pages.store(lost, Relaxed);
+            self.health.in_background.fetch_add(lost - before, Relaxed);
+            error!(
+                pages = lost,
+                "the disk did not deliver a part of the volume's index: what it led to is not found; look at the disk's health"
+            );
+        }
+    }
+
     fn sync_data(&self) -> Result<(), Error> {
         self.data.sync().map_err(|source| self.failed("bring the volume to disk", source))
     }
@@ -447,6 +464,7 @@ impl Upkeep for Volume {
         // After a failure the next call tries again.
         self.note_in_background(self.checkpoint_if_due());
         self.see_to_crowded_out();
+        self.see_to_lost_pages();
         Step::Idle
     }
 }

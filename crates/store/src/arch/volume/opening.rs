@@ -105,6 +105,7 @@ impl Volume {
             evictions: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             has_said_crowded: AtomicBool::new(false),
+            lost_pages: AtomicU64::new(0),
             gave_up: OnceLock::new(),
             index_may_be_clean: AtomicBool::new(is_known),
             is_generation_due: AtomicBool::new(true),

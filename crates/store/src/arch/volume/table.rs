@@ -271,6 +271,16 @@ impl Table {
         Some((block, at, bytes))
     }
 
+    /// Pages of the index that could not be read, with all that they held. When these are more than before all of the index is to be written
+    /// anew, which mends what a disk can mend.
+    pub(super) fn lost_pages(&self, before: u64) -> u64 {
+        let lost = self.loaded.lost_pages();
+        if lost > before {
+            (0..self.dirty.len()).for_each(|block| self.mark_dirty(block));
+        }
+        lost
+    }
+
     /// A block could not be written: it still has to be.
     pub(super) fn mark_dirty(&self, block: usize) {
         self.dirty[block].store(true, Relaxed);
