@@ -25,6 +25,7 @@ pub mod missing;
 pub mod neighbours;
 pub mod origin;
 pub mod seeded;
+pub mod shim;
 pub mod shoal;
 pub mod training;
 pub mod versions;

@@ -3,6 +3,7 @@
 use super::process::Shoal;
 use crate::address::{free_port, fresh_ip};
 use crate::origin::Origin;
+use crate::shim::Shim;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -113,6 +114,14 @@ impl Setup {
     /// Adds a variable to the environment of the process.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs under a shim, which may fail its calls to files in the folder of this name below the instance's own, and set its clock.
+    pub fn shim(mut self, shim: &Shim, folder: &str) -> Self {
+        for (name, value) in shim.environment(&self.folder.path().join(folder)) {
+            self = self.environment(name, &value);
+        }
         self
     }
 
