@@ -88,6 +88,12 @@ pub trait Store: Send + Sync {
     /// either, but may be when the store is opened again.
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error>;
 
+    /// Whether a removal that was made just now holds also when the store is opened again: not while a disk is out of service that might
+    /// have the object too. Touches no device.
+    fn removals_last(&self) -> bool {
+        true
+    }
+
     /// Gives up a disk, by its [`lane`](Self::lane): it does not answer, and more has to be removed from it than can be remembered
     /// elsewhere. This object is not found there any more, nor when the disk comes back. False where a disk cannot be done without.
     /// Touches no device.

@@ -10,6 +10,7 @@ mod bad_requests;
 mod collapsed_requests;
 mod crashes;
 mod drain_and_reload;
+mod failing_calls;
 mod forward_mode;
 mod freshness;
 mod hanging_disk;

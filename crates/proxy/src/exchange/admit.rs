@@ -284,5 +284,5 @@ fn bad_target(why: BadTarget) -> &'static str {
 
 const NOTHING_STORED: &str = "Nothing is stored under this URL.";
 const NOT_A_URL: &str = "This is no URL under which something could be stored.";
-const NOT_WRITTEN: &str = "Purged, but its disk has failed or does not answer: what is on it may be served again after the next start.";
+const NOT_WRITTEN: &str = "Purged, but a disk has failed, does not answer or is out of service: what is on it may be served again after the next start.";
 const PURGED: &str = "Nothing stored under this URL will be served any more.";

@@ -142,8 +142,8 @@ fn host_named(host: &str) -> Option<Target> {
     (target.host().eq_ignore_ascii_case(host) && !host.contains('*')).then_some(target)
 }
 
-const NOT_FOR_GOOD: &str = "purged, but its disk has failed or does not answer: what is on it may be served again after the next \
-    start, unless the disk answers before";
+const NOT_FOR_GOOD: &str = "purged, but a disk has failed, does not answer or is out of service: what is on it may be served \
+    again after the next start, unless the disk is in service before";
 
 /// How long a disk is waited for that has to write a purge down.
 const WRITE_PATIENCE: Duration = Duration::from_secs(3);

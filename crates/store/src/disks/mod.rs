@@ -346,6 +346,11 @@ impl Store for Disks {
         self.shared.remove(key, None)
     }
 
+    /// A disk that is out of service has been told nothing: what it missed is remembered in RAM, for as long as this process lives.
+    fn removals_last(&self) -> bool {
+        self.shared.disks.iter().all(Disk::is_in_service)
+    }
+
     fn give_up_disk(&self, lane: usize, key: &ObjectKey) -> bool {
         let Some(disk) = self.shared.disks.get(lane) else { return false };
         if let Some(store) = disk.leave(Service::Failed, "it did not answer") {

@@ -132,10 +132,12 @@ fn what_is_removed_or_replaced_while_a_disk_is_out_is_not_found_when_it_comes_ba
         for number in 0..100 {
             disks.remove(&key(number)).expect("a removal is taken");
         }
+        assert!(!disks.removals_last(), "it is remembered in RAM alone");
         (100..200).for_each(|number| put(&disks, number, 1).expect("the other takes it"));
         (0..100).for_each(|number| assert_eq!(found(&disks, number).expect("sound"), None));
         assert!(disks.bring_online("/disk/0").expect("it can be opened"));
         assert!(!disks.bring_online("/disk/0").expect("it is in already"));
+        assert!(disks.removals_last());
         let mut back = 0;
         for number in 0..OBJECTS {
             let version = found(&disks, number).expect("sound");

@@ -39,7 +39,8 @@ struct State {
 pub struct Removed {
     /// Whether it was somewhere.
     pub was_there: bool,
-    /// Whether the disk has been told. Where it has failed, or does not answer, the object may be there again after the next start.
+    /// Whether every disk has been told. Where one has failed, does not answer or is out of service, the object may be there again after the
+    /// next start.
     pub lasts: bool,
 }
 
@@ -162,11 +163,12 @@ impl Shelf {
         let failed = Removed { was_there: self.on_disk(&key), lasts: false };
         let Some(store) = self.disk.clone() else { return failed };
         loop {
-            let (store, wanted) = (Arc::clone(&store), key.clone());
-            match self.lane_of(&key).pool().submit(Kind::Change, move || store.remove(&wanted)) {
+            let (theirs, wanted) = (Arc::clone(&store), key.clone());
+            match self.lane_of(&key).pool().submit(Kind::Change, move || theirs.remove(&wanted)) {
                 Ok(answer) => {
                     let outcome = self.settle(answer.await.map_err(|_| NoAnswer::Refused));
-                    return outcome.map_or(failed, |was_there| Removed { was_there, lasts: true });
+                    let lasts = store.removals_last();
+                    return outcome.map_or(failed, |was_there| Removed { was_there, lasts });
                 }
                 Err(_) => tokio::time::sleep(REMOVE_PAUSE).await,
             }

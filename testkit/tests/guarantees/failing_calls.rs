@@ -1,0 +1,170 @@
+//! A system call to a disk fails, whichever it is: the node answers in time from what is sound, and says of nothing that it is done
+//! that a restart undoes.
+
+use shoal_testkit::seeded::body;
+use shoal_testkit::shim::{Calls, Shim};
+use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// An origin whose content has a version, which a test raises when it purges.
+struct Library {
+    origin: Origin,
+    version: &'static AtomicU32,
+}
+
+impl Library {
+    fn open() -> Self {
+        let version: &'static AtomicU32 = Box::leak(Box::default());
+        let origin = Origin::start();
+        origin
+            .on_request("/*", |request| Answer::fresh(content(request.path(), version.load(SeqCst)), 86_400));
+        Self { origin, version }
+    }
+
+    fn change(&self) {
+        self.version.fetch_add(1, SeqCst);
+    }
+
+    /// The version that is served, which is one there was, and whether it is a hit.
+    fn ask(&self, shoal: &Shoal, path: &str) -> (u32, bool) {
+        let answer = shoal.get(path);
+        let known = (0..=self.version.load(SeqCst)).rev();
+        let version = known.into_iter().find(|version| answer.body == content(path, *version));
+        (version.unwrap_or_else(|| panic!("{path} has a body that it never had: {answer:?}")), answer.hit())
+    }
+}
+
+fn content(path: &str, version: u32) -> Vec<u8> {
+    body(&format!("{path} {version}"), 3000)
+}
+
+fn path(number: usize) -> String {
+    format!("/old/{number}")
+}
+
+fn fill(library: &Library, shoal: &Shoal) {
+    for _ in 0..2 {
+        (0..OBJECTS).for_each(|number| drop(library.ask(shoal, &path(number))));
+    }
+    shoal.wait_until_written();
+}
+
+fn purge(shoal: &Shoal, path: &str) -> u16 {
+    shoal.ask_admin(&Request::new("POST", &format!("/purge?url=http://site.test{path}"))).status
+}
+
+/// Whether who purged was told that it is done.
+fn is_acknowledged(status: u16) -> bool {
+    assert!([200, 404, 500].contains(&status), "{status}");
+    status != 500
+}
+
+/// The setup with the shim over the store's folder, or that of the first of two disks.
+fn setup(library: &Library, shim: &Shim, disks: usize) -> Setup {
+    let setup = Setup::to(&library.origin).set("store.admission", "always").set("store.required", false);
+    match disks {
+        1 => setup.set("store.disk", "40 MiB").shim(shim, "store"),
+        _ => setup.disks(&[("a", "40 MiB"), ("b", "40 MiB")]).shim(shim, "a"),
+    }
+}
+
+fn shim() -> Option<Shim> {
+    Shim::new().map_err(|why| eprintln!("skipped: no system call can be failed here: {why}")).ok()
+}
+
+#[test]
+fn a_purge_that_cannot_be_written_is_not_acknowledged() {
+    let Some(shim) = shim() else { return };
+    for disks in [1, 2] {
+        let library = Library::open();
+        let mut shoal = setup(&library, &shim, disks).start();
+        fill(&library, &shoal);
+        library.change();
+        shim.fail(Calls::Writes);
+        let purged: Vec<_> = (0..OBJECTS / 2).map(|number| (number, purge(&shoal, &path(number)))).collect();
+        assert!(shim.calls() > 0, "the shim has seen no write");
+        let failed = purged.iter().filter(|(_, status)| *status == 500).count();
+        assert!(
+            failed * 3 >= purged.len(),
+            "{disks} disks: {failed} of {} are said to have failed",
+            purged.len()
+        );
+        for (number, _) in &purged {
+            assert_eq!(library.ask(&shoal, &path(*number)).0, 1, "{number} was purged, whatever lasts of it");
+        }
+        shoal.kill();
+        shim.heal();
+        shoal.restart();
+        for (number, status) in purged {
+            let (version, _) = library.ask(&shoal, &path(number));
+            assert!(
+                version == 1 || !is_acknowledged(status),
+                "{disks} disks: {number} is back after {status}"
+            );
+        }
+        for number in OBJECTS / 2..OBJECTS {
+            assert!(is_acknowledged(purge(&shoal, &path(number))), "the disk is sound again");
+            assert_eq!(library.ask(&shoal, &path(number)).0, 1);
+        }
+    }
+}
+
+/// Starts it with the disk failing from this call on, and again with a sound one.
+fn check_start(library: &Library, shim: &Shim, shoal: &mut Shoal, number: u64) {
+    shoal.kill();
+    library.change();
+    let (of_this_round, newest) = (path(number as usize % OBJECTS), library.version.load(SeqCst));
+    shim.fail_from(Calls::All, number);
+    let begun = Instant::now();
+    shoal.restart();
+    assert_eq!(library.ask(shoal, &format!("/new/{number}")).0, newest);
+    let took = begun.elapsed();
+    assert!(took < IN_TIME, "{took:?} with call {number} failing on a machine that is not busy for three");
+    let status = purge(shoal, &of_this_round);
+    assert_eq!(library.ask(shoal, &of_this_round).0, newest, "call {number}: purged at once");
+    shoal.kill();
+    shim.heal();
+    shoal.restart();
+    let (version, is_hit) = library.ask(shoal, &of_this_round);
+    assert!(
+        version == newest || !is_acknowledged(status),
+        "call {number}: version {version} of {newest} after {status}, hit: {is_hit}\n{}",
+        shoal.log()
+    );
+    // Sound again, it stores again.
+    fill(library, shoal);
+}
+
+/// Each of the first calls of a start fails with all that follow.
+fn check_starts(disks: usize) {
+    let Some(shim) = shim() else { return };
+    let library = Library::open();
+    let mut shoal = setup(&library, &shim, disks).start();
+    fill(&library, &shoal);
+    shoal.kill();
+    shim.count(Calls::All);
+    shoal.restart();
+    let calls = shim.calls();
+    assert!(calls > 20, "{calls} calls of a start were seen");
+    shim.heal();
+    for number in 1..=CALLS.min(calls) {
+        check_start(&library, &shim, &mut shoal, number);
+    }
+}
+
+#[test]
+fn any_call_that_fails_at_the_start_leaves_ram_to_serve() {
+    check_starts(1);
+}
+
+#[test]
+fn any_call_that_fails_at_the_start_leaves_the_other_disk() {
+    check_starts(2);
+}
+
+const OBJECTS: usize = 40;
+/// Calls of a start that are failed in turn.
+const CALLS: u64 = 60;
+/// Three seconds, on a machine that does other things too.
+const IN_TIME: Duration = Duration::from_secs(6);
