@@ -3,6 +3,7 @@
 
 mod access;
 mod bounds;
+mod clocks;
 mod collisions;
 mod credentials;
 mod forwarded;
