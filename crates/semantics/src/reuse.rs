@@ -110,11 +110,13 @@ pub fn rest_asked_for(status: StatusCode, response: &impl Fields, now: Timestamp
 /// RFC 9111, section 5.2.1.3: `min-fresh` "indicates that the client prefers a response whose freshness
 /// lifetime is no less than its current age plus the specified time in seconds."
 fn is_fresh_enough(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> bool {
-    let left = policy.freshness_lifetime().saturating_sub(policy.current_age(now));
-    let wanted = Duration::from_secs(u64::from(request.min_fresh.unwrap_or(0)));
+    let lasts = |seconds: u32| {
+        let left = policy.freshness_lifetime().saturating_sub(policy.current_age(now));
+        left >= Duration::from_secs(u64::from(seconds))
+    };
     // RFC 8246, section 2: "The immutable extension only applies during the freshness lifetime of the stored
     // response", and reloads, which browsers send as max-age=0, are what it is meant to spare.
-    left >= wanted && (policy.is_immutable() || is_young_enough(policy, request, now))
+    request.min_fresh.is_none_or(lasts) && (policy.is_immutable() || is_young_enough(policy, request, now))
 }
 
 /// RFC 9111, section 5.2.1.1: `max-age` "indicates that the client prefers a response whose age is less than

@@ -14,6 +14,7 @@ mod origin_connections;
 mod pinned_memory;
 mod published;
 mod published_http2;
+mod purged_and_killed;
 mod purges;
 mod reloads;
 mod requests;

@@ -245,7 +245,7 @@ impl Exchange {
         let content_type = stored.content_type_value().filter(|_| form != Form::NotModified);
         let cache_status = verdict.cache_status(&ask.live);
         let record = verdict.record(ask, cache_status.clone(), form.status(&stored), content_type);
-        let age_seconds = head.policy.current_age(self.now()).as_secs();
+        let age_seconds = head.policy.age_seconds(self.now());
         let proxy_status = verdict.proxy_status(&ask.live);
         Reply {
             head: ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status },
@@ -257,7 +257,7 @@ impl Exchange {
     /// A stored response's fields with Age and Cache-Status.
     fn fields_of(&self, ask: &Ask, head: &Head, verdict: &Verdict) -> HeaderMap {
         let mut fields = head.stored.fields();
-        fields.insert(header::AGE, HeaderValue::from(head.policy.current_age(self.now()).as_secs()));
+        fields.insert(header::AGE, HeaderValue::from(head.policy.age_seconds(self.now())));
         verdict.add_to(&mut fields, &ask.live);
         fields
     }

@@ -59,7 +59,7 @@ impl Exchange {
             };
             let Stored::Response(head) = &resident.record else { return Glance::Ordinary };
             let Some(form) = form(plain, head, &resident.body, now) else { return Glance::Ordinary };
-            let age_seconds = head.policy.current_age(now).as_secs();
+            let age_seconds = head.policy.age_seconds(now);
             let ttl_seconds = head.policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
             let keeper = Kept { shelf: &self.shelf, resident: &resident };

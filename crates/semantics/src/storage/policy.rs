@@ -86,10 +86,33 @@ impl Policy {
     /// resident_time". Of a response that came long after `now`, by a clock that was set back since, nobody knows the age: it counts as
     /// very old.
     pub fn current_age(&self, now: Timestamp) -> Duration {
-        if self.response_time > now.plus(CLOCKS_APART) {
-            return UNKNOWN_AGE;
+        Duration::from_millis(self.age_ms(now))
+    }
+
+    /// The same in milliseconds, for hits, which ask for it several times.
+    #[inline]
+    fn age_ms(&self, now: Timestamp) -> u64 {
+        match now.millis().checked_sub(self.response_time.millis()) {
+            Some(resident) => resident.saturating_add(self.initial_age_ms),
+            None => self.age_ms_before(now),
         }
-        now.since(self.response_time) + Duration::from_millis(self.initial_age_ms)
+    }
+
+    /// The age at a time before the response came.
+    #[cold]
+    fn age_ms_before(&self, now: Timestamp) -> u64 {
+        if self.response_time.since(now) > CLOCKS_APART { UNKNOWN_AGE_MS } else { self.initial_age_ms }
+    }
+
+    /// The current age in whole seconds, as the Age field has it.
+    #[inline]
+    pub fn age_seconds(&self, now: Timestamp) -> u64 {
+        self.age_ms(now) / 1000
+    }
+
+    #[inline]
+    fn lifetime_ms(&self) -> u64 {
+        u64::from(self.lifetime_seconds) * 1000
     }
 
     /// The freshness lifetime.
@@ -99,17 +122,17 @@ impl Policy {
 
     /// RFC 9111, section 4.2: "response_is_fresh = (freshness_lifetime > current_age)".
     pub fn is_fresh(&self, now: Timestamp) -> bool {
-        self.freshness_lifetime() > self.current_age(now)
+        self.lifetime_ms() > self.age_ms(now)
     }
 
     /// Seconds until it becomes stale; negative when it is.
     pub fn time_to_live(&self, now: Timestamp) -> i64 {
-        i64::from(self.lifetime_seconds).saturating_sub_unsigned(self.current_age(now).as_secs())
+        i64::from(self.lifetime_seconds).saturating_sub_unsigned(self.age_seconds(now))
     }
 
     /// How long ago it became stale; zero while it is fresh.
     pub fn staleness(&self, now: Timestamp) -> Duration {
-        self.current_age(now).saturating_sub(self.freshness_lifetime())
+        Duration::from_millis(self.age_ms(now).saturating_sub(self.lifetime_ms()))
     }
 
     /// How long it may be served stale while it is being validated (RFC 5861).
@@ -261,4 +284,4 @@ const FLAGS: u16 = (1 << 9) - 1;
 const CLOCKS_APART: Duration = Duration::from_secs(60);
 
 /// Longer than any lifetime.
-const UNKNOWN_AGE: Duration = Duration::from_secs(u32::MAX as u64);
+const UNKNOWN_AGE_MS: u64 = u32::MAX as u64 * 1000;

@@ -295,6 +295,7 @@ impl Epochs {
     }
 
     /// Whether this process may have given out the number.
+    #[inline]
     fn is_own(&self, requested: Sequence) -> bool {
         let own = self.own_start.load(Ordering::Relaxed)..=self.latest.load(Ordering::Relaxed);
         own.contains(&requested.number())
