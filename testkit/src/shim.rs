@@ -1,7 +1,7 @@
-//! Faults of system calls, and a wall clock that is off, for an instance under test.
+//! Faults and hangs of system calls, and a wall clock that is off, for an instance under test.
 //!
 //! ```text
-//!   test ──words──► a mapped file ◄──reads── shim.c, preloaded into the binary: answers EIO, or makes the call
+//!   test ──words──► a mapped file ◄──reads── shim.c, preloaded into the binary: answers EIO, waits, or makes the call
 //! ```
 //!
 //! `shim.c` is compiled by `cc` when the first test asks for it. The kernel hands it the instance's system calls, also those that do not go
@@ -55,6 +55,17 @@ impl Shim {
     /// Fails calls of this kind to files below the folder with EIO, from the n-th one from now on; 1 is the next.
     pub fn fail_from(&self, calls: Calls, number: u64) {
         self.heal();
+        self.begin(calls, number);
+    }
+
+    /// Has calls of this kind hang, from the n-th one from now on, until it is [healed](Self::heal): then they are made.
+    pub fn hang_from(&self, calls: Calls, number: u64) {
+        self.heal();
+        self.set(HANGS, 1);
+        self.begin(calls, number);
+    }
+
+    fn begin(&self, calls: Calls, number: u64) {
         self.set(CALLS, 0);
         self.set(FROM, number);
         self.set(KINDS, calls.bits());
@@ -73,6 +84,7 @@ impl Shim {
     /// Lets every call through from now on.
     pub fn heal(&self) {
         self.set(KINDS, 0);
+        self.set(HANGS, 0);
     }
 
     /// Calls that were made since they were to fail or to be counted, those that failed included.
@@ -145,7 +157,8 @@ const CLOCK_OFFSET: u64 = 0;
 const KINDS: u64 = 8;
 const FROM: u64 = 16;
 const CALLS: u64 = 24;
-const WORDS: usize = 4;
+const HANGS: u64 = 32;
+const WORDS: usize = 5;
 
 #[cfg(test)]
 mod tests {
@@ -186,6 +199,14 @@ mod tests {
         assert_eq!(read(&inside), None);
         shim.heal();
         assert_eq!(read(&inside), text);
+        shim.hang_from(Calls::Reads, 1);
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(|| read(&inside));
+            crate::wait::until("a call hangs", || shim.calls() > 0);
+            assert!(!reading.is_finished());
+            shim.heal();
+            assert_eq!(reading.join().expect("no panic"), text);
+        });
     }
 
     #[test]

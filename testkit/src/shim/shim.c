@@ -1,8 +1,8 @@
-/* Faults of system calls and a wall clock that is off, for a process that is started with this library preloaded.
+/* Faults and hangs of system calls, and a wall clock that is off, for a process that is started with this library preloaded.
  *
  * Rust's rustix makes system calls without libc, so that no function can stand in for them. A seccomp filter has the
  * kernel send SIGSYS for the calls below instead of making them, in every thread. The handler makes the call itself, from
- * the one address that the filter lets through, or answers EIO. The clock is a function of libc, which this one replaces.
+ * the one address that the filter lets through, at once or when it is to hang no more, or answers EIO. The clock is a function of libc, which this one replaces.
  *
  * FAULTS_CONTROL names the file of words that the test writes and this library has mapped; FAULTS_UNDER the folder whose
  * files can fail. Pages of a mapped file are read without a call, and do not fail. Processes that the process starts
@@ -34,6 +34,7 @@ struct control {
     uint64_t kinds;
     uint64_t from;
     uint64_t calls;
+    uint64_t hangs;
 };
 
 static volatile struct control *control;
@@ -139,7 +140,7 @@ static int path_is_under(long at, const char *path) {
     return file_is_under((int)at == AT_FDCWD ? -1 : at);
 }
 
-/* Whether the call is to fail. It is counted when its kind can fail now. */
+/* Whether the call is to fail, or to hang. It is counted when its kind can fail now. */
 static int fails(const struct row *row, long first, long second) {
     if (!control || !(control->kinds & (uint64_t)row->kind)) return 0;
     int is_meant = row->by == BY_FILE   ? file_is_under((int)first)
@@ -157,7 +158,11 @@ static void on_call(int signal, siginfo_t *info, void *context) {
     long a[6];
     for (int i = 0; i < 6; i++) a[i] = ARGUMENT(REGISTERS(at), i);
     long result = -EIO;
-    if (row->number != info->si_syscall || !fails(row, a[0], a[1]))
+    int is_to_fail = row->number == info->si_syscall && fails(row, a[0], a[1]);
+    int is_to_hang = is_to_fail && control->hangs;
+    struct timespec pause = {0, 5000000};
+    while (is_to_hang && control->hangs) shim_call(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+    if (!is_to_fail || is_to_hang)
         result = shim_call(info->si_syscall, a[0], a[1], a[2], a[3], a[4], a[5]);
     RESULT(REGISTERS(at)) = result;
     errno = before;
