@@ -1,35 +1,74 @@
 //! Says before a store is opened whether its disk has the room that the settings give it.
 
+use parking_lot::{Condvar, Mutex};
 use shoal_core::ByteCount;
 use shoal_settings::{Disk, Settings};
 use shoal_store::door::capacity::Capacity;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
-/// Refuses a disk that has less room than the settings give it. `before` are the disks that are opened before it: what they
-/// have not taken yet of the same file system is not free.
-pub(crate) fn check(disk: &Disk, before: &[Disk]) -> Result<(), String> {
+/// Disks that are opened beside each other, each on a thread of its own. None asks for another's place: it may not answer.
+pub(crate) struct Neighbours {
+    disks: Vec<Disk>,
+    /// Of each that has answered.
+    claims: Mutex<Vec<Option<Claim>>>,
+    changed: Condvar,
+}
+
+/// What a disk takes of a file system beyond what it holds. Nobody shares a block device, which has no number.
+#[derive(Clone, Copy)]
+struct Claim {
+    file_system: Option<u64>,
+    bytes: u64,
+}
+
+impl Neighbours {
+    pub fn new(disks: Vec<Disk>) -> Self {
+        let claims = Mutex::new(vec![None; disks.len()]);
+        Self { disks, claims, changed: Condvar::new() }
+    }
+
+    /// Refuses a disk that has less room than the settings give it, by its place in the list. What those before it have not taken
+    /// yet of the same file system is not free. One of them that has not answered in time is not counted.
+    pub fn check(&self, at: usize) -> Result<(), String> {
+        let disk = &self.disks[at];
+        let mine = file_system(&disk.path);
+        let capacity = capacity(disk)?;
+        let mut claims = self.claims.lock();
+        let bytes = disk.bytes.0.saturating_sub(capacity.held_bytes);
+        claims[at] = Some(Claim { file_system: mine, bytes });
+        self.changed.notify_all();
+        let is_waiting = |claims: &mut Vec<Option<Claim>>| claims[..at].iter().any(Option::is_none);
+        self.changed.wait_while_for(&mut claims, is_waiting, NEIGHBOUR_PATIENCE);
+        let shared =
+            claims[..at].iter().flatten().filter(|claim| mine.is_some() && claim.file_system == mine);
+        let promised: u64 = shared.map(|claim| claim.bytes).sum();
+        let most = capacity.most_bytes.saturating_sub(promised);
+        match disk.bytes.0 <= most {
+            true => Ok(()),
+            false => Err(refusal(disk, most, promised, &capacity)),
+        }
+    }
+}
+
+fn capacity(disk: &Disk) -> Result<Capacity, String> {
     if is_lost_in_devices(&disk.path) {
         return Err(format!("{}: there is no such device", disk.path.display()));
     }
-    let capacity = Capacity::at(&disk.path)
-        .map_err(|error| format!("could not ask for the space at {}: {error}", disk.path.display()))?;
-    let mine = file_system(&disk.path);
-    let shared = before.iter().filter(|other| mine.is_some() && file_system(&other.path) == mine);
-    let promised: u64 = shared.map(not_yet_taken).sum();
-    let most = capacity.most_bytes.saturating_sub(promised);
-    match disk.bytes.0 <= most {
-        true => Ok(()),
-        false => Err(refusal(disk, most, promised, &capacity)),
-    }
+    Capacity::at(&disk.path)
+        .map_err(|error| format!("could not ask for the space at {}: {error}", disk.path.display()))
 }
 
 /// What of the settings' disks does not fit, each with its place in the list. Only what an operator has named is judged.
 pub(crate) fn misfits(settings: &Settings) -> Vec<(usize, String)> {
-    let disks = settings.store.all_disks();
-    let misfit = |at: usize| check(&disks[at], &disks[..at]).err().map(|why| (at, why));
-    (0..disks.len()).filter(|_| settings.store.names_a_disk()).filter_map(misfit).collect()
+    if !settings.store.names_a_disk() {
+        return Vec::new();
+    }
+    let neighbours = Neighbours::new(settings.store.all_disks());
+    let misfit = |at: usize| neighbours.check(at).err().map(|why| (at, why));
+    (0..neighbours.disks.len()).filter_map(misfit).collect()
 }
 
 fn refusal(disk: &Disk, most: u64, promised: u64, capacity: &Capacity) -> String {
@@ -54,11 +93,6 @@ fn rounded(bytes: u64) -> ByteCount {
     if bytes < MEGABYTE { ByteCount(bytes) } else { ByteCount(bytes / MEGABYTE * MEGABYTE) }
 }
 
-fn not_yet_taken(disk: &Disk) -> u64 {
-    let held = Capacity::at(&disk.path).map_or(0, |capacity| capacity.held_bytes);
-    disk.bytes.0.saturating_sub(held)
-}
-
 /// The file system that the path is on or would be on. `None` for a block device, which nobody shares.
 fn file_system(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
@@ -71,12 +105,22 @@ fn is_lost_in_devices(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm") && !path.exists()
 }
 
+/// How long a disk waits until those before it have said on which file system they are.
+const NEIGHBOUR_PATIENCE: Duration = Duration::from_millis(300);
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn disk(path: &Path, bytes: u64) -> Disk {
         Disk { path: path.to_owned(), bytes: ByteCount(bytes) }
+    }
+
+    /// The last of them, once those before it have been judged.
+    fn check(disk: &Disk, before: &[Disk]) -> Result<(), String> {
+        let neighbours = Neighbours::new(before.iter().chain([disk]).cloned().collect());
+        (0..before.len()).for_each(|at| drop(neighbours.check(at)));
+        neighbours.check(before.len())
     }
 
     #[test]
@@ -100,6 +144,15 @@ mod tests {
         assert_eq!(check(&disks[0], &[]), Ok(()));
         let why = check(&disks[1], &disks[..1]).expect_err("more than there is");
         assert!(why.contains("for the disks before it"), "{why}");
+    }
+
+    #[test]
+    fn a_disk_waits_for_another_that_does_not_answer_only_so_long() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let most = Capacity::at(folder.path()).expect("there").most_bytes;
+        let disks = ["a", "b"].map(|name| disk(&folder.path().join(name), most / 3 * 2));
+        let neighbours = Neighbours::new(disks.into());
+        assert_eq!(neighbours.check(1), Ok(()), "the first has not been heard of");
     }
 
     #[test]

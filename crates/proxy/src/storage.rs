@@ -4,7 +4,7 @@ use crate::exchange::Epochs;
 use crate::exchange::shelf::{Limits, Shelf};
 use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
-use crate::room;
+use crate::room::Neighbours;
 use ring::rand::{SecureRandom, SystemRandom};
 use shoal_core::{KeySecret, Timestamp};
 use shoal_policy::{Admission, Policy};
@@ -179,15 +179,15 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
         return None;
     }
     let all_bytes: u128 = disks.iter().map(|disk| u128::from(disk.bytes.0)).sum();
-    let sizes: Arc<[Disk]> = disks.clone().into();
+    let neighbours = Arc::new(Neighbours::new(disks.clone()));
     let with_opener = |(at, disk): (usize, Disk)| {
         let windows = u128::from(window_bytes) * u128::from(disk.bytes.0) / all_bytes.max(1);
         let options = options(store, &disk, u64::try_from(windows).unwrap_or(window_bytes));
         let share = Share { path: disk.path.to_string_lossy().into_owned(), bytes: disk.bytes.0 };
-        let (sizes, is_named) = (Arc::clone(&sizes), store.names_a_disk());
+        let (neighbours, is_named) = (Arc::clone(&neighbours), store.names_a_disk());
         let opener: Opener = Box::new(move || {
             if is_named {
-                room::check(&sizes[at], &sizes[..at]).map_err(Error::Unusable)?;
+                neighbours.check(at).map_err(Error::Unusable)?;
             }
             tell_of_new(&options.directory);
             shoal_store::open(&OpenOptions { now: now(), ..options.clone() })

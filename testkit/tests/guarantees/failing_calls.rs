@@ -1,8 +1,9 @@
-//! A system call to a disk fails, whichever it is: the node answers in time from what is sound, and says of nothing that it is done
+//! A system call to a disk fails or hangs, whichever it is: the node answers in time from what is sound, and says of nothing that it is done
 //! that a restart undoes.
 
 use shoal_testkit::seeded::body;
 use shoal_testkit::shim::{Calls, Shim};
+use shoal_testkit::wait;
 use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -163,7 +164,79 @@ fn any_call_that_fails_at_the_start_leaves_the_other_disk() {
     check_starts(2);
 }
 
+fn in_service(shoal: &Shoal) -> usize {
+    let status = shoal.status();
+    let disks = status["store"]["disks"].as_array().expect("a list").clone();
+    disks.iter().filter(|disk| disk["service"] == "in_service").count()
+}
+
+/// From one of the first calls of a start on, the disk hangs; later it answers.
+fn check_hanging_start(library: &Library, shim: &Shim, shoal: &mut Shoal, disks: usize, number: u64) {
+    let (of_this_round, kept) = (path(0), path(1));
+    fill(library, shoal);
+    shoal.kill();
+    library.change();
+    let newest = library.version.load(SeqCst);
+    shim.hang_from(Calls::All, number);
+    let begun = Instant::now();
+    shoal.restart();
+    assert_eq!(library.ask(shoal, &format!("/new/{number}")).0, newest);
+    let took = begun.elapsed();
+    assert!(took < IN_TIME, "{took:?} with call {number} hanging on a machine that is not busy for three");
+    let sound = in_service(shoal);
+    assert!(sound >= disks - 1, "call {number}: {sound} of {disks} serve\n{}", shoal.log());
+    purge(shoal, &of_this_round);
+    shim.heal();
+    wait::until("every disk is in service", || in_service(shoal) == disks);
+    assert_eq!(library.ask(shoal, &of_this_round).0, newest, "call {number}: purged while the disk hung");
+    library.ask(shoal, &kept);
+}
+
+fn check_hanging_starts(disks: usize) {
+    let Some(shim) = shim() else { return };
+    let library = Library::open();
+    let mut shoal = setup(&library, &shim, disks).start();
+    for number in HANGING {
+        check_hanging_start(&library, &shim, &mut shoal, disks, number);
+    }
+}
+
+#[test]
+fn any_call_that_hangs_at_the_start_leaves_ram_to_serve() {
+    check_hanging_starts(1);
+}
+
+#[test]
+fn any_call_that_hangs_at_the_start_leaves_the_other_disk() {
+    check_hanging_starts(2);
+}
+
+#[test]
+fn a_disk_that_hangs_is_told_of_and_taken_out_in_time() {
+    let Some(shim) = shim() else { return };
+    for disks in [1, 2] {
+        let library = Library::open();
+        let shoal = setup(&library, &shim, disks).start();
+        fill(&library, &shoal);
+        shim.hang_from(Calls::All, 1);
+        (0..OBJECTS).for_each(|number| drop(library.ask(&shoal, &format!("/new/{number}"))));
+        wait::until("a call hangs", || shim.calls() > 0);
+        let name = if disks == 1 { "store" } else { "a" };
+        let body = format!(r#"{{"path": {:?}, "online": false}}"#, shoal.folder().join(name));
+        let request = Request::new("POST", "/disk").field("Content-Type", "application/json");
+        let begun = Instant::now();
+        let answer = shoal.ask_admin(&request.body(body.as_bytes()));
+        assert!(answer.status >= 400 && answer.text().contains("does not answer"), "{answer:?}");
+        assert_eq!(in_service(&shoal), disks - 1);
+        shoal.metric("shoal_store_disk_in_service", "");
+        assert!(begun.elapsed() < IN_TIME, "{disks} disks: {:?}", begun.elapsed());
+        shim.heal();
+    }
+}
+
 const OBJECTS: usize = 40;
+/// Calls of a start from which on a disk hangs.
+const HANGING: [u64; 9] = [1, 2, 3, 5, 8, 13, 21, 34, 55];
 /// Calls of a start that are failed in turn.
 const CALLS: u64 = 60;
 /// Three seconds, on a machine that does other things too.
