@@ -46,7 +46,9 @@ fn path(number: usize) -> String {
 
 fn fill(library: &Library, shoal: &Shoal) {
     for _ in 0..2 {
-        (0..OBJECTS).for_each(|number| drop(library.ask(shoal, &path(number))));
+        for number in 0..OBJECTS {
+            library.ask(shoal, &path(number));
+        }
     }
     shoal.wait_until_written();
 }
@@ -219,7 +221,9 @@ fn a_disk_that_hangs_is_told_of_and_taken_out_in_time() {
         let shoal = setup(&library, &shim, disks).start();
         fill(&library, &shoal);
         shim.hang_from(Calls::All, 1);
-        (0..OBJECTS).for_each(|number| drop(library.ask(&shoal, &format!("/new/{number}"))));
+        for number in 0..OBJECTS {
+            library.ask(&shoal, &format!("/new/{number}"));
+        }
         wait::until("a call hangs", || shim.calls() > 0);
         let name = if disks == 1 { "store" } else { "a" };
         let body = format!(r#"{{"path": {:?}, "online": false}}"#, shoal.folder().join(name));
