@@ -60,7 +60,9 @@ fn course(setup: Setup, shoal_round: &Arc<AtomicU64>, rounds: u64, random: &mut 
         }
         shoal_round.fetch_add(1, Relaxed);
         let reload = |number: u64| Request::get(&path(number)).field("Cache-Control", "no-cache");
-        (0..OBJECTS).for_each(|number| drop(shoal.ask(&reload(number)).expect_status(200)));
+        (0..OBJECTS).for_each(|number| {
+            shoal.ask(&reload(number)).expect_status(200);
+        });
         thread::sleep(Duration::from_millis(random.below(1500)));
         shoal_round.fetch_add(1, Relaxed);
         let gone: Vec<u64> = (0..OBJECTS).filter(|number| purge(&shoal, *number)).collect();

@@ -130,6 +130,8 @@ struct Volume {
     /// The last process did not end in order: entries may be older than what they point to.
     may_be_stale: bool,
     recovery: Mutex<Recovery>,
+    /// A part of the log could not be read when it was followed.
+    has_missed: AtomicBool,
     /// All of the log has been entered: the table has nothing that a later record overrules.
     is_followed: AtomicBool,
     /// The log's end has been found; nothing is written before.
@@ -299,6 +301,10 @@ impl Volume {
     /// one's is taken out as well, which costs a miss.
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
+        // What the log has and the index has not is to be marked too: the line that says that it was removed may come too late.
+        while !self.is_followed.load(Relaxed) {
+            self.recover_step(recovery::RECOVERED_AT_ONCE);
+        }
         let taken = self.take_out(key, limit_bytes);
         // Each is tried, also behind one that failed.
         let mark = |entry| self.mark_removed(key.hash(), entry);
@@ -309,7 +315,12 @@ impl Volume {
             self.flush(false)?;
             self.queue_up(Queued::Removed(key.hash()), limit_bytes)?;
         }
-        marked.into_iter().collect::<Result<(), Error>>().map(|()| taken.found)
+        marked.into_iter().collect::<Result<(), Error>>()?;
+        if self.has_missed.load(Relaxed) {
+            // What could not be read when the log was followed may have it: then that line alone keeps it away.
+            self.bring_to_disk()?;
+        }
+        Ok(taken.found)
     }
 
     /// The same without touching the device: the records are marked within a second. For who has just been let into the queue.

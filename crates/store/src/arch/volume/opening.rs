@@ -52,7 +52,6 @@ impl Volume {
             Some(existing) => existing,
             None => (make(name, &*files, settings, parts.boot, is_signed)?, State::NEW),
         };
-        let secret = secret_of_keys(&*files)?;
         let data = files.open_direct(DATA, Access::Write).map_err(|error| unusable("open", DATA, &error))?;
         let index_bytes = Table::file_bytes(geometry.buckets, geometry.stripes);
         let (header, is_known) = match index_header(&*files, &geometry, state, index_bytes)? {
@@ -73,7 +72,7 @@ impl Volume {
             name,
             data,
             geometry,
-            seal: Seal::new(secret),
+            seal: Seal::new(secret_of_keys(&*files)?),
             sealed_from: AtomicU64::new(state.sealed_from),
             table: Table::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound),
             queue: Mutex::new(Queue::default()),
@@ -91,6 +90,7 @@ impl Volume {
             doubts: Mutex::new(Doubts { from: header.sequence, ..Doubts::default() }),
             may_be_stale: !is_sound,
             recovery: Mutex::new(recovery),
+            has_missed: AtomicBool::new(false),
             is_followed: AtomicBool::new(is_sound),
             is_recovered: AtomicBool::new(false),
             removed_early: Mutex::default(),
@@ -99,8 +99,8 @@ impl Volume {
             disk_bytes: settings.disk_bytes,
             own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
             written_stripes: AtomicU32::new(header.written_stripes as u32),
-            is_write_due: AtomicBool::new(false),
-            is_index_read: AtomicBool::new(false),
+            is_write_due: AtomicBool::default(),
+            is_index_read: AtomicBool::default(),
             health: Health::default(),
             evictions: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),

@@ -188,8 +188,10 @@ impl Volume {
     pub(super) fn look_up(&self, pages: &mut Pages, position: u64) -> Option<()> {
         let read = self.read_pages(pages, position);
         let read = read.map_err(|source| self.failed("read what the volume lists", source));
-        if read.is_ok() {
-            self.succeeded();
+        match read.is_ok() {
+            true => self.succeeded(),
+            false if !self.is_recovered.load(Relaxed) => self.has_missed.store(true, Relaxed),
+            false => {}
         }
         self.note_in_background(read)
     }

@@ -55,6 +55,43 @@ fn work(store: &VolumeStore, seed: u64, version_from: u32, history: &mut History
     }
 }
 
+/// A removal that is acknowledged before the log has been followed, whose index knows nothing of what is removed.
+#[test]
+fn what_is_removed_before_the_log_is_followed_stays_away_after_a_kill() {
+    let world = World::new(16 << 20);
+    let store = world.open();
+    (0..100).for_each(|number| put(&store, number, 1, 9000).unwrap());
+    store.write_all();
+    drop(store);
+    for number in (0..100).step_by(10) {
+        let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+        assert!(store.remove(&key(number)).unwrap());
+        drop(store);
+        assert_eq!(version_of(&world.open(), number), None, "{number}");
+    }
+}
+
+/// The same where the log cannot be read then: it is not said to be done.
+#[test]
+fn what_is_removed_while_the_log_cannot_be_read_is_an_error_or_stays_away() {
+    for fails_from in 0..60 {
+        let world = World::new(16 << 20);
+        let store = world.open();
+        (0..100).for_each(|number| put(&store, number, 1, 9000).unwrap());
+        store.write_all();
+        drop(store);
+        let faulty = Arc::new(Faulty::new(
+            world.files.clone(),
+            Faults::new(0).crash_at(CrashPoint::after(fails_from)),
+        ));
+        let Ok(store) = world.try_open_unrecovered(faulty) else { continue };
+        let removed = store.remove(&key(7));
+        drop(store);
+        let is_back = version_of(&world.open(), 7).is_some();
+        assert!(!is_back || removed.is_err(), "it fails from call {fails_from} on: {removed:?}");
+    }
+}
+
 /// Nothing wrong is served, nothing durable is missing, and the store goes on.
 fn check(world: &World, history: &History, what: &str) {
     let store = world.open();
