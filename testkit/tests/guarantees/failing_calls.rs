@@ -139,7 +139,7 @@ fn check_start(library: &Library, shim: &Shim, shoal: &mut Shoal, number: u64) {
     fill(library, shoal);
 }
 
-/// Each of the first calls of a start fails with all that follow.
+/// Of the first calls of a start every third, or each with `SHOAL_EACH_CALL`, fails with all that follow.
 fn check_starts(disks: usize) {
     let Some(shim) = shim() else { return };
     let library = Library::open();
@@ -151,7 +151,8 @@ fn check_starts(disks: usize) {
     let calls = shim.calls();
     assert!(calls > 20, "{calls} calls of a start were seen");
     shim.heal();
-    for number in 1..=CALLS.min(calls) {
+    let step = if std::env::var_os("SHOAL_EACH_CALL").is_some() { 1 } else { 3 };
+    for number in (1..=CALLS.min(calls)).step_by(step) {
         check_start(&library, &shim, &mut shoal, number);
     }
 }
@@ -240,7 +241,7 @@ fn a_disk_that_hangs_is_told_of_and_taken_out_in_time() {
 
 const OBJECTS: usize = 40;
 /// Calls of a start from which on a disk hangs.
-const HANGING: [u64; 9] = [1, 2, 3, 5, 8, 13, 21, 34, 55];
+const HANGING: [u64; 5] = [1, 2, 8, 21, 55];
 /// Calls of a start that are failed in turn.
 const CALLS: u64 = 60;
 /// Three seconds, on a machine that does other things too.

@@ -162,7 +162,7 @@ impl Exchange {
         Arc::clone(&self.in_force.load().live)
     }
 
-    /// The time now by the cache's clock, by which ages are counted; dates are compared with [`clock::date_at`] it.
+    /// The time now by the cache's clock, by which ages are counted; dates are compared with the time of day.
     pub fn now(&self) -> Timestamp {
         clock::time_at(Instant::now())
     }
