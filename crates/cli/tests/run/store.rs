@@ -209,7 +209,9 @@ fn a_disk_is_taken_out_of_a_running_node_and_brought_back() {
         assert!(fetched(&node, &format!("http://{origin}{path}")).ends_with(&body_of(&path)));
     }
     let gone = format!("http://{origin}/object/3");
-    lines(&node.command(&["purge", &gone, ADMIN[0], ADMIN[1]]));
+    let purged = node.command(&["purge", &gone, ADMIN[0], ADMIN[1]]);
+    let why = String::from_utf8_lossy(&purged.stderr);
+    assert_eq!((purged.status.code(), why.contains("out of service")), (Some(1), true), "{why}");
     assert_eq!(lines(&set("online", "d1")), ["d1 is in service"]);
     let answer = String::from_utf8_lossy(&fetched(&node, &gone)).into_owned();
     assert!(answer.contains("fwd="), "what was purged meanwhile is fetched again: {answer}");

@@ -200,7 +200,7 @@ impl Node {
             true => disks.bring_online_after(path, &reopening::ready(self.exchange.epochs(), purges.clone())),
             false => disks.take_offline(path),
         };
-        if purges.is_some() && !disks.serves() {
+        if purges.is_some() && !disks.serves() && !self.exchange.epochs().are_lost() {
             self.let_go_of_purges();
         }
         done.map_err(|error| match error {
