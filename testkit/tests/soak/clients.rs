@@ -224,9 +224,10 @@ fn purge(world: &World, random: &mut Random) {
     let Some(mut client) = world.connect(address) else { return pause() };
     client.send(request.to_bytes(host));
     let Some(response) = answer(&mut client, &request.method) else { return };
-    let known = matches!(response.status, 200 | 404 | 503);
+    let known = matches!(response.status, 200 | 404 | 500 | 503);
     assert!(known, "{request:?}: {} {}", response.status, response.text());
-    // 404: nothing was stored. What was arriving may not be served after that either.
+    // 404: nothing was stored. What was arriving may not be served after that either. 500: a disk
+    // is out, and comes back before the node is started anew: until then the purge holds.
     if response.status != 503 {
         world.versions.raise_floor(url, version);
         world.seen.invalidated.fetch_add(1, SeqCst);

@@ -71,6 +71,15 @@ impl Exchange {
         best.unwrap_or(Lookup::Absent { key: first, variants: true })
     }
 
+    /// Whether another response than the one that a lookup found stands in RAM under the key by now: a fetch has ended between the lookup and
+    /// the moment when this request became the leader of the next.
+    pub(super) fn has_come_since(&self, ask: &Ask, key: &ObjectKey, found: Option<&StoredResponse>) -> bool {
+        let Some(Record::Response(head)) = self.shelf.record_in_memory(key) else { return false };
+        head.names.via_site == ask.site.is_some()
+            && found.is_none_or(|found| found.head.identity != head.identity)
+            && !self.epochs.purged(&head.names.slots, &head.names.groups, head.requested)
+    }
+
     /// Finds a record that may serve `ask`.
     pub(super) async fn find_for(&self, ask: &Ask, key: &ObjectKey) -> Option<Found> {
         let via_site = ask.site.is_some();

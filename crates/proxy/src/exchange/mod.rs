@@ -41,6 +41,7 @@ mod reloads;
 mod renewal;
 mod serve;
 pub mod shelf;
+mod stale;
 pub(crate) mod target;
 mod variant;
 mod verdict;

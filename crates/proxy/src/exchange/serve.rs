@@ -129,14 +129,11 @@ impl Exchange {
         self.deliver(ask, delivery, Verdict::hit(outcome, ttl))
     }
 
-    /// Whether the origin asked lately not to be asked for this URL for a while.
-    fn is_resting(&self, ask: &Ask) -> bool {
-        self.resting.holds(&ask.primary, self.now())
-    }
-
     /// Starts a validation that nobody waits for, unless one is under way.
     fn revalidate_in_background(self: &Arc<Self>, ask: &Arc<Ask>, key: &ObjectKey, stored: &StoredResponse) {
-        if let Part::Lead(leader) = self.flights.join(ask.flight(key)) {
+        if let Part::Lead(leader) = self.flights.join(ask.flight(key))
+            && !self.has_come_since(ask, key, Some(stored))
+        {
             let stored = Some((key.clone(), stored.clone()));
             drop(self.spawn_fetch(Fetch { leader: Some(leader), ..self.plan_fetch(ask, stored) }));
         }
@@ -161,6 +158,10 @@ impl Exchange {
             return Step::Alone(why);
         }
         match self.flights.join(flight_key(ask, &why)) {
+            Part::Lead(leader) if self.has_come_since(ask, &why.key, why.stored.as_ref()) => {
+                leader.land(Landing::Refreshed);
+                Step::Again
+            }
             Part::Lead(leader) => Step::Done(Box::new(self.lead(ask, why, Some(leader)).await)),
             Part::Follow(follower) => {
                 let may_leave = why.stored.is_none() && ask.brings_credentials();
@@ -346,45 +347,6 @@ impl Exchange {
             return reply;
         }
         self.failure_answer(ask, failure, Verdict::forwarded(why.forwarded).failure(failure))
-    }
-
-    /// The stored response in place of an error, where everybody allows it.
-    pub(super) fn stale_instead(
-        &self,
-        ask: &Ask,
-        why: &Why,
-        status: Option<StatusCode>,
-        failure: Option<&Failure>,
-    ) -> Option<Reply> {
-        let stored = why.stored.clone().filter(|stored| ask.live.allowed_address(&stored.head))?;
-        if !self.may_be_stale(ask, &stored) {
-            return None;
-        }
-        let ttl = stored.head.policy.time_to_live(self.now());
-        let mut verdict = Verdict::forwarded(why.forwarded).outcome(Outcome::StaleIfError).ttl(ttl);
-        if let Some(status) = status {
-            verdict = verdict.forward_status(status);
-        }
-        if let Some(failure) = failure {
-            verdict = verdict.failure(failure);
-        }
-        self.deliver(ask, Delivery { head: stored.head, body: Source::Held(stored.body) }, verdict)
-    }
-
-    /// The stored response in place of the error that the origin gave lately, without asking it again.
-    fn stale_unasked(&self, ask: &Ask, why: &Why) -> Option<Reply> {
-        let allowed = |stored: &&StoredResponse| {
-            ask.live.allowed_address(&stored.head) && self.may_be_stale(ask, stored)
-        };
-        let stored = why.stored.as_ref().filter(allowed)?.clone();
-        let ttl = stored.head.policy.time_to_live(self.now());
-        let verdict = Verdict::hit(Outcome::StaleIfError, ttl).detail("retry-after");
-        self.deliver(ask, Delivery { head: stored.head, body: Source::Held(stored.body) }, verdict)
-    }
-
-    /// Whether a stored response may stand in for an error.
-    fn may_be_stale(&self, ask: &Ask, stored: &StoredResponse) -> bool {
-        reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), ask.live.rules(ask))
     }
 
     /// A follower learns how the fetch turned out.

@@ -239,6 +239,12 @@ impl Shelf {
         Some(found)
     }
 
+    /// The record of an object in RAM, which is not asked for by that.
+    pub fn record_in_memory(&self, key: &ObjectKey) -> Option<Record> {
+        let found = self.memory.peek(key.hash()).filter(|resident| resident.key == *key)?;
+        Some(found.record.clone())
+    }
+
     /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is read.
     pub async fn find(&self, key: &ObjectKey, begin: impl FnOnce() -> Validity + Send) -> Option<Found> {
         if let Some(resident) = self.resident(key) {

@@ -1,0 +1,58 @@
+//! Stale responses in place of errors (RFC 5861, section 4), and for as long as an origin asks to be left alone.
+
+use super::Exchange;
+use super::ask::Ask;
+use super::deliver::{Delivery, Source};
+use super::fetch::Failure;
+use super::lookup::StoredResponse;
+use super::serve::Why;
+use super::verdict::Verdict;
+use crate::message::{Outcome, Reply};
+use http::StatusCode;
+use shoal_semantics::reuse;
+
+impl Exchange {
+    /// Whether the origin asked lately not to be asked for this URL for a while.
+    pub(super) fn is_resting(&self, ask: &Ask) -> bool {
+        self.resting.holds(&ask.primary, self.now())
+    }
+
+    /// The stored response in place of an error, where everybody allows it.
+    pub(super) fn stale_instead(
+        &self,
+        ask: &Ask,
+        why: &Why,
+        status: Option<StatusCode>,
+        failure: Option<&Failure>,
+    ) -> Option<Reply> {
+        let stored = why.stored.clone().filter(|stored| ask.live.allowed_address(&stored.head))?;
+        if !self.may_be_stale(ask, &stored) {
+            return None;
+        }
+        let ttl = stored.head.policy.time_to_live(self.now());
+        let mut verdict = Verdict::forwarded(why.forwarded).outcome(Outcome::StaleIfError).ttl(ttl);
+        if let Some(status) = status {
+            verdict = verdict.forward_status(status);
+        }
+        if let Some(failure) = failure {
+            verdict = verdict.failure(failure);
+        }
+        self.deliver(ask, Delivery { head: stored.head, body: Source::Held(stored.body) }, verdict)
+    }
+
+    /// The stored response in place of the error that the origin gave lately, without asking it again.
+    pub(super) fn stale_unasked(&self, ask: &Ask, why: &Why) -> Option<Reply> {
+        let allowed = |stored: &&StoredResponse| {
+            ask.live.allowed_address(&stored.head) && self.may_be_stale(ask, stored)
+        };
+        let stored = why.stored.as_ref().filter(allowed)?.clone();
+        let ttl = stored.head.policy.time_to_live(self.now());
+        let verdict = Verdict::hit(Outcome::StaleIfError, ttl).detail("retry-after");
+        self.deliver(ask, Delivery { head: stored.head, body: Source::Held(stored.body) }, verdict)
+    }
+
+    /// Whether a stored response may stand in for an error.
+    fn may_be_stale(&self, ask: &Ask, stored: &StoredResponse) -> bool {
+        reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), ask.live.rules(ask))
+    }
+}
