@@ -171,7 +171,8 @@ fn streams_that_clients_have_reset_leave_no_work_behind() {
     // Of six thousand requests those that are left are bounded, and others are served.
     shoal.get("/other").expect_body("other");
     wait::until("what they asked for is given up", || {
-        shoal.metric("shoal_connections", "") <= 1 || shoal.metric("shoal_http2_streams_refused_total", "") > 0
+        shoal.metric("shoal_connections", "") <= 1
+            || shoal.metric("shoal_http2_streams_refused_total", "") > 0
     });
     assert!(origin.connections() <= 300, "{} connections to the origin", origin.connections());
     shoal.ask(&Request::get("/other")).expect_hit();

@@ -14,6 +14,7 @@ mod pins;
 mod released;
 mod repair;
 mod replacement;
+mod seal;
 mod segments;
 mod signature;
 mod space;

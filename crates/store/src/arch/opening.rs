@@ -5,6 +5,7 @@ use super::keyed::{Keyed, check_secret, take_keys};
 use super::maintenance::Maintenance;
 use super::released::Released;
 use super::replacement;
+use super::seal::Seal;
 use super::segments::{self, SegmentSettings, Segments};
 use super::signature::Signature;
 use super::space::blocks_of;
@@ -193,10 +194,11 @@ pub(super) fn build(
     let segments = match design.small_objects {
         SmallObjects::AsFiles => None,
         SmallObjects::Mapped(packing) => {
-            let is_empty = found.index.totals().objects == 0;
-            let policy = settings.segments.policy;
+            let design = (packing, settings.segments.policy);
+            let index = (&found.index, matches!(found.state, Start::Sound));
             let bytes = found.limits.segment_bytes;
-            let opened = Segments::open(&*parts.files, bytes, packing, policy, is_empty);
+            let seal = Seal::of(&*parts.files)?;
+            let opened = Segments::open(&*parts.files, bytes, design, index, seal);
             Some(opened.map_err(segments::failed_to_map)?)
         }
     };

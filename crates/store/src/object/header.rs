@@ -147,7 +147,7 @@ pub(crate) fn read_head(
     read_to(file, &mut lead, needed, first)?;
     let full_key = &lead[HEADER_BYTES..key_end];
     let check = xxh3_64_with_seed(full_key, xxh3_64(&lead[..CHECKED_BYTES]));
-    if lead[CHECKED_BYTES..HEADER_BYTES] != check.to_le_bytes() || header.number != number {
+    if lead[HEADER_CHECK] != check.to_le_bytes() || header.number != number {
         return Err(Misfit::Corrupt("object header"));
     }
     match wanted {
@@ -191,6 +191,8 @@ const COMPLETE: u16 = 1;
 pub(crate) const HEADER_BYTES: usize = 80;
 /// So many bytes of it are under the header's check, which follows them.
 const CHECKED_BYTES: usize = 72;
+/// Where the check of header and key stands.
+pub(crate) const HEADER_CHECK: std::ops::Range<usize> = CHECKED_BYTES..HEADER_BYTES;
 /// Where the metadata's check stands.
 const METADATA_CHECK: std::ops::Range<usize> = 64..72;
 /// Longest full key.

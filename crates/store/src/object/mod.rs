@@ -19,7 +19,7 @@ mod tests;
 mod writing;
 
 pub(crate) use body::{OpenBody, Source};
-pub(crate) use header::{Head, Header, KEY_MAX, METADATA_MAX, Misfit, read_head};
+pub(crate) use header::{HEADER_CHECK, Head, Header, KEY_MAX, METADATA_MAX, Misfit, read_head};
 pub(crate) use writing::{Room, Writing};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;

@@ -1,7 +1,12 @@
 //! A segment seen as a file, so that whoever reads and writes object files need not know where they are.
+//!
+//! In the mapped file the check of the header is sealed: what a body holds, however it came to be taken for a record, has no check that is right in
+//! its place. Whoever reads and writes the segment as a file sees the object file as it is specified.
 
+use super::super::seal::Seal;
 use super::Place;
 use crate::door::{File, Mapping};
+use crate::object::HEADER_CHECK;
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
@@ -10,16 +15,28 @@ use std::sync::Arc;
 pub(super) struct SegmentFile {
     mapping: Arc<dyn Mapping>,
     place: Place,
+    /// `None` in a file of an earlier version.
+    seal: Option<Seal>,
 }
 
 impl SegmentFile {
-    pub(super) fn new(mapping: Arc<dyn Mapping>, place: Place) -> Self {
-        Self { mapping, place }
+    pub(super) fn new(mapping: Arc<dyn Mapping>, place: Place, seal: Option<Seal>) -> Self {
+        Self { mapping, place, seal }
     }
 
     /// Bytes from `offset` to the segment's end.
     fn left(&self, offset: u64) -> usize {
         self.place.bytes().saturating_sub(offset) as usize
+    }
+
+    /// Turns what stands in the mapped file into what is seen, and back; `bytes` begin at `offset`.
+    fn turn(&self, bytes: &mut [u8], offset: u64) {
+        let Some(seal) = self.seal.filter(|_| offset < HEADER_CHECK.end as u64) else { return };
+        let mask = seal.check(self.place.offset()).to_le_bytes();
+        for (at, mask) in HEADER_CHECK.zip(mask) {
+            let byte = at.checked_sub(offset as usize).and_then(|at| bytes.get_mut(at));
+            byte.into_iter().for_each(|byte| *byte ^= mask);
+        }
     }
 }
 
@@ -28,6 +45,7 @@ impl File for SegmentFile {
         let count = buffer.len().min(self.left(offset));
         if count > 0 {
             self.mapping.read(&mut buffer[..count], self.place.offset() + offset)?;
+            self.turn(&mut buffer[..count], offset);
         }
         Ok(count)
     }
@@ -36,7 +54,9 @@ impl File for SegmentFile {
         if bytes.len() > self.left(offset) {
             return Err(Errno::FBIG.into());
         }
-        self.mapping.write(bytes, self.place.offset() + offset)?;
+        let mut sealed = bytes.to_vec();
+        self.turn(&mut sealed, offset);
+        self.mapping.write(&sealed, self.place.offset() + offset)?;
         Ok(bytes.len())
     }
 

@@ -19,15 +19,17 @@ mod file;
 mod place;
 mod replacement;
 mod slots;
+mod taking_over;
 
 pub(crate) use place::Place;
 pub(super) use slots::Taken;
 
 use super::files::Core;
 use super::pins::Fate;
+use super::seal::Seal;
 use crate::Error;
 use crate::door::{File, FileSystem, Mapping};
-use crate::index::Seen;
+use crate::index::{Index, Seen};
 use file::SegmentFile;
 use parking_lot::Mutex;
 use shoal_policy::{Appender, PAGE_BYTES, Packer, Placement, SegmentClass};
@@ -35,6 +37,7 @@ use slots::{Offer, Slots, Surveyed};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use taking_over::{UNSEALED, take_over};
 use tracing::warn;
 
 pub use replacement::SegmentPolicy;
@@ -60,6 +63,7 @@ pub(super) enum Packing {
 /// The mapped file and who has what of it.
 pub(super) struct Segments {
     mapping: Arc<dyn Mapping>,
+    seal: Seal,
     bytes: u64,
     slots: Mutex<Slots>,
     /// Numbers whose objects are gone, and under which a file may be that an audit has not seen yet.
@@ -72,10 +76,12 @@ impl Segments {
     pub(super) fn open(
         files: &dyn FileSystem,
         bytes: u64,
-        packing: Packing,
-        policy: SegmentPolicy,
-        is_empty: bool,
+        (packing, policy): (Packing, SegmentPolicy),
+        (index, is_sound): (&Index, bool),
+        seal: Seal,
     ) -> io::Result<Self> {
+        let is_empty = index.totals().objects == 0;
+        take_over(files, index, is_sound, seal)?;
         let mapping = match files.map(PATH, bytes) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 warn!("the file of small objects has been cut short; it is made anew");
@@ -89,14 +95,20 @@ impl Segments {
             Packing::Aligned => Box::new(Packer::default()),
         };
         let slots = Slots::new(bytes, placement, policy.build(), is_empty);
-        Ok(Self { mapping: mapping.into(), bytes, slots: Mutex::new(slots), held_back: Mutex::default() })
+        Ok(Self {
+            mapping: mapping.into(),
+            seal,
+            bytes,
+            slots: Mutex::new(slots),
+            held_back: Mutex::default(),
+        })
     }
 
     /// The length of the mapped file of a store: of the one that is there, or as wanted.
     pub(super) fn length(files: &dyn FileSystem, settings: &SegmentSettings, disk_bytes: u64) -> u64 {
         let wanted = if settings.bytes == 0 { disk_bytes / DEFAULT_SHARE } else { settings.bytes };
         let wanted = wanted.next_multiple_of(PAGE_BYTES);
-        match files.length(PATH) {
+        match files.length(PATH).or_else(|_| files.length(UNSEALED)) {
             Ok(length) if length > 0 && length.is_multiple_of(PAGE_BYTES) => {
                 if settings.bytes != 0 && length != wanted {
                     warn!(
@@ -111,7 +123,7 @@ impl Segments {
 
     /// A segment as a file.
     fn file(&self, place: Place) -> Box<dyn File> {
-        Box::new(SegmentFile::new(Arc::clone(&self.mapping), place))
+        Box::new(SegmentFile::new(Arc::clone(&self.mapping), place, Some(self.seal)))
     }
 
     pub(super) fn hit(&self, number: u32, place: Place) {
@@ -273,7 +285,7 @@ pub(super) fn failed_to_map(error: io::Error) -> Error {
 }
 
 /// The mapped file's name in the store's folder.
-pub(super) const PATH: &str = "segments";
+pub(super) const PATH: &str = "segments.sealed";
 /// The mapped file takes this part of the disk space, unless set otherwise.
 const DEFAULT_SHARE: u64 = 4;
 /// Victims that turn out to be in use before a small object becomes a file.

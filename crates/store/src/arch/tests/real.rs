@@ -306,7 +306,9 @@ fn no_file_of_a_store_is_for_others() {
         let store = fill(100);
         let own = fs::metadata(&folder).unwrap().mode() & 0o777;
         assert_eq!(own, 0o700, "{}", row.name);
-        for name in ["lock", "index", "volume", "volume.index", "segments"].map(|name| folder.join(name)) {
+        for name in
+            ["lock", "index", "volume", "volume.index", "segments.sealed"].map(|name| folder.join(name))
+        {
             let mode = fs::metadata(&name).map_or(0o600, |found| found.mode() & 0o777);
             assert_eq!(mode, 0o600, "{}", name.display());
         }

@@ -13,7 +13,7 @@
 //!
 //! Everything says where it stands, so that what is read from the wrong place or an earlier lap never passes.
 
-use super::seal::Seal;
+use crate::arch::seal::Seal;
 use crate::door::PAGE_BYTES;
 use shoal_core::Key;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};

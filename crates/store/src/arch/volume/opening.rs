@@ -4,7 +4,6 @@ use super::checkpoint::{Checkpoint, Header};
 use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES};
 use super::queue::Queue;
 use super::recovery::{Following, Recovery};
-use super::seal::Seal;
 use super::state::State;
 use super::table::{HEADER_WORDS, Table};
 use super::windows::Windows;
@@ -13,11 +12,12 @@ use super::{Doubts, Health, Volume, VolumeStore};
 use crate::Error;
 use crate::arch::maintenance::Maintenance;
 use crate::arch::opening::check_maker;
-use crate::arch::signature::{self, Signature};
+use crate::arch::seal::Seal;
+use crate::arch::signature::Signature;
 use crate::arch::{Parts, Settings};
 use crate::door::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
 use parking_lot::Mutex;
-use shoal_core::{Key, KeySecret};
+use shoal_core::Key;
 use shoal_policy::Probation;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -72,7 +72,7 @@ impl Volume {
             name,
             data,
             geometry,
-            seal: Seal::new(secret_of_keys(&*files)?),
+            seal: Seal::of(&*files)?,
             sealed_from: AtomicU64::new(state.sealed_from),
             table: Table::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound),
             queue: Mutex::new(Queue::default()),
@@ -167,12 +167,6 @@ pub(super) fn existing(
     }
     let state = State::latest(&blocks[STATE_AT as usize..][..2 * PAGE_BYTES], geometry.id);
     Ok(Some((geometry, state)))
-}
-
-/// The secret by which the store's keys are hashed. One of an earlier version is about to get this process's.
-fn secret_of_keys(files: &dyn FileSystem) -> Result<KeySecret, Error> {
-    let signature = Signature::read(files).map_err(|error| unusable("read", signature::PATH, &error))?;
-    Ok(signature.and_then(|signature| signature.keys).map_or_else(KeySecret::installed, |keys| keys.secret))
 }
 
 /// What the volume's first blocks say, by either copy of the superblock. `None` when a process was killed, or power lost, while

@@ -1,8 +1,8 @@
 //! Objects that are not on the disk yet: bodies that grow, and what waits to be written.
 
 use super::format::{Head, Item, Kind, PIECE_BYTES, Place, encode_table, payload_check, table_bytes};
-use super::seal::Seal;
 use super::stripes::{Pin, Stripes};
+use crate::arch::seal::Seal;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use shoal_core::{Key, ObjectKey};

@@ -127,6 +127,7 @@ fn opening_reads_nothing_however_much_is_stored(architecture: &str) {
     let store = world.open_through(door.clone());
     let when_full = calls(&door);
     assert_eq!(when_full, when_empty);
-    assert_eq!((when_full.map_reads, when_full.reads, when_full.opens), (0, 0, 0));
+    // What the signature says of the secret, in one file.
+    assert_eq!((when_full.map_reads, when_full.reads, when_full.opens), (0, 2, 1));
     assert!(fetch(&store, 700).is_some());
 }

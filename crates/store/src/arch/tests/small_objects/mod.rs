@@ -7,6 +7,7 @@ mod damage;
 mod limits;
 mod notes;
 mod power;
+mod sealed;
 mod use_cases;
 
 use super::world::{Random, fetch, maintain, metadata_of};

@@ -1,9 +1,9 @@
 //! Files that belong to another time of the volume or to another volume, and records that somebody else made.
 
 use super::super::format::{Head, Kind, class_of, payload_check};
-use super::super::seal::Seal;
 use super::super::state::State;
 use super::*;
+use crate::arch::seal::Seal;
 use shoal_core::KeySecret;
 
 fn bytes_of(world: &World, path: &str) -> Vec<u8> {
