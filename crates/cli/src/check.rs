@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Check a configuration file and name every mistake
 ///
 /// Reads the file as `shoal run --config FILE` would, SHOAL_ variables and the files that it names included, and starts
-/// nothing; folders that log and admin socket would be made in have to be there. A disk that has less room on this machine than it is given is a warning. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2 when there is one.
+/// nothing; folders that log and admin socket would be made in have to be there. A disk that has less room on this machine than it is given, or does not answer, is a warning. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2 when there is one.
 #[derive(clap::Args)]
 pub struct Options {
     /// The file to check

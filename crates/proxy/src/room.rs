@@ -4,9 +4,11 @@ use parking_lot::{Condvar, Mutex};
 use shoal_core::ByteCount;
 use shoal_settings::{Disk, Settings};
 use shoal_store::door::capacity::Capacity;
+use shoal_store::patience::all_within;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Disks that are opened beside each other, each on a thread of its own. None asks for another's place: it may not answer.
@@ -61,14 +63,22 @@ fn capacity(disk: &Disk) -> Result<Capacity, String> {
         .map_err(|error| format!("could not ask for the space at {}: {error}", disk.path.display()))
 }
 
-/// What of the settings' disks does not fit, each with its place in the list. Only what an operator has named is judged.
+/// What of the settings' disks does not fit, or does not say so in time, each with its place in the list. Only what an operator has named is judged.
 pub(crate) fn misfits(settings: &Settings) -> Vec<(usize, String)> {
     if !settings.store.names_a_disk() {
         return Vec::new();
     }
-    let neighbours = Neighbours::new(settings.store.all_disks());
-    let misfit = |at: usize| neighbours.check(at).err().map(|why| (at, why));
-    (0..neighbours.disks.len()).filter_map(misfit).collect()
+    let neighbours = Arc::new(Neighbours::new(settings.store.all_disks()));
+    let check = |at: usize| {
+        let neighbours = Arc::clone(&neighbours);
+        move || neighbours.check(at)
+    };
+    let checked = all_within(PATIENCE, "room", (0..neighbours.disks.len()).map(check).collect());
+    let misfit = |(at, checked): (usize, Option<Result<(), String>>)| {
+        let silent = || Err(format!("{} does not answer", neighbours.disks[at].path.display()));
+        checked.unwrap_or_else(silent).err().map(|why| (at, why))
+    };
+    checked.into_iter().enumerate().filter_map(misfit).collect()
 }
 
 fn refusal(disk: &Disk, most: u64, promised: u64, capacity: &Capacity) -> String {
@@ -104,6 +114,9 @@ fn file_system(path: &Path) -> Option<u64> {
 fn is_lost_in_devices(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm") && !path.exists()
 }
+
+/// How long the disks are waited for in all, where nothing depends on it.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long a disk waits until those before it have said on which file system they are.
 const NEIGHBOUR_PATIENCE: Duration = Duration::from_millis(300);

@@ -3,8 +3,10 @@
 
 use shoal_testkit::seeded::body;
 use shoal_testkit::shim::{Calls, Shim};
+use shoal_testkit::shoal::binary;
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -111,6 +113,28 @@ fn a_purge_that_cannot_be_written_is_not_acknowledged() {
             assert_eq!(library.ask(&shoal, &path(number)).0, 1);
         }
     }
+}
+
+#[test]
+fn a_check_of_settings_names_a_disk_that_does_not_answer() {
+    let Some(shim) = shim() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (store, file) = (folder.path().join("store"), folder.path().join("shoal.toml"));
+    std::fs::create_dir(&store).expect("made");
+    let text = format!("[store]\ndirectory = {store:?}\ndisk = '40 MiB'\n");
+    std::fs::write(&file, text).expect("written");
+    let check = || {
+        let output = Command::new(binary()).arg("check").arg(&file).envs(shim.environment(&store)).output();
+        let output = output.expect("the binary runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = check();
+    assert!(code == Some(0) && !said.contains("warning"), "{code:?} {said}");
+    shim.hang_from(Calls::All, 1);
+    let begun = Instant::now();
+    let (code, said) = check();
+    assert!(code == Some(0) && said.contains("store does not answer"), "{code:?} {said}");
+    assert!(shim.calls() > 0 && begun.elapsed() < IN_TIME, "{:?}", begun.elapsed());
 }
 
 /// Starts it with the disk failing from this call on, and again with a sound one.
