@@ -14,7 +14,7 @@ use super::{
     SmallObjects, Squid, VolumeSettings, cern, volume,
 };
 use crate::door::device::Medium;
-use crate::door::{Access, Device, FileSystem, Real, RealDevice, private};
+use crate::door::{Access, Device, FileSystem, Real, RealDevice, private, transient};
 use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, MemoryHome, Shape, Words};
 use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
@@ -60,6 +60,8 @@ pub struct Parts {
     pub boot: u64,
     /// Held while the store or any of its bodies is.
     pub lock: Option<OwnedFd>,
+    /// Files that outlive the process and no loss of power, and whose writes no disk sees, where there are any.
+    pub transient: Option<Arc<dyn FileSystem>>,
     /// Whether background work has a thread. Without one nothing happens between calls, so that the same calls do the same
     /// to the disk each time; a volume then finds the end of its log before it is open.
     pub background: bool,
@@ -96,6 +98,7 @@ pub fn open_through(
         index: Box::new(FileHome(directory.clone())),
         boot: boot(options.now),
         lock: Some(lock.into()),
+        transient: transient::files(),
         background: true,
     };
     open_store(&options.architecture, &settings, parts)
@@ -124,7 +127,8 @@ fn open_device(
     let settings = settings(options, options.disk_bytes.min(usable))?;
     // The device itself is claimed.
     let (files, index) = (wrap(Arc::new(files)), Box::new(MemoryHome::default()));
-    let parts = Parts { files, index, boot: boot(options.now), lock: None, background: true };
+    let boot = boot(options.now);
+    let parts = Parts { files, index, boot, lock: None, transient: transient::files(), background: true };
     open_store(&options.architecture, &settings, parts).map_err(named)
 }
 

@@ -31,7 +31,8 @@ impl World {
             let faults = Faults::new(1).crash_at(Arc::clone(&world.crash));
             let files: Arc<dyn FileSystem> = Arc::new(Faulty::new(world.files.clone(), faults));
             let index = Box::new(world.home.clone());
-            let parts = Parts { files, index, boot: 7, lock: None, background: world.background };
+            let parts =
+                Parts { files, index, boot: 7, lock: None, transient: None, background: world.background };
             open_store(architecture, &settings(), parts)
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! One small trait with several bodies: [`Real`], [`Memory`] (files in RAM, with power losses), [`Counted`] (wraps
 //! another and counts calls by kind), [`Faulty`] (wraps another and fails, tears and delays on a seed, or
-//! stops dead at a given call), [`Untouched`] (reads only), [`Device`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). [`private`] makes files and folders, [`capacity`] says what fits. What an architecture promises about its I/O is tested through them.
+//! stops dead at a given call), [`Untouched`] (reads only), [`Device`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). [`private`] makes files and folders, [`transient`] finds where they last until the machine's power goes, [`capacity`] says what fits. What an architecture promises about its I/O is tested through them.
 
 pub mod capacity;
 mod counted;
@@ -15,6 +15,7 @@ mod real_device;
 mod real_mapping;
 #[cfg(test)]
 mod tests;
+pub mod transient;
 pub mod ufs1999;
 mod untouched;
 

@@ -22,6 +22,11 @@ impl Real {
         Ok(Self { root: rustix::fs::open(folder, flags, Mode::empty())? })
     }
 
+    /// The tree under an open folder.
+    pub(super) fn at(root: OwnedFd) -> Self {
+        Self { root }
+    }
+
     fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let mode = private::FILE;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;

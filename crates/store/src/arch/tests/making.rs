@@ -34,6 +34,7 @@ fn refused(world: &World, others: &str) -> String {
         index: Box::new(world.home.clone()),
         boot: world.boot,
         lock: None,
+        transient: None,
         background: true,
     };
     let message = open_store(others, &world.settings, parts).err().expect("refused").to_string();

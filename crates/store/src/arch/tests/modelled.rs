@@ -15,7 +15,14 @@ fn count(report: &Report, is_write: bool, kind: Kind) -> u64 {
 fn open(architecture: &str) -> (Arc<Ufs1999>, Arc<dyn Store>) {
     let door = Ufs1999::new(Machine::infinite());
     let World { home, settings, boot, .. } = World::new("squid", 2 << 30, 64 * 256);
-    let parts = Parts { files: door.clone(), index: Box::new(home), boot, lock: None, background: false };
+    let parts = Parts {
+        files: door.clone(),
+        index: Box::new(home),
+        boot,
+        lock: None,
+        transient: None,
+        background: false,
+    };
     let store = open_store(architecture, &settings, parts).expect("the store opens");
     door.sync().expect("a model's disk does not fail");
     (door, store)

@@ -18,6 +18,7 @@ fn open(world: &World) -> Result<Arc<dyn Store>, Error> {
         index: Box::new(world.home.clone()),
         boot: world.boot,
         lock: None,
+        transient: None,
         background: false,
     };
     open_store(world.architecture, &world.settings, parts)

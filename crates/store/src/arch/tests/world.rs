@@ -57,6 +57,7 @@ impl World {
             index: Box::new(self.home.clone()),
             boot: self.boot,
             lock: None,
+            transient: None,
             background: true,
         };
         let row = super::super::opening::architecture(self.architecture)?;

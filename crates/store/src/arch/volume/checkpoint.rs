@@ -44,6 +44,9 @@ pub(super) struct Header {
     pub(super) turn: u64,
     /// Of the volume's state; 0 in earlier versions.
     pub(super) generation: u64,
+    /// At random, of the process that wrote the last of that generation: two copies of a volume may come to the same generation. 0 in
+    /// earlier versions.
+    pub(super) session: u64,
     /// Nothing was written to the log since.
     pub(super) is_clean: bool,
 }
@@ -54,7 +57,7 @@ impl Header {
         bytes.extend_from_slice(MAGIC);
         let flags = u64::from(self.is_clean);
         let numbers = [self.id, self.buckets, self.sequence, self.stripe, self.offset, self.objects];
-        let last = [self.next_id, self.written_stripes, flags, self.turn, self.generation];
+        let last = [self.next_id, self.written_stripes, flags, self.turn, self.generation, self.session];
         for number in numbers.into_iter().chain(last) {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
@@ -75,11 +78,8 @@ impl Header {
 
     /// `None` when these bytes are no such header.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let checked = match bytes.get(..8)? {
-            magic if magic == MAGIC => CHECKED,
-            magic if magic == EARLIER_MAGIC => EARLIER_CHECKED,
-            _ => return None,
-        };
+        let magic = bytes.get(..8)?;
+        let (_, checked) = VERSIONS.into_iter().find(|(known, _)| *known == magic)?;
         let bytes = bytes.get(..checked + 8)?;
         let is_whole = xxh3_64(&bytes[..checked]) == u64_at(bytes, checked);
         is_whole.then(|| Self {
@@ -93,7 +93,8 @@ impl Header {
             written_stripes: u64_at(bytes, 64),
             is_clean: u64_at(bytes, 72) & 1 != 0,
             turn: u64_at(bytes, 80),
-            generation: if checked == CHECKED { u64_at(bytes, 88) } else { 0 },
+            generation: if checked > 88 { u64_at(bytes, 88) } else { 0 },
+            session: if checked > 96 { u64_at(bytes, 96) } else { 0 },
         })
     }
 }
@@ -129,7 +130,7 @@ impl Volume {
         if self.log_since_checkpoint(writer) < self.geometry.log_bytes() / 2 {
             return Ok(());
         }
-        self.write_index_as(self.header(writer, false))
+        self.write_index_as(&mut self.checkpoint.lock(), self.header(writer, false))
     }
 
     fn log_since_checkpoint(&self, writer: &Writer) -> u64 {
@@ -154,7 +155,8 @@ impl Volume {
             sealed_from: self.sealed_from.load(Relaxed),
             ..checkpoint.state.next(checkpoint.header.generation)
         };
-        let header = Header { is_clean: false, generation: state.generation, ..checkpoint.header };
+        let session = self.changed.session();
+        let header = Header { is_clean: false, generation: state.generation, session, ..checkpoint.header };
         // An index that is being made anew gets a header when it is complete.
         if self.is_index_known.load(Relaxed) {
             let written = checkpoint.write_header(header);
@@ -164,6 +166,7 @@ impl Volume {
         }
         self.write_state(state).map_err(|source| self.failed("write the volume's state", source))?;
         checkpoint.state = state;
+        self.changed.rename(&header);
         self.is_generation_due.store(false, Relaxed);
         self.index_may_be_clean.store(false, Relaxed);
         Ok(())
@@ -172,13 +175,16 @@ impl Volume {
     fn write_index(&self, is_clean: bool) -> Result<(), Error> {
         // The log's end is locked before the checkpoint, or not at the same time: who holds it may need a checkpoint.
         let writer = self.writer.lock();
-        let header = self.header(&writer, is_clean);
         if is_clean {
             // Nothing may be written until the index on disk says that nothing was.
-            return self.write_index_as(header);
+            let header = self.header(&writer, true);
+            return self.write_index_as(&mut self.checkpoint.lock(), header);
         }
+        // Whoever has it writes the index already.
+        let Some(mut checkpoint) = self.checkpoint.try_lock() else { return Ok(()) };
+        let begun = self.begin_index(&mut checkpoint, self.header(&writer, false));
         drop(writer);
-        self.write_index_as(header)
+        begun.map_or(Ok(()), |header| self.write_blocks(&mut checkpoint, header))
     }
 
     /// What an index that is written now vouches for. What is entered while its blocks are copied may be in or not: it comes
@@ -195,25 +201,44 @@ impl Volume {
             written_stripes: u64::from(self.written_stripes.load(Relaxed)),
             turn: 0,
             generation: 0,
+            session: 0,
             is_clean,
         }
     }
 
-    pub(super) fn write_index_as(&self, header: Header) -> Result<(), Error> {
-        let mut checkpoint = self.checkpoint.lock();
-        let Header { turn, generation, .. } = checkpoint.header;
-        let header = Header { turn, generation, ..header };
+    /// Writes an index with this header, for who holds the log's end.
+    pub(super) fn write_index_as(&self, checkpoint: &mut Checkpoint, header: Header) -> Result<(), Error> {
+        let begun = self.begin_index(checkpoint, header);
+        begun.map_or(Ok(()), |header| self.write_blocks(checkpoint, header))
+    }
+
+    /// The same while nothing is added to the log. `None` when there is nothing to write.
+    fn begin_index(&self, checkpoint: &mut Checkpoint, header: Header) -> Option<Header> {
+        let Header { turn, generation, session, .. } = checkpoint.header;
+        let header = Header { turn, generation, session, ..header };
         // Another may have been faster.
         if header == checkpoint.header || header.sequence < checkpoint.header.sequence {
-            return Ok(());
+            return None;
         }
-        // What the header vouches for has to be there, whatever becomes of what comes later.
-        self.sync_data()?;
-        let failed = |source| self.failed("write the volume's index", source);
-        self.write_dirty(&*checkpoint.file).map_err(failed)?;
-        // Also when it fails: it may have come to the disk nevertheless.
-        self.index_may_be_clean.fetch_or(header.is_clean, Relaxed);
-        checkpoint.write_header(header).map_err(failed)?;
+        self.changed.begin(&header);
+        Some(header)
+    }
+
+    /// Writes the blocks of an index that has been begun, and its header.
+    fn write_blocks(&self, checkpoint: &mut Checkpoint, header: Header) -> Result<(), Error> {
+        let forgotten = self.forgotten();
+        let mut write_all = || {
+            // What the header vouches for has to be there, whatever becomes of what comes later.
+            self.sync_data()?;
+            let failed = |source| self.failed("write the volume's index", source);
+            self.write_dirty(&*checkpoint.file).map_err(failed)?;
+            // Also when it fails: it may have come to the disk nevertheless.
+            self.index_may_be_clean.fetch_or(header.is_clean, Relaxed);
+            checkpoint.write_header(header).map_err(failed)
+        };
+        write_all().inspect_err(|_| self.changed.abandon())?;
+        self.changed.end(&header);
+        self.forgotten_before.store(forgotten, Relaxed);
         self.index_may_be_clean.store(header.is_clean, Relaxed);
         self.is_index_known.store(true, Relaxed);
         self.checkpointed_at.store(header.stripe * self.geometry.stripe_bytes + header.offset, Relaxed);
@@ -253,10 +278,9 @@ impl Checkpoint {
     }
 }
 
-const MAGIC: &[u8; 8] = b"SHOALix3";
-const CHECKED: usize = 96;
-const EARLIER_MAGIC: &[u8; 8] = b"SHOALix2";
-const EARLIER_CHECKED: usize = 88;
+const MAGIC: &[u8; 8] = b"SHOALix4";
+/// With the bytes that are checked; the latest first.
+const VERSIONS: [(&[u8; 8], usize); 3] = [(MAGIC, 104), (b"SHOALix3", 96), (b"SHOALix2", 88)];
 /// The log grows by so many times the index's bytes between two checkpoints, so that the index adds about a percent.
 const INDEX_TIMES: u64 = 64;
 /// And by so many stripes at least.

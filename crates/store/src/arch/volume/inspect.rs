@@ -44,7 +44,7 @@ pub(in crate::arch) fn look_at(
     let header = index_header(&*files, &geometry, state, index_bytes)?;
     settings.disk_bytes = geometry.volume_bytes() + super::opening::own_bytes(&geometry);
     let index = Box::new(MemoryHome::default());
-    let parts = Parts { files, index, boot: 0, lock: None, background: false };
+    let parts = Parts { files, index, boot: 0, lock: None, transient: None, background: false };
     let volume = Volume::take_up(super::NAME, &settings, parts)?;
     volume.recover();
     Ok(Box::new(View { volume: Arc::new(volume), header, is_live, secret }))

@@ -18,13 +18,15 @@
 //! - `writer`: the log's end, stripe by stripe. `reclaim`: what happens to a stripe's old contents.
 //! - `read`, `windows`, `body`: from the disk to the caller. `insert`, `update`: the other way.
 //! - `crowded`: objects that the index has no place for. `durability`: when what waits is brought to disk.
-//! - `opening`, `recovery`, `checkpoint`, `state`: what is written of the index, what binds it to the volume, and how the rest is found again.
+//! - `removal`: objects taken out, for good.
+//! - `opening`, `recovery`, `checkpoint`, `changed`, `state`: what is written of the index, what binds it to the volume, and how the rest is found again.
 //! - `inspect`: a volume seen from outside.
 //!
 //! After a crash the index on disk is older than the log. The contents of the stripes written since are read and entered
-//! again, in the background; objects that the index has are served meanwhile.
+//! again, in the background; objects that the index has, and that nothing in the log can overrule, are served meanwhile.
 
 mod body;
+mod changed;
 mod checkpoint;
 mod crowded;
 mod durability;
@@ -38,6 +40,7 @@ mod queue;
 mod read;
 mod reclaim;
 mod recovery;
+mod removal;
 mod state;
 mod stripes;
 mod table;
@@ -52,12 +55,12 @@ use super::seal::Seal;
 use crate::door::File;
 use crate::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, Usage};
 use bytes::Bytes;
+use changed::Changed;
 use checkpoint::Checkpoint;
 use durability::Pace;
 use format::Geometry;
 use pages::Used;
 use parking_lot::Mutex;
-use pending::Queued;
 use queue::Queue;
 use recovery::Recovery;
 use shoal_core::{Key, ObjectKey};
@@ -67,11 +70,11 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use stripes::Stripes;
-use table::{Entry, Table};
+use table::Table;
 use tracing::{debug, error};
 use update::UPDATE_TURNS;
 use windows::Windows;
-use writer::{QUEUED_STRIPES, Writer};
+use writer::Writer;
 
 pub(super) use inspect::look_at;
 pub(super) use opening::open;
@@ -121,6 +124,14 @@ struct Volume {
     admission: Admission,
     probation: Mutex<Probation>,
     checkpoint: Mutex<Checkpoint>,
+    /// Which keys the log may speak of since then.
+    changed: Changed,
+    /// Entries that were dropped from the table for damage, or for a stripe that could not be written.
+    dropped: AtomicU64,
+    /// What [`forgotten`](Self::forgotten) was when the index was begun that is on disk.
+    forgotten_before: AtomicU64,
+    /// A stripe's objects have been taken out of the table, and nothing has been written over them yet.
+    is_reclaiming: AtomicBool,
     /// Held while metadata is replaced on the disk, so that a reader who finds it torn can wait.
     updating: Mutex<()>,
     /// Held from where an object's metadata is read to be replaced until that is done, by key; before all other locks.
@@ -185,16 +196,6 @@ struct Doubts {
     end: u32,
     /// Objects that have been looked at, by number.
     settled: HashSet<u64>,
-}
-
-/// What became of an object that was taken out.
-struct TakenOut {
-    /// There was something.
-    found: bool,
-    /// Of records that have to be marked.
-    entries: Vec<Entry>,
-    /// The log will say that it was removed.
-    is_logged: bool,
 }
 
 /// Whether the disk can be relied on.
@@ -294,76 +295,6 @@ impl Volume {
         self.table.candidates(key).next().is_some() || self.queue.lock().find(key).is_some()
     }
 
-    /// Takes an object out: from now on it is not found, and once the next chunk is written it will not be after a crash
-    /// either; nor before the log has been followed up to that chunk, since its record is marked, and records that it has replaced are not
-    /// found before the log has been followed. A key that looks like this
-    /// one's is taken out as well, which costs a miss.
-    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
-        let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
-        // What the log has and the index has not is to be marked too: the line that says that it was removed may come too late.
-        while !self.is_followed.load(Relaxed) {
-            self.recover_step(recovery::RECOVERED_AT_ONCE);
-        }
-        let taken = self.take_out(key, limit_bytes);
-        // Each is tried, also behind one that failed.
-        let mark = |entry| self.mark_removed(key.hash(), entry);
-        let marked: Vec<Result<(), Error>> = taken.entries.into_iter().map(mark).collect();
-        if !taken.is_logged {
-            // Who finds a long queue waits for the disk, and for the log's end, before which nothing is written.
-            self.recover();
-            self.flush(false)?;
-            self.queue_up(Queued::Removed(key.hash()), limit_bytes)?;
-        }
-        marked.into_iter().collect::<Result<(), Error>>()?;
-        if self.has_missed.load(Relaxed) {
-            // What could not be read when the log was followed may have it: then that line alone keeps it away.
-            self.bring_to_disk()?;
-        }
-        Ok(taken.found)
-    }
-
-    /// The same without touching the device: the records are marked within a second. For who has just been let into the queue.
-    fn remove_at_once(&self, key: &ObjectKey) {
-        let taken = self.take_out(key, u64::MAX);
-        if self.queue.lock().mark_later(key.hash(), taken.entries) {
-            self.sync_bell.ring();
-        }
-    }
-
-    /// Takes an object out of the queue and the table, and has the log say so unless so many bytes wait already.
-    fn take_out(&self, key: &ObjectKey, limit_bytes: u64) -> TakenOut {
-        let (taken, is_first) = {
-            // Held until it is out of the table, lest recovery enter it in between.
-            let mut removed_early = self.removed_early.lock();
-            if !self.is_recovered.load(Relaxed) {
-                removed_early.insert(key.hash());
-            }
-            let mut queue = self.queue.lock();
-            let has_waited = queue.remove(key.hash()).is_some();
-            let mut entries: Vec<Entry> = self.table.candidates(key.hash()).collect();
-            entries.retain(|entry| self.table.remove(key.hash(), *entry));
-            let found = has_waited || !entries.is_empty();
-            let is_logged = queue.bytes() < limit_bytes;
-            let removal = Queued::Removed(key.hash());
-            let is_first = match found || !self.is_recovered.load(Relaxed) {
-                true => is_logged && queue.push(removal),
-                // The index on disk may still have what was given up since. Such removals are no reason to write at all: a stream of
-                // unsafe requests for what is not stored would wake the disk every second.
-                false => {
-                    if is_logged {
-                        queue.push_unhurried(removal);
-                    }
-                    false
-                }
-            };
-            (TakenOut { found, entries, is_logged }, is_first)
-        };
-        if is_first {
-            self.sync_bell.ring();
-        }
-        taken
-    }
-
     fn usage(&self) -> Usage {
         let written = u64::from(self.written_stripes.load(Relaxed)) * self.geometry.stripe_bytes;
         let (waiting, is_unsynced) = {
@@ -396,7 +327,9 @@ impl Volume {
             self.recover();
         }
         self.flush(true)?;
-        self.write_checkpoint()
+        self.write_checkpoint()?;
+        self.changed.forget();
+        Ok(())
     }
 
     /// Says it when pages of the index could not be read. All of it is written anew with the next checkpoint. What they held is missed, and found again when the

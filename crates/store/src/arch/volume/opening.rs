@@ -1,5 +1,6 @@
 //! Opening a volume: in constant time, whatever its size.
 
+use super::changed::Changed;
 use super::checkpoint::{Checkpoint, Header};
 use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES};
 use super::queue::Queue;
@@ -64,7 +65,9 @@ impl Volume {
         let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
         let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
         let is_sound = is_known && header.is_clean;
-        let recovery = recovery_from(is_known.then_some(&header));
+        let known = is_known.then_some(&header);
+        let changed = Changed::open(parts.transient, (geometry.id, geometry.buckets), known);
+        let recovery = recovery_from(known);
         let stripe_bytes = geometry.stripe_bytes;
         let writer =
             Writer::new(header.stripe as u32, header.offset, header.sequence, Vec::new(), stripe_bytes);
@@ -91,6 +94,10 @@ impl Volume {
             may_be_stale: !is_sound,
             recovery: Mutex::new(recovery),
             has_missed: AtomicBool::new(false),
+            changed,
+            dropped: AtomicU64::new(0),
+            forgotten_before: AtomicU64::new(0),
+            is_reclaiming: AtomicBool::new(false),
             is_followed: AtomicBool::new(is_sound),
             is_recovered: AtomicBool::new(false),
             removed_early: Mutex::default(),
@@ -308,6 +315,7 @@ fn make_index(
         written_stripes: 0,
         turn: 0,
         generation: 0,
+        session: 0,
         is_clean: is_empty,
     };
     let made = fresh(files, INDEX).and_then(|file| {

@@ -61,7 +61,8 @@ impl Volume {
             // Pieces may be on the disk already.
             return matches!(object.body, PendingBody::Whole(_)).then(|| self.stored_of(object));
         }
-        if self.check_service().is_err() || !self.is_followed.load(Acquire) {
+        let may_be_overruled = || !self.is_followed.load(Acquire) && self.changed.may_have(key.hash());
+        if self.check_service().is_err() || may_be_overruled() {
             return None;
         }
         self.table.candidates(key.hash()).find_map(|entry| {
@@ -70,7 +71,8 @@ impl Volume {
             // What does not stand up to its checks is looked at again by who may read.
             let (head, record) = self.check_record(key, entry, record).ok()?;
             let (_, metadata) = head.key_and_metadata(&record)?;
-            let payload = head.payload(&record).filter(|_| head.kind == Kind::Whole)?;
+            let payload =
+                head.payload(&record).filter(|_| head.kind == Kind::Whole && !may_be_overruled())?;
             self.table.count_hit(key.hash(), entry);
             Some(whole(&record, metadata, payload))
         })
@@ -79,8 +81,13 @@ impl Volume {
     /// Finds the object's record. What a later record may overrule, one that has not been entered yet, is not found: the index of a process that was
     /// killed may have an object that was replaced since, and then removed.
     pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<Found>, Error> {
-        if !self.is_followed() {
-            return Ok(None);
+        if !self.is_followed.load(Acquire) {
+            if let Some(found) = self.find_unchanged(key)? {
+                return Ok(Some(found));
+            }
+            if !self.is_followed() {
+                return Ok(None);
+            }
         }
         for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
             self.check_service()?;
@@ -95,6 +102,29 @@ impl Volume {
                 Err(Misfit::Stale) => drop(self.table.remove(key.hash(), entry)),
                 Err(Misfit::Corrupt(part)) => self.drop_corrupt(key, entry, part),
                 Err(Misfit::Disk(error)) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds the object's record where the log has not been followed and says nothing of the object since the index was written. Not one with
+    /// pieces, some of which may have been written over.
+    fn find_unchanged(&self, key: &ObjectKey) -> Result<Option<Found>, Error> {
+        let is_changed = || self.changed.may_have(key.hash());
+        if is_changed() {
+            return Ok(None);
+        }
+        for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
+            self.check_service()?;
+            let stripe = self.geometry.stripe_of(entry.position());
+            let Some(pin) = stripe.and_then(|stripe| self.stripes.pin([stripe])) else { continue };
+            match self.read_record(key, entry) {
+                // Looked at again: the index may be about to be made anew by now.
+                Ok((head, record)) if head.kind == Kind::Whole && !is_changed() => {
+                    return Ok(Some(Found { entry, head, record, pin }));
+                }
+                Err(Misfit::Disk(error)) => return Err(error),
+                _ => {}
             }
         }
         Ok(None)
@@ -227,7 +257,9 @@ impl Volume {
 
     pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: Entry, part: &'static str) {
         // What has been replaced meanwhile was not corrupt.
-        let is_damage = self.table.remove(key.hash(), entry) && !self.is_in_doubt(entry.position());
+        let is_removed = self.table.remove(key.hash(), entry);
+        self.dropped.fetch_add(u64::from(is_removed), Relaxed);
+        let is_damage = is_removed && !self.is_in_doubt(entry.position());
         if is_damage && self.corrupt.fetch_add(1, Relaxed) == 0 {
             let position = entry.position();
             warn!(

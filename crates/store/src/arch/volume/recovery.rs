@@ -248,6 +248,8 @@ impl Volume {
         let mut writer = self.writer.lock();
         (writer.stripe, writer.offset, writer.sequence) = (0, 0, 0);
         writer.items.clear();
+        // What is entered first may be older than what comes.
+        self.changed.forget();
         self.table.clear();
         self.is_index_known.store(false, Relaxed);
         Recovery::Dating { next: 0, dated: Vec::new() }

@@ -157,6 +157,7 @@ impl Volume {
             if !self.stripes.take(stripe) {
                 continue;
             }
+            self.is_reclaiming.store(true, Relaxed);
             let is_ours = self.reclaim(stripe);
             if is_ours {
                 // Known before it can be pinned again: what is older is not there any more.
@@ -184,7 +185,7 @@ impl Volume {
             return Ok(());
         }
         // So far ahead it would not be looked for after a crash, unless the index on disk says where it goes on.
-        self.write_index_as(self.header(writer, false)).inspect_err(|_| {
+        self.write_index_as(&mut self.checkpoint.lock(), self.header(writer, false)).inspect_err(|_| {
             (writer.stripe, writer.offset) = (before, self.geometry.stripe_bytes);
         })
     }
@@ -200,6 +201,7 @@ impl Volume {
         let length = chunk.bytes as usize;
         let position = stripe_at + chunk_at;
         let bytes = &writer.buffer.as_ref()[..length];
+        self.changed.add(writer.items[listed..].iter().map(|item| item.key));
         let outcome = write_full(&*self.data, bytes, position);
         self.windows.forget(position..position + length as u64);
         if chunk_at == 0 {
@@ -214,6 +216,7 @@ impl Volume {
         match outcome {
             Ok(()) => {
                 self.succeeded();
+                self.is_reclaiming.store(false, Relaxed);
                 self.written_stripes.fetch_max(writer.stripe + 1, Relaxed);
                 placed.into_iter().for_each(|placed| self.publish(placed, writer.stripe));
                 Ok(())
@@ -221,6 +224,8 @@ impl Volume {
             Err(source) => {
                 // What is lost is fetched again; the rest of the stripe is left alone.
                 writer.offset = self.geometry.stripe_bytes;
+                // What stood there before may stand there still.
+                self.dropped.fetch_add(1, Relaxed);
                 placed.into_iter().for_each(|placed| self.give_up_on(placed.record));
                 Err(self.failed("write to the volume", source))
             }

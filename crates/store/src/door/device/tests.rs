@@ -149,7 +149,11 @@ fn volume(memory: &Arc<Memory>) -> Result<Arc<dyn Store>, Error> {
         now: Timestamp::from_seconds(1_000_000),
     };
     let (files, index) = (Arc::new(open(memory)?), Box::new(MemoryHome::default()));
-    open_store("volume", &settings, Parts { files, index, boot: 7, lock: None, background: false })
+    open_store(
+        "volume",
+        &settings,
+        Parts { files, index, boot: 7, lock: None, transient: None, background: false },
+    )
 }
 
 #[test]

@@ -21,7 +21,7 @@ struct Disk {
 }
 
 fn parts(files: Arc<dyn FileSystem>, home: MemoryHome) -> Parts {
-    Parts { files, index: Box::new(home), boot: 1, lock: None, background: true }
+    Parts { files, index: Box::new(home), boot: 1, lock: None, transient: None, background: true }
 }
 
 impl Disk {

@@ -120,7 +120,14 @@ fn large_bodies_and_a_store_without_background_work_wait() {
 
 fn alone() -> Parts {
     let files = Arc::new(Memory::new(1 << 40));
-    Parts { files, index: Box::new(MemoryHome::default()), boot: 7, lock: None, background: false }
+    Parts {
+        files,
+        index: Box::new(MemoryHome::default()),
+        boot: 7,
+        lock: None,
+        transient: None,
+        background: false,
+    }
 }
 
 #[test]

@@ -25,12 +25,12 @@ impl Follower {
     }
 
     fn share(&self, path: &str) -> (Share, Opener) {
-        let (files, settings) = (Arc::clone(&self.world.files), self.world.settings);
+        let world = self.world.same();
         let (crash, opened) = (Arc::clone(&self.crash), Arc::clone(&self.opened));
         let opener: Opener = Box::new(move || {
             let faults = Faults::new(1).crash_at(Arc::clone(&crash.lock()));
-            let door = Arc::new(Faulty::new(files.clone(), faults));
-            let store = World { files: files.clone(), settings }.try_open_unrecovered(door)?;
+            let door = Arc::new(Faulty::new(world.files.clone(), faults));
+            let store = world.try_open_unrecovered(door)?;
             *opened.lock() = Some(Arc::clone(&store.volume));
             Ok(Arc::new(store) as Arc<dyn Store>)
         });

@@ -30,9 +30,7 @@ fn with_older_index(is_closed: bool, change: impl Fn(&VolumeStore)) -> VolumeSto
     fill(&store, 0..OBJECTS, 1);
     match is_closed {
         true => store.close().unwrap(),
-        false => {
-            store.volume.write_index_as(store.volume.header(&store.volume.writer.lock(), false)).unwrap()
-        }
+        false => store.write_index(),
     }
     let older = bytes_of(&world, INDEX);
     drop(store);
@@ -84,7 +82,7 @@ fn an_index_that_is_older_than_a_lap_is_made_anew() {
         number
     };
     put_until(20);
-    store.volume.write_index_as(store.volume.header(&store.volume.writer.lock(), false)).unwrap();
+    store.write_index();
     let older = bytes_of(&world, INDEX);
     let count = put_until(90);
     let all = found(&store, 0..count, 1);
@@ -98,7 +96,7 @@ fn an_index_that_is_older_than_a_lap_is_made_anew() {
 fn an_index_of_another_volume_is_none() {
     let (world, other) = (World::new(16 << 20), World::new(16 << 20));
     for (world, version, seconds) in [(&world, 2, 5), (&other, 1, 6)] {
-        let mut world = World { files: Arc::clone(&world.files), settings: world.settings };
+        let mut world = world.same();
         world.settings.now = Timestamp::from_seconds(seconds);
         let store = world.open();
         fill(&store, 0..OBJECTS, version);
@@ -193,7 +191,7 @@ fn as_earlier_version(world: &World, store: &VolumeStore) {
     }
     world.files.tamper(DATA, |bytes| bytes[8192..16_384].fill(0));
     world.files.tamper(INDEX, |bytes| {
-        for page in bytes[..8192].chunks_mut(4096).filter(|page| page.starts_with(b"SHOALix3")) {
+        for page in bytes[..8192].chunks_mut(4096).filter(|page| page.starts_with(b"SHOALix4")) {
             page[..8].copy_from_slice(b"SHOALix2");
             let check = xxhash_rust::xxh3::xxh3_64(&page[..88]);
             page[88..96].copy_from_slice(&check.to_le_bytes());
@@ -210,9 +208,7 @@ fn a_volume_of_an_earlier_version_is_served_and_goes_on_sealed() {
         fill(&store, 0..OBJECTS, 1);
         match is_closed {
             true => store.close().unwrap(),
-            false => {
-                store.volume.write_index_as(store.volume.header(&store.volume.writer.lock(), false)).unwrap()
-            }
+            false => store.write_index(),
         }
         as_earlier_version(&world, &store);
         drop(store);

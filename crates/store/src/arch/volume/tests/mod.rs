@@ -2,6 +2,7 @@
 
 mod at_once;
 mod budget;
+mod changed;
 mod chaos;
 mod crash;
 mod damage;
@@ -31,6 +32,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What is left when a store ends.
 struct World {
     files: Arc<Memory>,
+    /// Lasts until the power goes.
+    transient: Arc<Memory>,
     settings: Settings,
 }
 
@@ -48,7 +51,7 @@ impl World {
             volume,
             now: Timestamp::from_seconds(1_000_000),
         };
-        Self { files: Arc::new(Memory::new(1 << 40)), settings }
+        Self { files: Arc::new(Memory::new(1 << 40)), transient: Arc::new(Memory::new(1 << 40)), settings }
     }
 
     /// Without the background thread; the log's end has been found.
@@ -65,17 +68,24 @@ impl World {
     }
 
     fn try_open_unrecovered(&self, files: Arc<dyn FileSystem>) -> Result<VolumeStore, Error> {
-        let parts =
-            Parts { files, index: Box::new(MemoryHome::default()), boot: 7, lock: None, background: true };
+        let index = Box::new(MemoryHome::default());
+        let transient = Some(self.transient.clone() as Arc<dyn FileSystem>);
+        let parts = Parts { files, index, boot: 7, lock: None, transient, background: true };
         let volume = Arc::new(Volume::take_up("volume", &self.settings, parts)?);
         Ok(VolumeStore { _maintenance: Vec::new(), volume })
+    }
+
+    /// The same files.
+    fn same(&self) -> Self {
+        let (files, transient) = (self.files.clone(), self.transient.clone());
+        Self { files, transient, settings: self.settings }
     }
 
     /// What a power loss just now leaves, as the seed decides.
     fn after_power_loss(&self, seed: u64) -> Self {
         let mut random = Random(seed);
         let files = Arc::new(self.files.after_power_loss(|limit| random.below(limit)));
-        Self { files, settings: self.settings }
+        Self { files, transient: Arc::new(Memory::new(1 << 40)), settings: self.settings }
     }
 }
 
@@ -83,6 +93,13 @@ impl VolumeStore {
     /// Everything that waits is on the disk.
     fn write_all(&self) {
         self.volume.bring_to_disk().expect("a disk in RAM takes all");
+    }
+
+    /// The index, which is not said to be complete.
+    fn write_index(&self) {
+        let volume = &self.volume;
+        let header = volume.header(&volume.writer.lock(), false);
+        volume.write_index_as(&mut volume.checkpoint.lock(), header).expect("a disk in RAM takes all");
     }
 }
 

@@ -234,7 +234,14 @@ fn another_architectures_store_is_refused_and_left_alone() {
     world.open().close().unwrap();
     let parts = || {
         let files: Arc<dyn FileSystem> = world.files.clone();
-        Parts { files, index: Box::new(MemoryHome::default()), boot: 7, lock: None, background: true }
+        Parts {
+            files,
+            index: Box::new(MemoryHome::default()),
+            boot: 7,
+            lock: None,
+            transient: None,
+            background: true,
+        }
     };
     let before = world.files.files();
     let outcome = crate::arch::open_store("squid", &world.settings, parts());
@@ -283,7 +290,7 @@ fn removals_wait_in_bounded_memory_and_once_for_each_object() {
     put(&store, 1, 1, 500).unwrap();
     store.remove(&key(1)).unwrap();
     assert!(bytes() >= 500 + 3 * 32, "what came behind it has a line of its own");
-    let limit_bytes = 2 * super::super::QUEUED_STRIPES * store.volume.geometry.stripe_bytes;
+    let limit_bytes = 2 * super::super::writer::QUEUED_STRIPES * store.volume.geometry.stripe_bytes;
     assert!(!store.volume.is_recovered.load(Relaxed));
     for number in 0..100_000 {
         store.remove(&key(number)).unwrap();

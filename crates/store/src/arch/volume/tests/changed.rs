@@ -1,0 +1,277 @@
+//! What is served before the log has been followed: only what nothing in it can overrule.
+
+use super::super::changed::Changed;
+use super::super::checkpoint::Header;
+use super::scripted::{Fate, Kind, Scripted};
+use super::*;
+use shoal_core::Key;
+
+impl World {
+    /// Found by a process that has just begun, and has not looked at the log for it; and whether it would have to.
+    fn found_at_once(&self, number: u32) -> (Option<u32>, bool) {
+        let store = self.try_open_unrecovered(self.files.clone()).unwrap();
+        (version_of(&store, number), store.volume.is_followed.load(Relaxed))
+    }
+}
+
+/// Objects 0 to 99 are in the index; of these 0 to 19 are replaced since, 20 to 29 removed, and 100 to 149 are new.
+fn changed_since() -> World {
+    let world = World::new(24 << 20);
+    let store = world.open();
+    (0..100).for_each(|number| put(&store, number, 1, 5000).unwrap());
+    store.write_all();
+    store.write_index();
+    (0..20).for_each(|number| put(&store, number, 2, 5000).unwrap());
+    (100..150).for_each(|number| put(&store, number, 1, 5000).unwrap());
+    store.write_all();
+    (20..30).for_each(|number| assert!(store.remove(&key(number)).unwrap()));
+    world
+}
+
+fn expected(number: u32) -> Option<u32> {
+    match number {
+        0..20 => Some(2),
+        20..30 => None,
+        _ => Some(1),
+    }
+}
+
+#[test]
+fn what_nothing_can_overrule_is_served_before_the_log_has_been_followed() {
+    let world = changed_since();
+    for number in 0..150 {
+        let (found, is_followed) = world.found_at_once(number);
+        assert_eq!((number, found), (number, expected(number)));
+        assert_eq!(is_followed, !(30..100).contains(&number), "{number}");
+    }
+    let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+    let at_hand = |number| store.open_at_once(&key(number)).is_some();
+    (30..100).for_each(|number| assert_eq!(version_of(&store, number), Some(1)));
+    assert!((30..100).all(at_hand) && !(0..30).any(at_hand) && !store.volume.is_followed.load(Relaxed));
+}
+
+/// Neither after a loss of power, which takes the marks along, nor with those of another index, nor with damaged ones.
+#[test]
+fn without_marks_all_objects_wait_for_the_end_of_the_log() {
+    let names = |world: &World| world.transient.list("", 10).unwrap();
+    let lost = |world: &World, marks: &Memory| {
+        names(world).iter().for_each(|name| drop(marks.unlink(name)));
+    };
+    let cut = |world: &World, marks: &Memory| {
+        names(world).iter().for_each(|name| marks.tamper(name, |bytes| bytes.truncate(20_000)));
+    };
+    let flipped = |world: &World, marks: &Memory| {
+        names(world).iter().for_each(|name| marks.tamper(name, |bytes| bytes[20] ^= 1));
+    };
+    let damages: [&dyn Fn(&World, &Memory); 3] = [&lost, &cut, &flipped];
+    for damage in damages {
+        let world = changed_since();
+        assert_eq!(names(&world).len(), 1);
+        damage(&world, &world.transient);
+        for number in 0..150 {
+            let (found, is_followed) = world.found_at_once(number);
+            assert_eq!((number, found, is_followed), (number, expected(number), true));
+        }
+    }
+}
+
+/// Both copies go on from the same place, and come to the same generation.
+#[test]
+fn marks_of_a_copy_of_the_volume_do_not_count() {
+    let world = changed_since();
+    let copy = World { files: Arc::new(world.files.after_power_loss(|_| 0)), ..world.same() };
+    for path in ["architecture", DATA, INDEX] {
+        let mut bytes = Vec::new();
+        world.files.tamper(path, |there| bytes.clone_from(there));
+        copy.files.tamper(path, |there| *there = bytes);
+    }
+    for (one, other) in [(&world, &copy), (&copy, &world)] {
+        let (mine, others) = (one.open(), other.open());
+        put(&mine, 50, 3, 5000).unwrap();
+        mine.write_all();
+        assert!(mine.remove(&key(50)).unwrap());
+        put(&others, 200, 3, 5000).unwrap();
+        others.write_all();
+        drop((mine, others));
+        assert_eq!(one.found_at_once(50).0, None);
+    }
+}
+
+/// What comes while an index is written is of both, for either may be the one on disk after a kill.
+#[test]
+fn a_key_that_changes_while_an_index_is_written_is_marked_in_both() {
+    let files: Arc<Memory> = Arc::new(Memory::new(1 << 30));
+    let header = |sequence| Header { sequence, is_clean: sequence == 1, ..some_header() };
+    let open = |header: &Header| Changed::open(Some(files.clone()), (7, 1000), Some(header));
+    let keys: Vec<Key> = (0..4).map(|number| key(number).hash()).collect();
+    let known = |changed: &Changed| keys.iter().map(|key| changed.may_have(*key)).collect::<Vec<_>>();
+    let add = |changed: &Changed, number: usize| changed.add([keys[number]].into_iter());
+    let changed = open(&header(1));
+    add(&changed, 0);
+    changed.begin(&header(2));
+    add(&changed, 1);
+    changed.end(&header(2));
+    add(&changed, 2);
+    changed.begin(&header(3));
+    add(&changed, 3);
+    // Killed before the index is on disk.
+    assert_eq!(known(&open(&header(2))), [false, true, true, true]);
+    let changed = open(&header(2));
+    changed.begin(&header(3));
+    changed.abandon();
+    add(&changed, 0);
+    assert_eq!(known(&open(&header(3))), [true; 4], "it may be on disk, and lacks what came then");
+    assert_eq!(known(&open(&header(2))), [true; 4]);
+    let changed = open(&header(2));
+    changed.rename(&Header { generation: 5, ..header(2) });
+    assert_eq!(known(&open(&header(2))), [true; 4]);
+}
+
+/// What has been crowded out of the table, or given up for another, is in the index on disk until that is written anew.
+#[test]
+fn what_the_table_has_lost_is_removed_for_good_all_the_same() {
+    let mut world = World::new(24 << 20);
+    world.settings.max_objects = 100;
+    for kept in [100, 300, 500] {
+        let world = World { files: Arc::new(Memory::new(1 << 40)), ..world.same() };
+        let store = world.open();
+        (0..kept).for_each(|number| put(&store, number, 1, 700).unwrap());
+        store.write_all();
+        store.write_index();
+        // Which of them has to go depends on their hits, and those are forgotten with the process.
+        (0..kept).step_by(2).for_each(|number| assert_eq!(version_of(&store, number), Some(1)));
+        (1000..1900).for_each(|number| put(&store, number, 1, 700).unwrap());
+        store.write_all();
+        let lost: Vec<u32> = (0..kept).filter(|number| version_of(&store, *number).is_none()).collect();
+        assert!(lost.len() > 10);
+        for number in &lost {
+            store.remove(&key(*number)).unwrap();
+        }
+        drop(store);
+        let store = world.open();
+        let back = lost.iter().filter(|number| version_of(&store, **number).is_some()).count();
+        assert_eq!(back, 0, "of {} that were crowded out and removed", lost.len());
+    }
+}
+
+/// Its stripe has been given up and written over in part, and the rest of it, where the object stands, has not.
+#[test]
+fn what_stands_in_a_stripe_that_is_being_written_over_is_removed_for_good_all_the_same() {
+    let world = World::new(6 << 20);
+    let store = world.open();
+    let mut number = 0;
+    while !store.volume.is_full() {
+        put(&store, number, 1, 9000).unwrap();
+        number += 1;
+    }
+    store.write_all();
+    store.write_index();
+    let stored = |number: &u32| version_of(&store, *number).is_some();
+    let before: Vec<u32> = (0..number).filter(stored).collect();
+    let stripe = store.volume.writer.lock().stripe;
+    for extra in 0.. {
+        put(&store, 10_000 + extra, 1, 9000).unwrap();
+        store.volume.flush(true).unwrap();
+        if store.volume.writer.lock().stripe != stripe {
+            break;
+        }
+    }
+    let given_up: Vec<u32> = before.into_iter().filter(|number| !stored(number)).collect();
+    assert!(given_up.len() > 10);
+    for number in &given_up {
+        assert!(!store.remove(&key(*number)).unwrap());
+    }
+    drop(store);
+    let back = given_up.iter().filter(|number| world.found_at_once(**number).0.is_some()).count();
+    assert_eq!(back, 0, "of {} that were given up and removed", given_up.len());
+}
+
+/// A stripe has been given up, and what was to be written over it could not be.
+#[test]
+fn what_stood_where_a_write_failed_is_removed_for_good_all_the_same() {
+    let world = World::new(6 << 20);
+    let door = Scripted::new(&world.files);
+    let store = world.try_open(door.clone()).unwrap();
+    let mut number = 0;
+    while !store.volume.is_full() {
+        put(&store, number, 1, 9000).unwrap();
+        number += 1;
+    }
+    store.write_all();
+    store.write_index();
+    door.play(|call| match call.path == DATA && call.kind == Kind::Write {
+        true => Fate::Fails,
+        false => Fate::Passes,
+    });
+    let stored = |number: &u32| version_of(&store, *number).is_some();
+    let before: Vec<u32> = (0..number).filter(stored).collect();
+    for extra in 0..60 {
+        let _ = put(&store, 10_000 + extra, 1, 9000);
+    }
+    let _ = store.volume.bring_to_disk();
+    door.play(|_| Fate::Passes);
+    let given_up: Vec<u32> = before.into_iter().filter(|number| !stored(number)).collect();
+    assert!(!given_up.is_empty());
+    for number in &given_up {
+        store.remove(&key(*number)).unwrap();
+    }
+    drop(store);
+    let store = world.open();
+    let back = given_up.iter().filter(|number| version_of(&store, **number).is_some()).count();
+    assert_eq!(back, 0, "of {} that were given up and removed", given_up.len());
+}
+
+/// Any order of all that changes an object, killed at any time: what was removed stays away, and what was written is not undone.
+#[test]
+fn whatever_was_done_before_a_kill_nothing_older_is_served() {
+    for seed in 0..24 {
+        let mut random = Random(seed);
+        let mut world = World::new([3 << 20, 6 << 20, 24 << 20][seed as usize % 3]);
+        world.settings.max_objects = [60, 2000][seed as usize / 3 % 2];
+        // The oldest version that may be found, by object.
+        let mut oldest: Vec<u32> = vec![0; 400];
+        let mut version = 0;
+        for _ in 0..3 {
+            let store = world.try_open_unrecovered(world.files.clone()).unwrap();
+            let mut unwritten: Vec<(u32, u32)> = Vec::new();
+            for _ in 0..random.below(1200) {
+                let number = random.below(400) as u32;
+                version += 1;
+                match random.below(40) {
+                    0..8 => {
+                        if store.remove(&key(number)).is_ok() {
+                            oldest[number as usize] = version + 1;
+                            unwritten.retain(|(other, _)| *other != number);
+                        }
+                    }
+                    8 => {
+                        store.volume.recover();
+                        store.write_all();
+                        unwritten.drain(..).for_each(|(number, version)| oldest[number as usize] = version);
+                    }
+                    9 if store.volume.is_recovered.load(Relaxed) => store.write_index(),
+                    10..14 => drop(version_of(&store, number)),
+                    _ => {
+                        put(&store, number, version, random.length() / 4).unwrap();
+                        unwritten.push((number, version));
+                    }
+                }
+            }
+            drop(store);
+            for _ in 0..40 {
+                let number = random.below(400) as u32;
+                let (found, _) = world.found_at_once(number);
+                let oldest = oldest[number as usize];
+                assert!(
+                    found.is_none_or(|found| found >= oldest),
+                    "seed {seed}: {number} is {found:?}, not {oldest}"
+                );
+            }
+        }
+    }
+}
+
+fn some_header() -> Header {
+    let store = World::new(8 << 20).open();
+    store.volume.header(&store.volume.writer.lock(), false)
+}
