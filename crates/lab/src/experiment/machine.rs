@@ -153,6 +153,7 @@ fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -
         index: Box::new(MemoryHome::default()),
         boot: 1,
         lock: None,
+        transient: None,
         background: false,
     };
     let store = open_store(architecture, &settings, parts).map_err(|error| failed(error.to_string()))?;

@@ -46,6 +46,7 @@ impl World {
             index: Box::new(MemoryHome::default()),
             boot: 1,
             lock: None,
+            transient: None,
             background: false,
         };
         let store = open_store("squid", &settings, parts).expect("the store opens");

@@ -45,6 +45,7 @@ impl Rig<'_> {
             index: Box::new(MemoryHome::default()),
             boot: 1,
             lock: None,
+            transient: None,
             background: false,
         };
         let store = open_store(self.architecture, &settings, parts);
