@@ -226,8 +226,8 @@ fn label(id: u64, header: &Header, words: usize) -> Vec<u8> {
 
 const MAGIC: &[u8; 8] = b"SHOALch1";
 const SLOTS: usize = 2;
-/// Four bits a bucket of eight entries: a key in twenty of a log of objects of usual size.
-const BUCKETS_A_WORD: u64 = 16;
+/// A bit a place of the index: one in twenty is set when all of the log is followed and objects are of usual size, and a third when they are of 100 bytes.
+const BUCKETS_A_WORD: u64 = 8;
 /// 64 KiB...
 const WORDS_MIN: u64 = 8 << 10;
 /// ...to 16 MiB.

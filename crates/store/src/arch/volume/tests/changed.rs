@@ -50,6 +50,8 @@ fn what_nothing_can_overrule_is_served_before_the_log_has_been_followed() {
     assert!((30..100).all(at_hand) && !(0..30).any(at_hand) && !store.volume.is_followed.load(Relaxed));
 }
 
+type Damage<'a> = &'a dyn Fn(&World, &Memory);
+
 /// Neither after a loss of power, which takes the marks along, nor with those of another index, nor with damaged ones.
 #[test]
 fn without_marks_all_objects_wait_for_the_end_of_the_log() {
@@ -63,8 +65,7 @@ fn without_marks_all_objects_wait_for_the_end_of_the_log() {
     let flipped = |world: &World, marks: &Memory| {
         names(world).iter().for_each(|name| marks.tamper(name, |bytes| bytes[20] ^= 1));
     };
-    let damages: [&dyn Fn(&World, &Memory); 3] = [&lost, &cut, &flipped];
-    for damage in damages {
+    for damage in [&lost as Damage, &cut, &flipped] {
         let world = changed_since();
         assert_eq!(names(&world).len(), 1);
         damage(&world, &world.transient);
@@ -224,7 +225,7 @@ fn what_stood_where_a_write_failed_is_removed_for_good_all_the_same() {
 /// Any order of all that changes an object, killed at any time: what was removed stays away, and what was written is not undone.
 #[test]
 fn whatever_was_done_before_a_kill_nothing_older_is_served() {
-    for seed in 0..24 {
+    for seed in 0..super::crash::budget(24) {
         let mut random = Random(seed);
         let mut world = World::new([3 << 20, 6 << 20, 24 << 20][seed as usize % 3]);
         world.settings.max_objects = [60, 2000][seed as usize / 3 % 2];
