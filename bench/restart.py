@@ -100,8 +100,8 @@ def one(undo, options, objects, end):
     origin.server_close()
     filled = fill(undo, options, store, disk_bytes, objects)
     if end == "power":
-        shut_down(store)
         forget_marks(store)
+        shut_down(store)
     filled.kill()
     filled.wait()
     if end == "power":

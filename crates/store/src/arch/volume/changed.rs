@@ -159,8 +159,12 @@ impl Changed {
         self.unlink(slot);
         let made = files.create(&self.path(slot)).and_then(|file| {
             file.set_length((PAGE_BYTES + self.words * 8) as u64)?;
-            for (at, word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
-                write_full(&*file, &word.to_le_bytes(), word_at(at))?;
+            // What is all zeros takes no memory.
+            for (block, words) in words.chunks(BLOCK_WORDS).enumerate() {
+                if words.iter().any(|word| *word != 0) {
+                    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                    write_full(&*file, &bytes, word_at(block * BLOCK_WORDS))?;
+                }
             }
             write_full(&*file, &label(self.id, header, self.words), 0)?;
             Ok(Marks { file, slot, sequence: header.sequence, words })
@@ -228,6 +232,8 @@ const MAGIC: &[u8; 8] = b"SHOALch1";
 const SLOTS: usize = 2;
 /// A bit a place of the index: one in twenty is set when all of the log is followed and objects are of usual size, and a third when they are of 100 bytes.
 const BUCKETS_A_WORD: u64 = 8;
+/// Words written at once when a file is made: 16 KiB.
+const BLOCK_WORDS: usize = 2048;
 /// 64 KiB...
 const WORDS_MIN: u64 = 8 << 10;
 /// ...to 16 MiB.
