@@ -14,7 +14,6 @@ use super::checkpoint::Header;
 use crate::door::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
 use parking_lot::Mutex;
 use shoal_core::Key;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use tracing::debug;
@@ -26,7 +25,7 @@ pub(super) struct Changed {
     /// Of the volume.
     id: u64,
     words: usize,
-    /// At random, of this process.
+    /// Of this process.
     session: u64,
     marks: Mutex<Marked>,
 }
@@ -48,15 +47,14 @@ struct Marks {
 }
 
 impl Changed {
-    /// For an index with so many buckets and this header, if it has one.
+    /// For the index of the volume `id`, with `buckets` buckets and this header, if it has one. `session` tells this process from others.
     pub(super) fn open(
         files: Option<Arc<dyn FileSystem>>,
-        (id, buckets): (u64, u64),
+        (id, buckets, session): (u64, u64, u64),
         header: Option<&Header>,
     ) -> Self {
         let words = (buckets / BUCKETS_A_WORD).clamp(WORDS_MIN, WORDS_MAX) as usize;
-        let this =
-            Self { files, id, words, session: RandomState::new().hash_one(id), marks: Mutex::default() };
+        let this = Self { files, id, words, session, marks: Mutex::default() };
         if let Some(header) = header {
             this.marks.lock().since = match header.is_clean {
                 // The log has nothing that the index has not.

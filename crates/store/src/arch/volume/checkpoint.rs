@@ -44,7 +44,7 @@ pub(super) struct Header {
     pub(super) turn: u64,
     /// Of the volume's state; 0 in earlier versions.
     pub(super) generation: u64,
-    /// At random, of the process that wrote the last of that generation: two copies of a volume may come to the same generation. 0 in
+    /// Number of the process that began that generation: two copies of a volume may come to the same generation. 0 in
     /// earlier versions.
     pub(super) session: u64,
     /// Nothing was written to the log since.

@@ -55,22 +55,15 @@ impl Volume {
         };
         let data = files.open_direct(DATA, Access::Write).map_err(|error| unusable("open", DATA, &error))?;
         let index_bytes = Table::file_bytes(geometry.buckets, geometry.stripes);
-        let (header, is_known) = match index_header(&*files, &geometry, state, index_bytes)? {
-            Some(header) => (header, true),
-            None => {
-                let made = make_index(&*files, &geometry, index_bytes, false)?;
-                (Header { generation: state.generation_or(made.generation), ..made }, false)
-            }
-        };
+        let (header, is_known) = header_or_new(&*files, &geometry, state, index_bytes)?;
         let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
         let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
         let is_sound = is_known && header.is_clean;
         let known = is_known.then_some(&header);
-        let changed = Changed::open(parts.transient, (geometry.id, geometry.buckets), known);
+        let numbers = (geometry.id, geometry.buckets, session(settings, parts.boot));
+        let changed = Changed::open(parts.transient, numbers, known);
         let recovery = recovery_from(known);
-        let stripe_bytes = geometry.stripe_bytes;
-        let writer =
-            Writer::new(header.stripe as u32, header.offset, header.sequence, Vec::new(), stripe_bytes);
+        let writer = Writer::at_end(&header, geometry.stripe_bytes);
         Ok(Self {
             name,
             data,
@@ -117,11 +110,31 @@ impl Volume {
             index_may_be_clean: AtomicBool::new(is_known),
             is_generation_due: AtomicBool::new(true),
             is_index_known: AtomicBool::new(is_known),
-            checkpointed_at: AtomicU64::new(header.stripe * stripe_bytes + header.offset),
+            checkpointed_at: AtomicU64::new(header.stripe * geometry.stripe_bytes + header.offset),
             is_alone: !parts.background,
             _lock: parts.lock,
         })
     }
+}
+
+/// Returns a number that differs between processes that open copies of one volume.
+fn session(settings: &Settings, boot: u64) -> u64 {
+    let numbers = [settings.now.millis(), boot, u64::from(std::process::id())];
+    Key::unkeyed(numbers.map(u64::to_le_bytes).as_flattened()).low()
+}
+
+/// Returns the index's header and `true`, or the header of a new index and `false`.
+fn header_or_new(
+    files: &dyn FileSystem,
+    geometry: &Geometry,
+    state: State,
+    index_bytes: u64,
+) -> Result<(Header, bool), Error> {
+    if let Some(header) = index_header(files, geometry, state, index_bytes)? {
+        return Ok((header, true));
+    }
+    let made = make_index(files, geometry, index_bytes, false)?;
+    Ok((Header { generation: state.generation_or(made.generation), ..made }, false))
 }
 
 /// What is to be done with an index that has this header, or none.

@@ -1,6 +1,7 @@
 //! The end of the log: batches become chunks, chunks fill stripes, and the cursor moves on.
 
 use super::Volume;
+use super::checkpoint::Header;
 use super::format::{
     Chunk, END_BYTES, End, Geometry, ITEM_BYTES, Item, UNIT_BYTES, class_of, encode_contents,
 };
@@ -36,8 +37,15 @@ struct Placed {
 }
 
 impl Writer {
-    pub(super) fn new(stripe: u32, offset: u64, sequence: u64, items: Vec<Item>, stripe_bytes: u64) -> Self {
-        Self { stripe, offset, sequence, items, buffer: Pages::in_one_piece(stripe_bytes as usize) }
+    /// Where an index with this header says that the log ends.
+    pub(super) fn at_end(header: &Header, stripe_bytes: u64) -> Self {
+        Self {
+            stripe: header.stripe as u32,
+            offset: header.offset,
+            sequence: header.sequence,
+            items: Vec::new(),
+            buffer: Pages::in_one_piece(stripe_bytes as usize),
+        }
     }
 
     /// Bytes for records and their lines in the rest of the stripe, when the chunk ends it.

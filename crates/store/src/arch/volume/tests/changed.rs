@@ -80,7 +80,8 @@ fn without_marks_all_objects_wait_for_the_end_of_the_log() {
 #[test]
 fn marks_of_a_copy_of_the_volume_do_not_count() {
     let world = changed_since();
-    let copy = World { files: Arc::new(world.files.after_power_loss(|_| 0)), ..world.same() };
+    let mut copy = World { files: Arc::new(world.files.after_power_loss(|_| 0)), ..world.same() };
+    copy.settings.now = Timestamp::from_seconds(1_000_001);
     for path in ["architecture", DATA, INDEX] {
         let mut bytes = Vec::new();
         world.files.tamper(path, |there| bytes.clone_from(there));
@@ -103,7 +104,7 @@ fn marks_of_a_copy_of_the_volume_do_not_count() {
 fn a_key_that_changes_while_an_index_is_written_is_marked_in_both() {
     let files: Arc<Memory> = Arc::new(Memory::new(1 << 30));
     let header = |sequence| Header { sequence, is_clean: sequence == 1, ..some_header() };
-    let open = |header: &Header| Changed::open(Some(files.clone()), (7, 1000), Some(header));
+    let open = |header: &Header| Changed::open(Some(files.clone()), (7, 1000, 5), Some(header));
     let keys: Vec<Key> = (0..4).map(|number| key(number).hash()).collect();
     let known = |changed: &Changed| keys.iter().map(|key| changed.may_have(*key)).collect::<Vec<_>>();
     let add = |changed: &Changed, number: usize| changed.add([keys[number]].into_iter());
