@@ -385,9 +385,9 @@ def shown():
     """Arguments without what only names places on this machine."""
     words, skip = [], False
     for word in sys.argv[1:]:
-        if not skip and word not in ("--folder", "--fill", "--write"):
+        if not skip and word not in ("--folder", "--fill", "--shoal", "--write"):
             words.append(word)
-        skip = word in ("--folder", "--fill")
+        skip = word in ("--folder", "--fill", "--shoal")
     return words
 
 
