@@ -80,7 +80,12 @@ impl Volume {
             stripes: Arc::default(),
             admission: settings.volume.admission,
             probation: Mutex::new(Probation::default()),
-            checkpoint: Mutex::new(Checkpoint::new(file, (header, state), index_bytes, stripe_bytes)),
+            checkpoint: Mutex::new(Checkpoint::new(
+                file,
+                (header, state),
+                index_bytes,
+                geometry.stripe_bytes,
+            )),
             updating: Mutex::new(()),
             update_turns: Default::default(),
             doubts: Mutex::new(Doubts { from: header.sequence, ..Doubts::default() }),
