@@ -117,6 +117,7 @@ impl Disk {
             index: Box::new(self.home.clone()),
             boot,
             lock: None,
+            transient: None,
             background: self.architecture != "volume",
         };
         open_store(self.architecture, &settings, parts)
